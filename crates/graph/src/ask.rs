@@ -1,0 +1,260 @@
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Effect, Limits, Usage};
+
+/// What a node needs from the world: effects that may need one another, as a DAG. They are performed as soon as what they
+/// need is there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ask {
+    pub requests: Vec<Request>,
+}
+
+impl Ask {
+    pub fn nothing() -> Self {
+        Ask::default()
+    }
+
+    pub fn one(request: impl Into<Request>) -> Self {
+        Ask { requests: vec![request.into()] }
+    }
+
+    /// Adds an effect and says by which index others can need it.
+    pub fn add(&mut self, request: impl Into<Request>) -> usize {
+        self.requests.push(request.into());
+        self.requests.len() - 1
+    }
+
+    /// A plan that came from a model should be checked before it goes into the state: here a mistake is a value, later it
+    /// ends the run.
+    pub fn check(&self, limits: &Limits) -> Result<(), AskError> {
+        let count = self.requests.len();
+        if count > limits.effects_per_ask_max {
+            return Err(AskError::TooMany { count, effects_per_ask_max: limits.effects_per_ask_max });
+        }
+        let mut missing = vec![0_usize; count];
+        let mut needed_by: Vec<Vec<usize>> = vec![Vec::new(); count];
+        let mut has_needs = false;
+        for (index, request) in self.requests.iter().enumerate() {
+            if request.attempts_max == 0 || request.attempts_max > limits.attempts_max {
+                return Err(AskError::Attempts { index, asked: request.attempts_max, attempts_max: limits.attempts_max });
+            }
+            for of in request.all_needs() {
+                has_needs = true;
+                needed_by.get_mut(of).ok_or(AskError::Dangling { index, of, count })?.push(index);
+                missing[index] += 1;
+            }
+        }
+        if !has_needs {
+            return Ok(());
+        }
+        let mut ready: VecDeque<usize> = (0..count).filter(|&i| missing[i] == 0).collect();
+        while let Some(index) = ready.pop_front() {
+            for &next in &needed_by[index] {
+                missing[next] -= 1;
+                if missing[next] == 0 {
+                    ready.push_back(next);
+                }
+            }
+        }
+        match missing.iter().position(|&m| m > 0) {
+            None => Ok(()),
+            Some(index) => Err(AskError::Cycle { index }),
+        }
+    }
+}
+
+/// One effect, and how hard to try. All of it is data; the machine decides what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// A few words for people who watch.
+    pub label: String,
+    pub effect: Effect,
+    pub needs: Vec<Need>,
+    pub holes: Vec<Hole>,
+    pub attempts_max: u32,
+    pub deadline_ms: u64,
+    pub backoff: Backoff,
+    /// The most this may cost, promised to the budget while it is in flight.
+    pub estimate: Usage,
+    /// The answer itself: may spend what the budget holds in reserve.
+    pub is_last: bool,
+}
+
+impl From<Effect> for Request {
+    fn from(effect: Effect) -> Self {
+        Request {
+            label: String::new(),
+            effect,
+            needs: Vec::new(),
+            holes: Vec::new(),
+            attempts_max: 1,
+            deadline_ms: 60_000,
+            backoff: Backoff::default(),
+            estimate: Usage::default(),
+            is_last: false,
+        }
+    }
+}
+
+impl Request {
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Performed only after `index` has succeeded.
+    pub fn after(mut self, index: usize) -> Self {
+        self.needs.push(Need { of: index, even_if_failed: false });
+        self
+    }
+
+    /// Performed after `index` has been answered, well or badly.
+    pub fn whatever_became_of(mut self, index: usize) -> Self {
+        self.needs.push(Need { of: index, even_if_failed: true });
+        self
+    }
+
+    pub fn hole(mut self, hole: Hole) -> Self {
+        self.holes.push(hole);
+        self
+    }
+
+    pub fn attempts(mut self, attempts_max: u32) -> Self {
+        self.attempts_max = attempts_max;
+        self
+    }
+
+    pub fn deadline_ms(mut self, deadline_ms: u64) -> Self {
+        self.deadline_ms = deadline_ms;
+        self
+    }
+
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    pub fn estimate(mut self, estimate: Usage) -> Self {
+        self.estimate = estimate;
+        self
+    }
+
+    pub fn last(mut self) -> Self {
+        self.is_last = true;
+        self
+    }
+
+    pub(crate) fn all_needs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.needs.iter().map(|need| need.of).chain(self.holes.iter().map(|hole| hole.from))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub of: usize,
+    pub even_if_failed: bool,
+}
+
+/// A place in an effect's arguments that is filled from another effect's reply.
+///
+/// Holes stand beside the arguments and not inside them: text that a model or a tool wrote can look like anything, and still
+/// never become a reference. They also say exactly which arguments carry foreign words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// Where to put it: a JSON pointer into the effect's body (`/arguments/query`, `/messages/0/content`, `/input`).
+    pub at: String,
+    /// Bytes of the string at `at` to replace; `None` replaces the whole value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Range<usize>>,
+    /// Whose reply: an index into the same ask.
+    pub from: usize,
+    /// Which part of it: a JSON pointer; empty is the whole reply.
+    pub part: String,
+}
+
+impl Hole {
+    pub fn whole(at: impl Into<String>, from: usize, part: impl Into<String>) -> Self {
+        Hole { at: at.into(), within: None, from, part: part.into() }
+    }
+
+    pub fn within(at: impl Into<String>, bytes: Range<usize>, from: usize, part: impl Into<String>) -> Self {
+        Hole { at: at.into(), within: Some(bytes), from, part: part.into() }
+    }
+}
+
+/// Waiting times between attempts: `first_ms`, then times `factor` each time, never over `most_ms`. Half of each is jitter
+/// drawn from the effect's key, so that a crowd spreads out and a replay does not differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    pub first_ms: u64,
+    pub factor: u32,
+    pub most_ms: u64,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { first_ms: 200, factor: 2, most_ms: 10_000 }
+    }
+}
+
+impl Backoff {
+    pub(crate) fn after_ms(&self, failed_attempt: u32, jitter: u64) -> u64 {
+        let factor = u64::from(self.factor.max(1)).saturating_pow(failed_attempt.saturating_sub(1));
+        let full = self.first_ms.saturating_mul(factor).min(self.most_ms);
+        full / 2 + if full > 1 { jitter % (full / 2 + 1) } else { full % 2 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    #[error("{count} effects asked at once, but effects_per_ask_max = {effects_per_ask_max}; split the work over several steps")]
+    TooMany { count: usize, effects_per_ask_max: usize },
+    #[error("effect {index} needs effect {of}, but there are only {count}; refer to an effect of the same ask")]
+    Dangling { index: usize, of: usize, count: usize },
+    #[error("effect {index} needs itself, directly or through others; remove one of the needs")]
+    Cycle { index: usize },
+    #[error("effect {index} wants {asked} attempts; it must be at least 1 and at most attempts_max = {attempts_max}")]
+    Attempts { index: usize, asked: u32, attempts_max: u32 },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(needs: &[&[usize]]) -> Result<(), AskError> {
+        let mut ask = Ask::default();
+        for of in needs {
+            ask.add(of.iter().fold(Request::from(crate::tool("t", json!({}))), |r, &of| r.after(of)));
+        }
+        ask.check(&Limits { effects_per_ask_max: 4, ..Limits::default() })
+    }
+
+    #[test]
+    fn a_dag_in_any_order_is_fine() {
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&[&[2], &[0, 2], &[]]), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_be_performed_is_refused() {
+        assert_eq!(check(&[&[0]]), Err(AskError::Cycle { index: 0 }));
+        assert_eq!(check(&[&[], &[2], &[1]]), Err(AskError::Cycle { index: 1 }));
+        assert_eq!(check(&[&[7]]), Err(AskError::Dangling { index: 0, of: 7, count: 1 }));
+        assert_eq!(check(&[&[], &[], &[], &[], &[]]), Err(AskError::TooMany { count: 5, effects_per_ask_max: 4 }));
+        let none = Ask::one(Request::from(crate::person("?")).attempts(0));
+        assert!(matches!(none.check(&Limits::default()), Err(AskError::Attempts { asked: 0, .. })));
+    }
+
+    #[test]
+    fn waiting_grows_and_stays_bounded() {
+        let backoff = Backoff { first_ms: 100, factor: 3, most_ms: 1_000 };
+        let times: Vec<u64> = (1..=5).map(|attempt| backoff.after_ms(attempt, 0)).collect();
+        assert_eq!(times, [50, 150, 450, 500, 500]);
+        assert!(backoff.after_ms(u32::MAX, u64::MAX) <= 1_000);
+        assert_eq!(Backoff { first_ms: 0, factor: 0, most_ms: 0 }.after_ms(1, 9), 0);
+    }
+}

@@ -1,0 +1,126 @@
+use serde::{Deserialize, Serialize};
+
+/// What replies cost, added up over a run and its children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tokens_in: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tokens_out: u64,
+    /// Millionths of a US dollar, so that sums are exact.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub usd_micros: u64,
+    /// Calls made *inside* the effect, by a child run for instance. The call itself is counted by the machine.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls: u64,
+}
+
+impl Usage {
+    pub fn is_zero(&self) -> bool {
+        *self == Usage::default()
+    }
+
+    pub fn tokens(&self) -> u64 {
+        self.tokens_in.saturating_add(self.tokens_out)
+    }
+
+    pub fn plus(self, other: Usage) -> Usage {
+        Usage {
+            tokens_in: self.tokens_in.saturating_add(other.tokens_in),
+            tokens_out: self.tokens_out.saturating_add(other.tokens_out),
+            usd_micros: self.usd_micros.saturating_add(other.usd_micros),
+            calls: self.calls.saturating_add(other.calls),
+        }
+    }
+
+    pub fn minus(self, other: Usage) -> Usage {
+        Usage {
+            tokens_in: self.tokens_in.saturating_sub(other.tokens_in),
+            tokens_out: self.tokens_out.saturating_sub(other.tokens_out),
+            usd_micros: self.usd_micros.saturating_sub(other.usd_micros),
+            calls: self.calls.saturating_sub(other.calls),
+        }
+    }
+}
+
+/// What a run may spend. `None` is no limit. Checked before every attempt, never after the money is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_micros_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_ms_max: Option<u64>,
+    /// Kept back for effects marked `is_last`, so that a run which spends everything can still answer.
+    #[serde(skip_serializing_if = "Reserve::is_zero")]
+    pub reserve: Reserve,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reserve {
+    pub tokens: u64,
+    pub usd_micros: u64,
+    pub calls: u64,
+    pub time_ms: u64,
+}
+
+impl Reserve {
+    fn is_zero(&self) -> bool {
+        *self == Reserve::default()
+    }
+}
+
+/// What is already gone or promised when an attempt is about to be released.
+pub(crate) struct Account {
+    /// Answered attempts, and the estimates of those in flight.
+    pub(crate) committed: Usage,
+    pub(crate) elapsed_us: u64,
+}
+
+impl Budget {
+    /// Why an attempt that is expected to cost `estimate` may not be made, or how many microseconds it has.
+    pub(crate) fn allow(&self, account: &Account, estimate: Usage, is_last: bool) -> Result<u64, String> {
+        let kept = if is_last { Reserve::default() } else { self.reserve };
+        let committed = account.committed;
+        room("tokens_max", self.tokens_max, kept.tokens, committed.tokens(), estimate.tokens())?;
+        room("usd_micros_max", self.usd_micros_max, kept.usd_micros, committed.usd_micros, estimate.usd_micros)?;
+        room("calls_max", self.calls_max, kept.calls, committed.calls, estimate.calls.max(1))?;
+        let Some(time_ms_max) = self.time_ms_max else { return Ok(u64::MAX) };
+        let open_us = time_ms_max.saturating_sub(kept.time_ms).saturating_mul(1_000);
+        match open_us.saturating_sub(account.elapsed_us) {
+            0 => Err(format!("time_ms_max = {time_ms_max} is used up ({} ms kept for the answer)", kept.time_ms)),
+            left => Ok(left),
+        }
+    }
+
+    /// What is left for a child that starts now.
+    pub(crate) fn left(&self, account: &Account) -> Budget {
+        let committed = account.committed;
+        Budget {
+            tokens_max: self.tokens_max.map(|m| m.saturating_sub(committed.tokens())),
+            usd_micros_max: self.usd_micros_max.map(|m| m.saturating_sub(committed.usd_micros)),
+            calls_max: self.calls_max.map(|m| m.saturating_sub(committed.calls)),
+            time_ms_max: self.time_ms_max.map(|m| m.saturating_sub(account.elapsed_us / 1_000)),
+            reserve: Reserve::default(),
+        }
+    }
+}
+
+fn room(name: &str, max: Option<u64>, kept: u64, committed: u64, estimate: u64) -> Result<(), String> {
+    let Some(max) = max else { return Ok(()) };
+    let open = max.saturating_sub(kept);
+    if committed.saturating_add(estimate.max(1)) <= open {
+        return Ok(());
+    }
+    Err(format!("{name} = {max} is used up: {committed} spent or promised, {kept} kept for the answer, {estimate} wanted"))
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}

@@ -1,0 +1,163 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Budget, Digest, Name, Reply, RunId, TaskId, ThreadId};
+
+/// The version this build writes, and the newest it reads.
+pub const ENTRY_VERSION: u32 = 1;
+
+/// One thing that happened to a run. The list of them is the run; everything else is derived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    Started(Start),
+    Replied {
+        task: TaskId,
+        attempt: u32,
+        /// What was asked; a replay that asks something else is told apart here.
+        asked: Digest,
+        reply: Arc<Reply>,
+    },
+    /// After a crash: begun, and nobody knows whether it happened.
+    Doubted {
+        task: TaskId,
+        attempt: u32,
+    },
+    /// A fork's change to the state on entering a step, as a JSON merge patch.
+    Edited {
+        step: u64,
+        patch: Arc<Value>,
+    },
+    Cancelled {
+        reason: String,
+    },
+}
+
+/// How a run begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    pub flow: Name,
+    /// The shape of the graph it was started on, to tell what changed when a replay differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Digest>,
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub input: Value,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget: Budget,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub depth: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<Origin>,
+}
+
+/// The effect that a child run answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub run: RunId,
+    pub task: TaskId,
+}
+
+/// Where a fork left its original.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub run: RunId,
+    pub step: u64,
+}
+
+impl Start {
+    pub fn new(flow: &str, thread: impl Into<ThreadId>, run: impl Into<RunId>, input: Value) -> Self {
+        Start {
+            flow: flow.into(),
+            shape: None,
+            thread: thread.into(),
+            run: run.into(),
+            input,
+            budget: Budget::default(),
+            parent: None,
+            depth: 0,
+            forked_from: None,
+        }
+    }
+}
+
+impl Entry {
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(&Versioned { v: ENTRY_VERSION, entry: self }).expect("entries hold only JSON and string keys")
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Entry, EntryError> {
+        // The version is read alone first: a newer entry may hold anything else.
+        #[derive(Deserialize)]
+        struct Version {
+            v: u32,
+        }
+        if !bytes.starts_with(CURRENT) {
+            let Version { v } = serde_json::from_slice(bytes).map_err(|e| EntryError::Damaged(e.to_string()))?;
+            if v > ENTRY_VERSION {
+                return Err(EntryError::Newer { found: v });
+            }
+        }
+        let versioned: Versioned<Entry> = serde_json::from_slice(bytes).map_err(|e| EntryError::Damaged(e.to_string()))?;
+        Ok(versioned.entry)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("written by a newer Baton (entry version {found}, this one reads up to {ENTRY_VERSION}); upgrade baton to open it")]
+    Newer { found: u32 },
+    #[error("not a journal entry ({0}); the database may be damaged, restore it from a copy")]
+    Damaged(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<E> {
+    v: u32,
+    #[serde(flatten)]
+    entry: E,
+}
+
+/// How every entry of this version begins, to skip reading the version apart.
+const CURRENT: &[u8] = b"{\"v\":1,";
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Failure, FailureKind};
+    use serde_json::json;
+
+    #[test]
+    fn entries_survive_the_journal() {
+        let task = TaskId { step: 3, index: 1 };
+        let asked = Digest::of(&crate::tool("x", json!({})));
+        let failed = Reply::failed(Failure::new(FailureKind::Network, "reset").retry_after_ms(5)).taking_us(7);
+        for entry in [
+            Entry::Started(Start::new("f", "t", "r", json!({"a": [1]}))),
+            Entry::Replied { task, attempt: 1, asked, reply: Arc::new(Reply::ok(json!("x"))) },
+            Entry::Replied { task, attempt: 2, asked, reply: Arc::new(failed) },
+            Entry::Doubted { task, attempt: 1 },
+            Entry::Edited { step: 2, patch: Arc::new(json!({"a": null})) },
+            Entry::Cancelled { reason: "enough".into() },
+        ] {
+            let bytes = entry.encode();
+            assert!(bytes.starts_with(CURRENT), "{}", String::from_utf8_lossy(&bytes));
+            assert_eq!(Entry::decode(&bytes).unwrap(), entry);
+        }
+    }
+
+    #[test]
+    fn a_newer_or_damaged_entry_is_told_apart() {
+        assert_eq!(Entry::decode(br#"{"v":2,"teleported":{}}"#), Err(EntryError::Newer { found: 2 }));
+        assert!(matches!(Entry::decode(b"{\"v\":1,\"repl"), Err(EntryError::Damaged(_))));
+        assert!(matches!(Entry::decode(&[0xff, 0x00]), Err(EntryError::Damaged(_))));
+    }
+}

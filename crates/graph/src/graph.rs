@@ -1,0 +1,295 @@
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Ask, Budget, Digest, Go, Limits, Name, Node, Replies};
+
+/// The name every way out leads to.
+pub const END: &str = "end";
+
+/// A flow: nodes, the edges between them, limits. Cheap to clone; its state type is forgotten, so that one driver can drive
+/// every flow.
+#[derive(Clone)]
+pub struct Graph(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) name: Name,
+    pub(crate) nodes: Vec<Place>,
+    pub(crate) start: usize,
+    pub(crate) limits: Limits,
+    pub(crate) budget: Budget,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) end: Name,
+    pub(crate) shape: Digest,
+    pub(crate) behaviour: Box<dyn Behaviour>,
+}
+
+pub(crate) struct Place {
+    pub(crate) name: Name,
+    /// Indices of nodes; `nodes.len()` is the end.
+    pub(crate) edges: Vec<usize>,
+}
+
+/// Nodes that share one clock, which starts anew each time `start` is entered or the phase was left.
+pub(crate) struct Phase {
+    pub(crate) name: Name,
+    pub(crate) limit_us: u64,
+    pub(crate) start: usize,
+    pub(crate) nodes: BTreeSet<usize>,
+}
+
+impl Graph {
+    /// Begins a graph over the state `S`. A run's input is read into `S` by serde.
+    pub fn of<S>(name: &str) -> Builder<S>
+    where
+        S: Serialize + DeserializeOwned + Send + 'static,
+    {
+        Builder {
+            name: name.to_owned(),
+            nodes: Vec::new(),
+            start: None,
+            limits: Limits::default(),
+            budget: Budget::default(),
+            phases: Vec::new(),
+            output: Box::new(|state| serde_json::to_value(state).unwrap_or(Value::Null)),
+            state: PhantomData,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// A digest of names and edges; two graphs that draw alike have the same.
+    pub fn shape(&self) -> Digest {
+        self.0.shape
+    }
+
+    pub(crate) fn node_name(&self, index: usize) -> &Name {
+        self.0.nodes.get(index).map_or(&self.0.end, |place| &place.name)
+    }
+}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Graph({}, {} nodes)", self.0.name, self.0.nodes.len())
+    }
+}
+
+type Output<S> = Box<dyn Fn(&S) -> Value + Send + Sync>;
+
+#[must_use]
+pub struct Builder<S> {
+    name: String,
+    nodes: Vec<(String, Box<dyn Node<S>>, Vec<String>)>,
+    start: Option<String>,
+    limits: Limits,
+    budget: Budget,
+    phases: Vec<(String, u64, Vec<String>)>,
+    output: Output<S>,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S> Builder<S>
+where
+    S: Serialize + DeserializeOwned + Send + 'static,
+{
+    /// Adds a node and every place it may go to. The first node added is where runs start, unless `start` says otherwise.
+    pub fn node(mut self, name: &str, node: impl Node<S>, edges: &[&str]) -> Self {
+        self.nodes.push((name.to_owned(), Box::new(node), edges.iter().map(|&edge| edge.to_owned()).collect()));
+        self
+    }
+
+    pub fn start(mut self, name: &str) -> Self {
+        self.start = Some(name.to_owned());
+        self
+    }
+
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What a run may spend when its starter does not say.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Gives the nodes one clock of `limit_ms`. It starts anew each time the first of them is entered. Effects that have no time
+    /// left fail as `Limit`, which the node's `fold` can answer with something simpler.
+    pub fn phase(mut self, name: &str, limit_ms: u64, nodes: &[&str]) -> Self {
+        self.phases.push((name.to_owned(), limit_ms, nodes.iter().map(|&node| node.to_owned()).collect()));
+        self
+    }
+
+    /// What a finished run answers; the whole state otherwise.
+    pub fn output(mut self, output: impl Fn(&S) -> Value + Send + Sync + 'static) -> Self {
+        self.output = Box::new(output);
+        self
+    }
+
+    /// Checks the drawing. A mistake names the node.
+    pub fn build(self) -> Result<Graph, GraphError> {
+        let graph = self.name.clone();
+        let mut index = BTreeMap::new();
+        for (at, (name, _, _)) in self.nodes.iter().enumerate() {
+            if name == END || name.is_empty() {
+                return Err(GraphError::Reserved { graph, node: name.clone() });
+            }
+            if index.insert(name.clone(), at).is_some() {
+                return Err(GraphError::Twice { graph, node: name.clone() });
+            }
+        }
+        let find = |name: &str| index.get(name).copied();
+
+        let first = self.nodes.first().ok_or_else(|| GraphError::Empty { graph: graph.clone() })?.0.clone();
+        let start_name = self.start.unwrap_or(first);
+        let start = find(&start_name).ok_or_else(|| GraphError::NoStart { graph: graph.clone(), node: start_name })?;
+
+        let end = self.nodes.len();
+        let mut places = Vec::with_capacity(end);
+        let mut behaviour = Vec::with_capacity(end);
+        for (name, node, targets) in self.nodes {
+            let mut edges = Vec::with_capacity(targets.len());
+            for target in targets {
+                let to = if target == END { Some(end) } else { find(&target) };
+                edges.push(to.ok_or_else(|| GraphError::UnknownTarget { graph: graph.clone(), node: name.clone(), target })?);
+            }
+            places.push(Place { name: name.into(), edges });
+            behaviour.push(node);
+        }
+
+        let reached = reach(end, &[start], |at| places.get(at).map_or(&[][..], |place| &place.edges));
+        if let Some(lost) = (0..end).find(|at| !reached.contains(at)) {
+            return Err(GraphError::Unreachable { graph, node: places[lost].name.to_string() });
+        }
+        let mut back: Vec<Vec<usize>> = vec![Vec::new(); end + 1];
+        for (from, place) in places.iter().enumerate() {
+            place.edges.iter().for_each(|&to| back[to].push(from));
+        }
+        let ending = reach(end, &[end], |at| &back[at]);
+        if let Some(trapped) = (0..end).find(|at| !ending.contains(at)) {
+            return Err(GraphError::NoWayOut { graph, node: places[trapped].name.to_string() });
+        }
+
+        let mut phases = Vec::new();
+        for (name, limit_ms, members) in self.phases {
+            let nodes = members
+                .iter()
+                .map(|member| {
+                    find(member).ok_or_else(|| GraphError::UnknownPhaseNode { graph: graph.clone(), phase: name.clone(), node: member.clone() })
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            let start = *nodes.first().ok_or_else(|| GraphError::EmptyPhase { graph: graph.clone(), phase: name.clone() })?;
+            phases.push(Phase { name: name.into(), limit_us: limit_ms.saturating_mul(1_000), start, nodes: nodes.into_iter().collect() });
+        }
+
+        let mut inner = Inner {
+            name: graph.into(),
+            nodes: places,
+            start,
+            limits: self.limits,
+            budget: self.budget,
+            phases,
+            end: END.into(),
+            shape: Digest::of_text(""),
+            behaviour: Box::new(Typed { nodes: behaviour, output: self.output }),
+        };
+        inner.shape = Digest::of_text(&crate::draw::mermaid(&inner));
+        Ok(Graph(Arc::new(inner)))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    #[error("graph {graph} has no nodes")]
+    Empty { graph: String },
+    #[error("graph {graph}: a node may not be called {node:?}")]
+    Reserved { graph: String, node: String },
+    #[error("graph {graph}: there are two nodes called {node}")]
+    Twice { graph: String, node: String },
+    #[error("graph {graph} starts at {node}, which is not one of its nodes")]
+    NoStart { graph: String, node: String },
+    #[error("graph {graph}: node {node} has an edge to {target}, which is not one of its nodes")]
+    UnknownTarget { graph: String, node: String, target: String },
+    #[error("graph {graph}: node {node} cannot be reached from the start")]
+    Unreachable { graph: String, node: String },
+    #[error("graph {graph}: no way leads from node {node} to the end")]
+    NoWayOut { graph: String, node: String },
+    #[error("graph {graph}: phase {phase} names {node}, which is not one of its nodes")]
+    UnknownPhaseNode { graph: String, phase: String, node: String },
+    #[error("graph {graph}: phase {phase} has no nodes")]
+    EmptyPhase { graph: String, phase: String },
+}
+
+/// A state whose type only its graph knows.
+pub(crate) type State = Box<dyn Any + Send>;
+
+/// A flow's own code behind the forgotten state type.
+pub(crate) trait Behaviour: Send + Sync {
+    fn load(&self, value: Value) -> Result<State, String>;
+    fn save(&self, state: &State) -> Result<Value, String>;
+    fn ask(&self, node: usize, state: &State) -> Ask;
+    fn fold(&self, node: usize, state: &mut State, replies: &Replies<'_>) -> Go;
+    fn output(&self, state: &State) -> Value;
+}
+
+struct Typed<S> {
+    nodes: Vec<Box<dyn Node<S>>>,
+    output: Output<S>,
+}
+
+impl<S> Behaviour for Typed<S>
+where
+    S: Serialize + DeserializeOwned + Send + 'static,
+{
+    fn load(&self, value: Value) -> Result<State, String> {
+        serde_json::from_value::<S>(value).map(|state| Box::new(state) as State).map_err(|e| e.to_string())
+    }
+
+    fn save(&self, state: &State) -> Result<Value, String> {
+        serde_json::to_value(known::<S>(state)).map_err(|e| e.to_string())
+    }
+
+    fn ask(&self, node: usize, state: &State) -> Ask {
+        self.nodes[node].ask(known(state))
+    }
+
+    fn fold(&self, node: usize, state: &mut State, replies: &Replies<'_>) -> Go {
+        self.nodes[node].fold(state.downcast_mut::<S>().expect(ONE_TYPE), replies)
+    }
+
+    fn output(&self, state: &State) -> Value {
+        (self.output)(known(state))
+    }
+}
+
+const ONE_TYPE: &str = "a run's state is made by its own graph, which knows one type";
+
+fn known<S: 'static>(state: &State) -> &S {
+    state.downcast_ref::<S>().expect(ONE_TYPE)
+}
+
+fn reach<'a>(count: usize, from: &[usize], edges: impl Fn(usize) -> &'a [usize]) -> BTreeSet<usize> {
+    let mut reached: BTreeSet<usize> = from.iter().copied().collect();
+    let mut open: Vec<usize> = from.to_vec();
+    while let Some(at) = open.pop() {
+        debug_assert!(at <= count);
+        for &to in edges(at) {
+            if reached.insert(to) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}

@@ -1,0 +1,108 @@
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::run::Task;
+use crate::{Ask, Failure, FailureKind, Reply};
+
+/// A step of a flow over the state `S`: what it needs, and what the replies mean. Both functions are pure, and a node asks
+/// once; work that must ask again is a cycle in the graph, where it can be seen, saved and bounded.
+pub trait Node<S>: Send + Sync + 'static {
+    fn ask(&self, state: &S) -> Ask;
+    fn fold(&self, state: &mut S, replies: &Replies<'_>) -> Go;
+}
+
+/// Two functions are a node.
+impl<S, A, F> Node<S> for (A, F)
+where
+    A: Fn(&S) -> Ask + Send + Sync + 'static,
+    F: Fn(&mut S, &Replies<'_>) -> Go + Send + Sync + 'static,
+{
+    fn ask(&self, state: &S) -> Ask {
+        self.0(state)
+    }
+
+    fn fold(&self, state: &mut S, replies: &Replies<'_>) -> Go {
+        self.1(state, replies)
+    }
+}
+
+/// Where to go, and what to tell on the way.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Go {
+    pub(crate) target: Target,
+    pub(crate) notes: Vec<(String, Value)>,
+    pub(crate) says: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Target {
+    Node(Cow<'static, str>),
+    End,
+    Fail(String),
+}
+
+impl Go {
+    pub fn to(node: impl Into<Cow<'static, str>>) -> Self {
+        Go { target: Target::Node(node.into()), notes: Vec::new(), says: Vec::new() }
+    }
+
+    pub fn end() -> Self {
+        Go { target: Target::End, notes: Vec::new(), says: Vec::new() }
+    }
+
+    /// Gives up: the run ends as failed, with these words for the user.
+    pub fn fail(why: impl Into<String>) -> Self {
+        Go { target: Target::Fail(why.into()), notes: Vec::new(), says: Vec::new() }
+    }
+
+    /// Tells watchers something the flow found out: a plan, a decision, a verdict.
+    pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.notes.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a message to the thread, exactly once.
+    pub fn say(mut self, role: impl Into<String>, content: impl Into<String>) -> Self {
+        self.says.push((role.into(), content.into()));
+        self
+    }
+}
+
+/// The replies to one ask, in the order in which it was asked, whatever order they came in.
+#[derive(Clone, Copy)]
+pub struct Replies<'a> {
+    pub(crate) tasks: &'a [Task],
+}
+
+impl<'a> Replies<'a> {
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    pub fn get(&self, index: usize) -> Option<&'a Reply> {
+        self.tasks.get(index).and_then(Task::answer)
+    }
+
+    pub fn value(&self, index: usize) -> Result<&'a Value, Failure> {
+        match self.get(index) {
+            Some(reply) => reply.result.as_ref().map_err(Clone::clone),
+            None => Err(Failure::new(FailureKind::Internal, format!("nothing was asked at index {index}"))),
+        }
+    }
+
+    /// The reply as a type of the flow's own; one that does not fit is a failure like any other.
+    pub fn parse<T: DeserializeOwned>(&self, index: usize) -> Result<T, Failure> {
+        T::deserialize(self.value(index)?).map_err(|e| Failure::new(FailureKind::Invalid, format!("the reply does not have the expected form: {e}")))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &'a Reply> + use<'a> {
+        self.tasks.iter().filter_map(Task::answer)
+    }
+}

@@ -1,0 +1,130 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Usage;
+
+/// What the world said to one attempt at one effect. A failure is a value too: a flow may think about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    pub result: Result<Value, Failure>,
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
+    /// How long it took, measured by whoever performed it; the only way time enters a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub took_us: u64,
+}
+
+impl Reply {
+    pub fn ok(value: impl Into<Value>) -> Self {
+        Reply { result: Ok(value.into()), usage: Usage::default(), took_us: 0 }
+    }
+
+    pub fn failed(failure: Failure) -> Self {
+        Reply { result: Err(failure), usage: Usage::default(), took_us: 0 }
+    }
+
+    pub fn using(mut self, usage: Usage) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    pub fn taking_us(mut self, took_us: u64) -> Self {
+        self.took_us = took_us;
+        self
+    }
+}
+
+/// Why an effect has no result, in words for a person and a kind for a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{kind}: {message}")]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Retry::is_no")]
+    pub retry: Retry,
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Failure { kind, message: message.into(), retry: Retry::No }
+    }
+
+    pub fn retry(mut self) -> Self {
+        self.retry = Retry::Yes;
+        self
+    }
+
+    pub fn retry_after_ms(mut self, ms: u64) -> Self {
+        self.retry = Retry::AfterMs(ms);
+        self
+    }
+}
+
+/// Whether another attempt is safe and makes sense; said by whoever performed the effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retry {
+    #[default]
+    No,
+    Yes,
+    /// The other side named a time, as `Retry-After` does.
+    AfterMs(u64),
+}
+
+impl Retry {
+    fn is_no(&self) -> bool {
+        *self == Retry::No
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The other side could not be reached or broke off.
+    Network,
+    /// The deadline passed.
+    Timeout,
+    /// Arguments or a reply were not of the expected form.
+    Invalid,
+    /// The other side will not: no such tool, no right, no key.
+    Refused,
+    /// The tool, agent or model ran and reported an error of its own.
+    Tool,
+    /// A limit of the machine; the message names it.
+    Limit,
+    /// A budget is used up; the message names it.
+    Budget,
+    /// An effect this one needs has failed, so this one was not performed.
+    Need,
+    /// A reference into another reply found nothing there, or nothing that fits.
+    Reference,
+    /// It was begun and nobody knows whether it happened.
+    InDoubt,
+    /// The run was stopped.
+    Cancelled,
+    /// A bug on our side.
+    Internal,
+}
+
+impl std::fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FailureKind::Network => "network",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Invalid => "invalid",
+            FailureKind::Refused => "refused",
+            FailureKind::Tool => "tool",
+            FailureKind::Limit => "limit",
+            FailureKind::Budget => "budget",
+            FailureKind::Need => "need",
+            FailureKind::Reference => "reference",
+            FailureKind::InDoubt => "in doubt",
+            FailureKind::Cancelled => "cancelled",
+            FailureKind::Internal => "internal",
+        })
+    }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}

@@ -1,0 +1,71 @@
+use crate::budget::Account;
+use crate::graph::Phase;
+use crate::{Event, Told, Usage};
+
+/// What a run has spent, and its clocks. Time is what replies said, never what a clock said.
+pub(super) struct Ledger {
+    pub(super) spent: Usage,
+    /// Estimates of the attempts that are out.
+    pub(super) promised: Usage,
+    /// Time of all finished steps; a step takes as long as its longest path.
+    pub(super) elapsed_us: u64,
+    /// One per phase of the graph.
+    pub(super) clocks_us: Vec<u64>,
+}
+
+impl Ledger {
+    pub(super) fn new(phases: usize) -> Self {
+        Ledger { spent: Usage::default(), promised: Usage::default(), elapsed_us: 0, clocks_us: vec![0; phases] }
+    }
+
+    /// How things stand `offset_us` into the current step.
+    pub(super) fn account(&self, offset_us: u64) -> Account {
+        Account { committed: self.spent.plus(self.promised), elapsed_us: self.elapsed_us.saturating_add(offset_us) }
+    }
+
+    pub(super) fn enter(&mut self, node: usize, phases: &[Phase]) {
+        for (clock, phase) in self.clocks_us.iter_mut().zip(phases) {
+            if node == phase.start || !phase.nodes.contains(&node) {
+                *clock = 0;
+            }
+        }
+    }
+
+    pub(super) fn leave(&mut self, node: usize, phases: &[Phase], took_us: u64) {
+        self.elapsed_us = self.elapsed_us.saturating_add(took_us);
+        for (clock, phase) in self.clocks_us.iter_mut().zip(phases) {
+            if phase.nodes.contains(&node) {
+                *clock = clock.saturating_add(took_us);
+            }
+        }
+    }
+
+    /// The time an attempt has before a phase ends that its node belongs to.
+    pub(super) fn phase_left(&self, node: usize, phases: &[Phase], offset_us: u64) -> Result<u64, String> {
+        let mut left = u64::MAX;
+        for (clock, phase) in self.clocks_us.iter().zip(phases) {
+            if phase.nodes.contains(&node) {
+                let open = phase.limit_us.saturating_sub(clock.saturating_add(offset_us));
+                if open == 0 {
+                    return Err(format!("phase {} has used up its {} ms", phase.name, phase.limit_us / 1_000));
+                }
+                left = left.min(open);
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// Numbers what happens and keeps it until the driver tells it on.
+#[derive(Default)]
+pub(super) struct Teller {
+    pub(super) seq: u64,
+    pub(super) outbox: Vec<Told>,
+}
+
+impl Teller {
+    pub(super) fn tell(&mut self, event: Event) {
+        self.outbox.push(Told { seq: self.seq, event });
+        self.seq += 1;
+    }
+}

@@ -1,0 +1,389 @@
+//! One execution of a flow, as a value.
+//!
+//! ```text
+//!             ask: nothing to do
+//!            ┌──────────────────┐
+//!   start ─► At(node) ──ask──► Asking(tasks) ──all answered, fold──► At(next) … ─► Ended(outcome)
+//!                                 ▲      │
+//!                                 └─feed─┘   a task: Blocked → Due → Flying → Answered
+//!                                                              ▲       ├─► Due again (retry)
+//!                                                              │       └─► Doubted ─► a person says
+//! ```
+//!
+//! Between calls a run is always settled: it has ended, or at least one task is open.
+
+mod ledger;
+mod outcome;
+mod snapshot;
+mod step;
+mod task;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use outcome::{Fault, Outcome};
+pub use snapshot::{Snapshot, SnapshotError};
+pub(crate) use task::Task;
+
+use crate::graph::State;
+use crate::{
+    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Question, Reply, RunError, RunId, Start,
+    TaskId, ThreadId, Told, Usage,
+};
+use ledger::{Ledger, Teller};
+use step::Asking;
+use task::{Progress, Release};
+
+pub struct Run {
+    graph: Graph,
+    start: Arc<Start>,
+    state: State,
+    position: Position,
+    /// The number of the current step, from 0.
+    step: u64,
+    /// Journal entries this run consists of so far, the start included.
+    entries: u64,
+    ledger: Ledger,
+    teller: Teller,
+}
+
+enum Position {
+    /// About to ask. Never seen between calls.
+    At(usize),
+    Asking(Asking),
+    Ended(Arc<Outcome>),
+}
+
+/// What a driver does next.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// Perform these, each with its answer to `feed`.
+    Perform(Vec<Job>),
+    /// Nothing new; answers to earlier jobs are still out.
+    Await,
+    /// Only people can move this run; it may be put away until one does.
+    Wait(Vec<Waiting>),
+    Done(Arc<Outcome>),
+}
+
+/// One attempt at one effect, with everything needed to perform it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub task: TaskId,
+    pub attempt: u32,
+    pub key: Key,
+    pub node: Name,
+    pub label: Name,
+    pub effect: Arc<Effect>,
+    /// The arguments that came out of other effects' replies, and so carry foreign words.
+    pub filled: Arc<[Hole]>,
+    pub after_ms: u64,
+    pub deadline_ms: u64,
+    /// For a child run: how deep it is, and what it may spend.
+    pub depth: u32,
+    pub budget: Budget,
+}
+
+/// A question that is open before a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waiting {
+    pub task: TaskId,
+    pub attempt: u32,
+    pub question: Question,
+}
+
+/// A person's word on an effect of which nobody knows whether it happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It happened; this was its result.
+    Done {
+        #[serde(default)]
+        value: Value,
+    },
+    /// It did not happen, or may happen twice: do it.
+    Again,
+    /// Leave it; the flow goes on with a failure.
+    Failed,
+}
+
+impl Run {
+    pub fn start(graph: &Graph, mut start: Start) -> Result<Run, RunError> {
+        let unfit = |why: String| RunError::Input { flow: graph.name().to_owned(), why };
+        if *start.flow != *graph.0.name {
+            return Err(RunError::OtherFlow { found: start.flow.to_string(), wanted: graph.name().to_owned() });
+        }
+        let limits = graph.limits();
+        measure(&start.input, limits.input_bytes_max, "input_bytes_max", limits.json_depth_max).map_err(unfit)?;
+        let state = graph.0.behaviour.load(start.input.clone()).map_err(unfit)?;
+        start.shape.get_or_insert(graph.shape());
+        if start.budget == Budget::default() {
+            start.budget = graph.0.budget;
+        }
+        let mut run = Run {
+            graph: graph.clone(),
+            state,
+            position: Position::At(graph.0.start),
+            step: 0,
+            entries: 1,
+            ledger: Ledger::new(graph.0.phases.len()),
+            teller: Teller::default(),
+            start: Arc::new(start),
+        };
+        run.teller.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
+        run.settle();
+        Ok(run)
+    }
+
+    /// The first line of this run's journal.
+    pub fn start_entry(&self) -> Entry {
+        Entry::Started((*self.start).clone())
+    }
+
+    /// What to do now. Jobs are handed out once; a run that was rebuilt hands out again what had no answer.
+    pub fn next(&mut self) -> Next {
+        match &mut self.position {
+            Position::At(_) => unreachable!("a run is settled between calls"),
+            Position::Asking(asking) => asking.next(&self.graph, &self.start, self.step, &self.ledger),
+            Position::Ended(outcome) => Next::Done(outcome.clone()),
+        }
+    }
+
+    /// Takes an answer. Gives back what to write into the journal, or nothing when the answer came before. On an error
+    /// nothing has changed.
+    pub fn feed(&mut self, task: TaskId, attempt: u32, reply: Reply) -> Result<Option<Entry>, FeedError> {
+        let Some(asking) = self.find(task)? else { return Ok(None) };
+        match asking.tasks[task.index as usize].take_attempt(task, attempt, &reply)? {
+            None => Ok(None),
+            Some(asked) => {
+                let reply = Arc::new(bounded(reply, self.graph.limits()));
+                self.answer(task, attempt, reply.clone());
+                Ok(Some(Entry::Replied { task, attempt, asked, reply }))
+            }
+        }
+    }
+
+    /// After a crash: the attempt was begun, and nobody can say whether it happened. It goes before a person.
+    pub fn doubt(&mut self, task: TaskId, attempt: u32) -> Result<Entry, FeedError> {
+        let not_in_flight = FeedError::NotInFlight { task };
+        let Some(asking) = self.find(task)? else { return Err(not_in_flight) };
+        if !asking.doubt(task.index as usize, attempt) {
+            return Err(not_in_flight);
+        }
+        self.entries += 1;
+        self.teller.tell(Event::Doubted { task, attempt });
+        Ok(Entry::Doubted { task, attempt })
+    }
+
+    /// Ends the run. `None` when it had ended already.
+    pub fn cancel(&mut self, reason: &str) -> Option<Entry> {
+        if matches!(self.position, Position::Ended(_)) {
+            return None;
+        }
+        self.entries += 1;
+        self.end(Outcome::Cancelled { reason: reason.to_owned() });
+        Some(Entry::Cancelled { reason: reason.to_owned() })
+    }
+
+    /// Changes the state by a JSON merge patch and asks the current step anew. Only a fork does this, on entering a step.
+    pub fn edit(&mut self, patch: &Value) -> Result<Entry, RunError> {
+        let unfit = |why: String| RunError::Edit { why };
+        let node = match &self.position {
+            Position::Asking(asking) if asking.is_fresh(self.entries) => asking.node,
+            Position::Asking(_) => return Err(unfit(format!("step {} already has replies", self.step))),
+            Position::Ended(_) => return Err(unfit("the run has ended".into())),
+            Position::At(_) => unreachable!("a run is settled between calls"),
+        };
+        let mut value = self.graph.0.behaviour.save(&self.state).map_err(unfit)?;
+        merge(&mut value, patch);
+        self.state = self.graph.0.behaviour.load(value).map_err(unfit)?;
+        let patch = Arc::new(patch.clone());
+        self.entries += 1;
+        self.teller.tell(Event::Edited { step: self.step, patch: patch.clone() });
+        self.position = Position::At(node);
+        self.settle();
+        Ok(Entry::Edited { step: self.step, patch })
+    }
+
+    /// Takes up one entry of the journal, as it was written. A flow that now goes another way is told, not followed.
+    pub fn apply(&mut self, entry: Entry) -> Result<(), RunError> {
+        let at = self.entries;
+        let mismatch = |mismatch| RunError::Mismatch { at, mismatch: Box::new(mismatch) };
+        if matches!(self.position, Position::Ended(_)) {
+            return Err(mismatch(Mismatch::Ended));
+        }
+        match entry {
+            Entry::Started(_) => Err(mismatch(Mismatch::SecondStart)),
+            Entry::Replied { task, attempt, asked: then_digest, reply } => {
+                let asking = self.find(task).map_err(|e| mismatch(Mismatch::Reply(e)))?;
+                let Some(asking) = asking else {
+                    return Err(mismatch(Mismatch::Unfit(format!("task {task} is answered a second time"))));
+                };
+                let node = asking.node;
+                let open = &asking.tasks[task.index as usize];
+                let now_digest = match open.take_attempt(task, attempt, &reply) {
+                    Ok(Some(digest)) => digest,
+                    Ok(None) => return Err(mismatch(Mismatch::Unfit(format!("attempt {attempt} at task {task} is answered a second time")))),
+                    Err(e) => return Err(mismatch(Mismatch::Reply(e))),
+                };
+                if now_digest != then_digest {
+                    let now = open.effect().map_or_else(String::new, |effect| format!("{} {}", effect.kind(), effect.name()));
+                    let node = self.graph.node_name(node).to_string();
+                    return Err(mismatch(Mismatch::Asked { task, node, now, now_digest, then_digest }));
+                }
+                self.answer(task, attempt, reply);
+                Ok(())
+            }
+            Entry::Doubted { task, attempt } => self.doubt(task, attempt).map(drop).map_err(|e| mismatch(Mismatch::Reply(e))),
+            Entry::Edited { step, patch } if step == self.step => self.edit(&patch).map(drop),
+            Entry::Edited { step, .. } => Err(mismatch(Mismatch::Edited { then: step, now: self.step })),
+            Entry::Cancelled { reason } => {
+                self.cancel(&reason);
+                Ok(())
+            }
+        }
+    }
+
+    /// What happened since this was last called.
+    pub fn take_events(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.teller.outbox)
+    }
+
+    pub fn outcome(&self) -> Option<&Arc<Outcome>> {
+        match &self.position {
+            Position::Ended(outcome) => Some(outcome),
+            Position::At(_) | Position::Asking(_) => None,
+        }
+    }
+
+    pub fn facts(&self) -> &Start {
+        &self.start
+    }
+
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The node that is asking, while one is.
+    pub fn node(&self) -> Option<&Name> {
+        match &self.position {
+            Position::At(node) => Some(self.graph.node_name(*node)),
+            Position::Asking(asking) => Some(self.graph.node_name(asking.node)),
+            Position::Ended(_) => None,
+        }
+    }
+
+    /// Journal entries so far, the start included: also the number of the next one.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The number the next event will have.
+    pub fn next_seq(&self) -> u64 {
+        self.teller.seq
+    }
+
+    pub fn spent(&self) -> Usage {
+        self.ledger.spent
+    }
+
+    pub fn elapsed_us(&self) -> u64 {
+        self.ledger.elapsed_us
+    }
+
+    /// The flow's state as JSON.
+    pub fn state(&self) -> Result<Value, String> {
+        self.graph.0.behaviour.save(&self.state)
+    }
+
+    /// The step's tasks if `task` belongs to it; `None` if it was dealt with in an earlier one.
+    fn find(&mut self, task: TaskId) -> Result<Option<&mut Asking>, FeedError> {
+        let never_asked = FeedError::NeverAsked { task, at_step: self.step };
+        if task.step > self.step {
+            return Err(never_asked);
+        }
+        match &mut self.position {
+            Position::Asking(asking) if task.step == self.step => {
+                if (task.index as usize) < asking.tasks.len() {
+                    Ok(Some(asking))
+                } else {
+                    Err(never_asked)
+                }
+            }
+            Position::Asking(_) | Position::Ended(_) | Position::At(_) => Ok(None),
+        }
+    }
+
+    /// Records an answer that was found to fit, and goes on as far as that allows.
+    fn answer(&mut self, task: TaskId, attempt: u32, reply: Arc<Reply>) {
+        self.entries += 1;
+        if let Position::Asking(asking) = &mut self.position {
+            let release = Release { graph: &self.graph, start: &self.start, step: self.step, ledger: &mut self.ledger, teller: &mut self.teller };
+            asking.answer(task.index as usize, attempt, reply, release);
+        }
+        self.settle();
+    }
+}
+
+/// The reply as the run will remember it: one that is too large or too deep becomes a failure that says so.
+fn bounded(reply: Reply, limits: &Limits) -> Reply {
+    let Ok(value) = &reply.result else { return reply };
+    match measure(value, limits.reply_bytes_max, "reply_bytes_max", limits.json_depth_max) {
+        Ok(()) => reply,
+        Err(why) => Reply { result: Err(Failure::new(FailureKind::Limit, format!("the reply is too large: {why}"))), ..reply },
+    }
+}
+
+fn measure(value: &Value, bytes_max: usize, bytes_name: &str, depth_max: usize) -> Result<(), String> {
+    let mut bytes = 0_usize;
+    // By hand and not by recursion: what is being measured may be deeper than the stack.
+    let mut open: Vec<(&Value, usize)> = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        if depth > depth_max {
+            return Err(format!("it is nested deeper than json_depth_max = {depth_max}"));
+        }
+        bytes += match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 5,
+            Value::String(text) => text.len() + 2,
+            Value::Array(items) => {
+                open.extend(items.iter().map(|item| (item, depth + 1)));
+                items.len() + 2
+            }
+            Value::Object(map) => {
+                open.extend(map.values().map(|item| (item, depth + 1)));
+                map.keys().map(|key| key.len() + 4).sum::<usize>() + 2
+            }
+        };
+    }
+    if bytes > bytes_max {
+        return Err(format!("about {bytes} bytes, and {bytes_name} = {bytes_max}"));
+    }
+    Ok(())
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Value::Object(map) = target else { return };
+    for (key, change) in changes {
+        if change.is_null() {
+            map.remove(key);
+        } else {
+            merge(map.entry(key.as_str()).or_insert(Value::Null), change);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    Done { output: Value },
+    Failed { fault: Fault },
+    Cancelled { reason: String },
+}
+
+impl Outcome {
+    pub fn output(&self) -> Option<&Value> {
+        match self {
+            Outcome::Done { output } => Some(output),
+            Outcome::Failed { .. } | Outcome::Cancelled { .. } => None,
+        }
+    }
+}
+
+/// Why a run could not end well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum Fault {
+    /// The flow gave up, in its own words.
+    #[error("{why}")]
+    Flow { why: String },
+    #[error("step {step} would pass steps_max = {steps_max}; raise the limit or look for a loop that does not end")]
+    Steps { step: u64, steps_max: u64 },
+    #[error("node {node} asked for something impossible: {why}")]
+    Ask { node: String, why: String },
+    #[error("node {node} went to {to}, but declares no such edge")]
+    Edge { node: String, to: String },
+    /// Code of the flow panicked; the driver ends the run in its place.
+    #[error("node {node} crashed: {why}")]
+    Crash { node: String, why: String },
+}

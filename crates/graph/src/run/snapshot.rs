@@ -1,0 +1,86 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::ledger::{Ledger, Teller};
+use super::{Position, Run};
+use crate::{ENTRY_VERSION, Graph, Name, RunError, Start, Usage};
+
+/// A run on entering a step, so that opening it needs only the journal from there on. It can always be thrown away.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    v: u32,
+    /// Journal entries it stands for.
+    pub entries: u64,
+    seq: u64,
+    step: u64,
+    node: Name,
+    state: Value,
+    spent: Usage,
+    elapsed_us: u64,
+    clocks_us: BTreeMap<Name, u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a snapshot this version can read: {0}")]
+pub struct SnapshotError(String);
+
+impl Snapshot {
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("snapshots hold only JSON and string keys")
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
+        let snapshot: Snapshot = serde_json::from_slice(bytes).map_err(|e| SnapshotError(e.to_string()))?;
+        if snapshot.v != ENTRY_VERSION {
+            return Err(SnapshotError(format!("version {}", snapshot.v)));
+        }
+        Ok(snapshot)
+    }
+}
+
+impl Run {
+    /// The run as it entered the current step; `None` once that step has answers, or after the end.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let Position::Asking(asking) = &self.position else { return None };
+        if !asking.is_fresh(self.entries) {
+            return None;
+        }
+        let inner = &self.graph.0;
+        Some(Snapshot {
+            v: ENTRY_VERSION,
+            entries: self.entries,
+            seq: asking.entered_seq,
+            step: self.step,
+            node: inner.nodes[asking.node].name.clone(),
+            state: inner.behaviour.save(&self.state).ok()?,
+            spent: self.ledger.spent,
+            elapsed_us: self.ledger.elapsed_us,
+            clocks_us: inner.phases.iter().map(|phase| phase.name.clone()).zip(self.ledger.clocks_us.iter().copied()).collect(),
+        })
+    }
+
+    /// Takes a run up where a snapshot left it. The events of its step are told again, under their old numbers.
+    pub fn restore(graph: &Graph, start: Start, snapshot: Snapshot) -> Result<Run, RunError> {
+        let unfit = |why: String| RunError::Snapshot { at: snapshot.entries, why };
+        let inner = &graph.0;
+        let node = inner.nodes.iter().position(|place| place.name == snapshot.node);
+        let node = node.ok_or_else(|| unfit(format!("there is no node {}", snapshot.node)))?;
+        let state = inner.behaviour.load(snapshot.state).map_err(unfit)?;
+        let clocks_us = inner.phases.iter().map(|phase| snapshot.clocks_us.get(&phase.name).copied().unwrap_or(0)).collect();
+        let mut run = Run {
+            graph: graph.clone(),
+            start: Arc::new(start),
+            state,
+            position: Position::At(node),
+            step: snapshot.step,
+            entries: snapshot.entries,
+            ledger: Ledger { spent: snapshot.spent, promised: Usage::default(), elapsed_us: snapshot.elapsed_us, clocks_us },
+            teller: Teller { seq: snapshot.seq, outbox: Vec::new() },
+        };
+        run.settle();
+        Ok(run)
+    }
+}

@@ -1,0 +1,319 @@
+//! One step: enter a node, release its effects as their needs are met, fold the replies, go on.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ledger::Ledger;
+use super::task::{Attempt, verdict};
+use super::{Fault, Job, Next, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
+use crate::fill::fill;
+use crate::node::Target;
+use crate::{Effect, Event, Failure, FailureKind, Graph, Key, Question, Replies, Reply, Start, TaskId};
+
+/// The current step while answers are out.
+pub(super) struct Asking {
+    pub(super) node: usize,
+    pub(super) tasks: Vec<Task>,
+    /// Tasks without an answer.
+    open: usize,
+    /// Of these, the ones whose needs have no answer yet.
+    blocked: usize,
+    /// Of these, the ones that are due or in flight.
+    working: usize,
+    /// Tasks that became due since jobs were last handed out.
+    due: Vec<usize>,
+    /// Where the journal and the events stood when the step was entered.
+    pub(super) entered_at: u64,
+    pub(super) entered_seq: u64,
+}
+
+impl Run {
+    /// Goes on until something is asked or the run ends.
+    pub(super) fn settle(&mut self) {
+        loop {
+            match &self.position {
+                Position::At(node) => self.enter(*node),
+                Position::Asking(asking) if asking.open == 0 => self.leave(),
+                Position::Asking(_) | Position::Ended(_) => return,
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        let outcome = Arc::new(outcome);
+        self.teller.tell(Event::Ended { outcome: outcome.clone() });
+        self.position = Position::Ended(outcome);
+    }
+
+    fn enter(&mut self, node: usize) {
+        let inner = &self.graph.0;
+        if self.step >= inner.limits.steps_max {
+            return self.end(Outcome::Failed { fault: Fault::Steps { step: self.step, steps_max: inner.limits.steps_max } });
+        }
+        let entered_seq = self.teller.seq;
+        self.ledger.enter(node, &inner.phases);
+        self.teller.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
+        let ask = inner.behaviour.ask(node, &self.state);
+        if let Err(why) = ask.check(&inner.limits) {
+            let fault = Fault::Ask { node: inner.nodes[node].name.to_string(), why: why.to_string() };
+            return self.end(Outcome::Failed { fault });
+        }
+        let count = ask.requests.len();
+        let mut asking = Asking {
+            node,
+            tasks: ask.requests.into_iter().map(Task::new).collect(),
+            open: count,
+            blocked: count,
+            working: 0,
+            due: Vec::new(),
+            entered_at: self.entries,
+            entered_seq,
+        };
+        asking.release(&mut Release { graph: &self.graph, start: &self.start, step: self.step, ledger: &mut self.ledger, teller: &mut self.teller });
+        self.position = Position::Asking(asking);
+    }
+
+    fn leave(&mut self) {
+        let Position::Asking(asking) = &self.position else { return };
+        let inner = &self.graph.0;
+        let node = asking.node;
+        let took_us = asking.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
+        self.ledger.leave(node, &inner.phases, took_us);
+        let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &asking.tasks });
+        for (name, value) in go.notes {
+            self.teller.tell(Event::Noted { step: self.step, name, value });
+        }
+        for (role, content) in go.says {
+            self.teller.tell(Event::Said { role, content });
+        }
+        let place = &inner.nodes[node];
+        let to = match go.target {
+            Target::End => Some(inner.nodes.len()),
+            Target::Node(name) => match place.edges.iter().find(|&&to| **self.graph.node_name(to) == *name) {
+                Some(&to) => Some(to),
+                None => {
+                    let fault = Fault::Edge { node: place.name.to_string(), to: name.into_owned() };
+                    return self.end(Outcome::Failed { fault });
+                }
+            },
+            Target::Fail(why) => return self.end(Outcome::Failed { fault: Fault::Flow { why } }),
+        };
+        match to {
+            Some(to) if to < inner.nodes.len() => {
+                self.teller.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.nodes[to].name.clone() });
+                self.step += 1;
+                self.position = Position::At(to);
+            }
+            _ if place.edges.contains(&inner.nodes.len()) => {
+                self.teller.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.end.clone() });
+                let output = inner.behaviour.output(&self.state);
+                self.end(Outcome::Done { output });
+            }
+            _ => {
+                let fault = Fault::Edge { node: place.name.to_string(), to: inner.end.to_string() };
+                self.end(Outcome::Failed { fault });
+            }
+        }
+    }
+}
+
+impl Asking {
+    /// No answer of this step stands in the journal yet.
+    pub(super) fn is_fresh(&self, entries: u64) -> bool {
+        self.entered_at == entries
+    }
+
+    pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger) -> Next {
+        let mut jobs = Vec::with_capacity(self.due.len());
+        for index in std::mem::take(&mut self.due) {
+            let task = &mut self.tasks[index];
+            // What was answered from the journal before it was handed out stays in the list of due ones; it is no longer due.
+            let Progress::Due(attempt) = &task.progress else { continue };
+            let attempt = attempt.clone();
+            let place = TaskId { step, index: index as u32 };
+            jobs.push(Job {
+                thread: start.thread.clone(),
+                run: start.run.clone(),
+                task: place,
+                attempt: attempt.number,
+                key: Key::of(&start.thread, &start.run, place),
+                node: graph.node_name(self.node).clone(),
+                label: task.request.label.as_str().into(),
+                effect: attempt.effect.clone(),
+                filled: task.request.holes.as_slice().into(),
+                after_ms: attempt.after_ms,
+                deadline_ms: attempt.deadline_ms,
+                depth: start.depth,
+                budget: start.budget.left(&ledger.account(task.at_us)),
+            });
+            task.progress = Progress::Flying(attempt);
+        }
+        if !jobs.is_empty() {
+            return Next::Perform(jobs);
+        }
+        if self.working > 0 { Next::Await } else { Next::Wait(self.waiting(step)) }
+    }
+
+    /// Takes an answer that fits, and releases what it makes possible.
+    pub(super) fn answer(&mut self, index: usize, attempt: u32, reply: Arc<Reply>, mut release: Release<'_>) {
+        let node = self.node;
+        let place = TaskId { step: release.step, index: index as u32 };
+        let task = &mut self.tasks[index];
+        let replied = |again_ms| Event::Replied { task: place, attempt, reply: reply.clone(), again_ms };
+        match std::mem::replace(&mut task.progress, Progress::Blocked) {
+            Progress::Due(open) | Progress::Flying(open) => {
+                self.working -= 1;
+                let again_ms = release.book(task, index, attempt, &reply);
+                release.teller.tell(replied(again_ms));
+                match again_ms {
+                    None => self.settled(index, reply),
+                    Some(ms) => {
+                        task.at_us = task.at_us.saturating_add(ms.saturating_mul(1_000));
+                        match release.attempt(task, index, node, attempt + 1, ms, open.effect) {
+                            Ok(()) => self.made_due(index),
+                            // The failure that was to be retried says more than the limit that forbids it.
+                            Err(_) => self.settled(index, reply),
+                        }
+                    }
+                }
+            }
+            Progress::Person(_) => {
+                release.teller.tell(replied(None));
+                self.settled(index, reply);
+            }
+            Progress::Doubted(open) => {
+                release.teller.tell(replied(None));
+                match verdict(&reply) {
+                    Ok(Verdict::Done { value }) => {
+                        release.ledger.promised = release.ledger.promised.minus(task.estimate());
+                        self.settled(index, Arc::new(Reply::ok(value)));
+                    }
+                    Ok(Verdict::Again) => {
+                        let label = task.request.label.as_str().into();
+                        let again = Attempt { after_ms: 0, number: open.number + 1, ..open };
+                        release.teller.tell(Event::Asked { task: place, attempt: again.number, label, effect: again.effect.clone(), after_ms: 0 });
+                        task.progress = Progress::Due(again);
+                        self.made_due(index);
+                    }
+                    Ok(Verdict::Failed) | Err(_) => {
+                        release.ledger.promised = release.ledger.promised.minus(task.estimate());
+                        let failure = Failure::new(FailureKind::InDoubt, "it was begun before a crash, and a person left it at that");
+                        self.settled(index, Arc::new(Reply::failed(failure)));
+                    }
+                }
+            }
+            other @ (Progress::Blocked | Progress::Answered(_)) => task.progress = other,
+        }
+        self.release(&mut release);
+    }
+
+    pub(super) fn doubt(&mut self, index: usize, number: u32) -> bool {
+        let task = &mut self.tasks[index];
+        let (Progress::Due(attempt) | Progress::Flying(attempt)) = &task.progress else { return false };
+        if attempt.number != number {
+            return false;
+        }
+        task.progress = Progress::Doubted(attempt.clone());
+        self.working -= 1;
+        true
+    }
+
+    fn made_due(&mut self, index: usize) {
+        self.working += 1;
+        self.due.push(index);
+    }
+
+    fn settled(&mut self, index: usize, reply: Arc<Reply>) {
+        self.tasks[index].progress = Progress::Answered(reply);
+        self.open -= 1;
+    }
+
+    /// Releases every blocked task whose needs are met, in order, until none is left: a task that is skipped may free others.
+    fn release(&mut self, release: &mut Release<'_>) {
+        let mut again = self.blocked > 0;
+        while again {
+            again = false;
+            for index in 0..self.tasks.len() {
+                if !matches!(self.tasks[index].progress, Progress::Blocked) || !self.needs_met(index) {
+                    continue;
+                }
+                self.blocked -= 1;
+                if let Err(failure) = self.begin(index, release) {
+                    let task = TaskId { step: release.step, index: index as u32 };
+                    release.teller.tell(Event::Skipped { task, failure: failure.clone() });
+                    self.settled(index, Arc::new(Reply::failed(failure)));
+                    again = self.blocked > 0;
+                }
+            }
+        }
+    }
+
+    fn needs_met(&self, index: usize) -> bool {
+        self.tasks[index].request.all_needs().all(|of| self.tasks[of].answer().is_some())
+    }
+
+    fn begin(&mut self, index: usize, release: &mut Release<'_>) -> Result<(), Failure> {
+        let request = &self.tasks[index].request;
+        let value_of = |of: usize| self.tasks[of].answer().and_then(|reply| reply.result.as_ref().ok());
+        let hard = request.needs.iter().filter(|need| !need.even_if_failed).map(|need| need.of);
+        for of in hard.chain(request.holes.iter().map(|hole| hole.from)) {
+            if value_of(of).is_none() {
+                let name = self.tasks[of].request.effect.name();
+                return Err(Failure::new(FailureKind::Need, format!("effect {of} ({name}) failed, and this one needs it")));
+            }
+        }
+        let at_us = request.all_needs().map(|of| self.tasks[of].at_us).max().unwrap_or(0);
+        let effect = if request.holes.is_empty() { request.effect.clone() } else { fill(&request.effect, &request.holes, value_of)? };
+        let effect = Arc::new(effect);
+        let task = &mut self.tasks[index];
+        task.at_us = at_us;
+        if effect.is_for_a_person() {
+            let place = TaskId { step: release.step, index: index as u32 };
+            release.teller.tell(Event::Asked {
+                task: place,
+                attempt: 1,
+                label: task.request.label.as_str().into(),
+                effect: effect.clone(),
+                after_ms: 0,
+            });
+            task.progress = Progress::Person(effect);
+            return Ok(());
+        }
+        release.attempt(task, index, self.node, 1, 0, effect)?;
+        self.made_due(index);
+        Ok(())
+    }
+
+    fn waiting(&self, step: u64) -> Vec<Waiting> {
+        let open = self.tasks.iter().enumerate().filter_map(|(index, task)| {
+            let task_id = TaskId { step, index: index as u32 };
+            match &task.progress {
+                Progress::Person(effect) => match &**effect {
+                    Effect::AskPerson(question) => Some(Waiting { task: task_id, attempt: 1, question: question.clone() }),
+                    Effect::CallModel(_) | Effect::CallTool(_) | Effect::CallAgent(_) => None,
+                },
+                Progress::Doubted(attempt) => Some(Waiting { task: task_id, attempt: attempt.number, question: doubtful(&attempt.effect) }),
+                Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Answered(_) => None,
+            }
+        });
+        open.collect()
+    }
+}
+
+fn doubtful(effect: &Effect) -> Question {
+    let body = serde_json::to_value(effect).unwrap_or(Value::Null);
+    Question {
+        prompt: format!(
+            "Baton stopped while it was performing {} {}, and it cannot find out whether that happened. \
+             Please check, then answer done (it happened), again (do it now) or failed (go on without it). What was asked: {body}",
+            effect.kind(),
+            effect.name(),
+        ),
+        schema: Some(serde_json::json!({
+            "type": "object",
+            "required": ["verdict"],
+            "properties": { "verdict": { "enum": ["done", "again", "failed"] }, "value": {} },
+        })),
+    }
+}

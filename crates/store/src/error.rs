@@ -1,0 +1,32 @@
+use graph::{RunId, ThreadId};
+
+/// Why a store did not do it. Nothing was written.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StoreError {
+    #[error("another process took over thread {thread}; this one must stop writing to it")]
+    Fenced { thread: ThreadId },
+    #[error("thread {thread} is held by {owner}; try again when it is done, or let it do the work")]
+    Held { thread: ThreadId, owner: String, until_ms: i64 },
+    #[error("run {run} exists already")]
+    Exists { run: RunId },
+    #[error("run {run} does not exist; `baton runs list` shows those that do")]
+    NoRun { run: RunId },
+    #[error("thread {thread} does not exist; `baton threads list` shows those that do")]
+    NoThread { thread: ThreadId },
+    #[error("line {found} of run {run} came when line {wanted} was next; two drivers wrote to one run")]
+    OutOfOrder { run: RunId, found: u64, wanted: u64 },
+    #[error("{path} was written by a newer Baton (schema {found}, this one knows {known}); upgrade baton, or name another file with --db")]
+    Newer { path: String, found: i64, known: i64 },
+    #[error("{path} is a SQLite file, but not one of Baton's; name another file with --db")]
+    Foreign { path: String },
+    #[error("{path} is damaged ({why}); restore it from a copy, or move it away and start afresh")]
+    Damaged { path: String, why: String },
+    #[error("{path} cannot be opened: {why}")]
+    Open { path: String, why: String },
+    #[error("the disk under {path} is full; free some space and start again, nothing that was confirmed is lost")]
+    Full { path: String },
+    #[error("the database failed: {0}")]
+    Database(String),
+    #[error("the store was closed")]
+    Closed,
+}

@@ -1,0 +1,70 @@
+//! Threads, messages, runs and their journals. The only crate with SQL.
+//!
+//! One trait, one list of promises (`tests/promises`), and a home for each place data can live in. A run's journal is
+//! append-only and is the truth; snapshots may be thrown away; everything else about a run is derived from its journal.
+//!
+//! Deliberately absent: what entries mean (that is `graph`), when to write them (that is `engine`), and a clock: callers say
+//! what time it is.
+
+mod error;
+mod memory;
+mod rows;
+mod sqlite;
+
+use async_trait::async_trait;
+use graph::{RunId, ThreadId};
+
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use rows::{
+    Commit, Freed, Intent, Lease, Line, MessageRow, NewMessage, NewRun, NewSnapshot, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
+    ThreadRow,
+};
+pub use sqlite::{SqliteSettings, SqliteStore};
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Writes one run's next moment: all of it, or none. When this returns, it is as durable as the home can make it.
+    ///
+    /// Refused when the lease is no longer the newest of its thread (`Fenced`), when `first_seq` is not the next number of the
+    /// journal (`OutOfOrder`), and, for a new run, when there is one of that name (`Exists`).
+    async fn commit(&self, commit: Commit) -> Result<()>;
+
+    /// Takes the right to write to a thread, making the thread if there is none. Held until released, or until its owner has
+    /// not renewed in time; then the next one gets it, with a higher fence. Taking what one holds gives the same fence again.
+    /// `Held` says who has it and until when.
+    async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease>;
+    /// Keeps everything this owner has claimed until the given time.
+    async fn renew(&self, owner: &str, until_ms: i64) -> Result<()>;
+    /// Gives a thread back. Giving back what was lost is no error.
+    async fn release(&self, lease: &Lease) -> Result<()>;
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>>;
+    /// Newest first, at most `limit` of them.
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
+    /// The journal from a number on, in order, at most `limit` lines.
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>>;
+    async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>>;
+    /// What was begun and has no answer in the journal.
+    async fn intents(&self, run: &RunId) -> Result<Vec<Intent>>;
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>>;
+    /// Most recently used first; `before` is the last one of the page before.
+    async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
+    /// In order, from a number on, at most `limit`.
+    async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>>;
+
+    /// Leaves word for whoever drives the run, in whatever process. Delivered at least once, in order.
+    async fn post(&self, run: &RunId, signal: SignalKind) -> Result<()>;
+    /// Word left for runs of threads this owner holds. Stays until `accept`ed.
+    async fn signals(&self, owner: &str) -> Result<Vec<Signal>>;
+    async fn accept(&self, signal: u64) -> Result<()>;
+
+    /// Deletes threads with their messages, runs and journals, and gives the space back. A thread with an unfinished run or a
+    /// live lease is kept.
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed>;
+    /// Deletes a thread whatever its state, unless somebody holds it.
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed>;
+}

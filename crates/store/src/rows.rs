@@ -1,0 +1,224 @@
+//! What goes in and out of a store.
+
+use graph::{Key, RunId, TaskId, ThreadId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Somebody drives it, or should after a crash.
+    Running,
+    /// Only a person can move it.
+    Asking,
+    /// It waits for a child run that only a person can move.
+    Waiting,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    pub const ALL: [Status; 6] = [Status::Running, Status::Asking, Status::Waiting, Status::Done, Status::Failed, Status::Cancelled];
+
+    pub fn is_over(self) -> bool {
+        match self {
+            Status::Running | Status::Asking | Status::Waiting => false,
+            Status::Done | Status::Failed | Status::Cancelled => true,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Asking => "asking",
+            Status::Waiting => "waiting",
+            Status::Done => "done",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+/// The right to write to a thread. The fence grows each time the right changes hands, so that a writer who lost it without
+/// noticing is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub thread: ThreadId,
+    pub owner: String,
+    pub fence: u64,
+}
+
+/// One run's next moment.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub run: RunId,
+    pub lease: Lease,
+    pub at_ms: i64,
+    /// Set on the first commit of a run.
+    pub new: Option<NewRun>,
+    /// The number of the first line.
+    pub first_seq: u64,
+    pub lines: Vec<Vec<u8>>,
+    /// Effects that are about to change the world.
+    pub intents: Vec<Intent>,
+    /// Effects that were answered or given up: their intents go.
+    pub settled: Vec<TaskId>,
+    pub messages: Vec<NewMessage>,
+    /// A change of status, if there is one.
+    pub status: Option<Status>,
+    /// How it ended; with it goes the run's snapshot.
+    pub outcome: Option<Value>,
+    pub snapshot: Option<NewSnapshot>,
+    /// Gives the lease back in the same moment.
+    pub release: bool,
+}
+
+impl Commit {
+    pub fn new(run: RunId, lease: Lease, at_ms: i64, first_seq: u64) -> Self {
+        Commit {
+            run,
+            lease,
+            at_ms,
+            new: None,
+            first_seq,
+            lines: Vec::new(),
+            intents: Vec::new(),
+            settled: Vec::new(),
+            messages: Vec::new(),
+            status: None,
+            outcome: None,
+            snapshot: None,
+            release: false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    pub flow: String,
+    /// The run whose effect this one answers.
+    pub parent: Option<RunId>,
+    /// A line for lists: what was asked.
+    pub title: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMessage {
+    pub role: String,
+    pub content: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSnapshot {
+    /// Journal lines it stands for.
+    pub entries: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// An attempt at changing the world that is about to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    pub task: TaskId,
+    pub attempt: u32,
+    pub key: Key,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRow {
+    pub run: RunId,
+    pub thread: ThreadId,
+    pub flow: String,
+    pub parent: Option<RunId>,
+    pub title: String,
+    pub status: Status,
+    pub outcome: Option<Value>,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunFilter {
+    /// Empty is any.
+    pub statuses: Vec<Status>,
+    pub thread: Option<ThreadId>,
+    /// A part of the run's id.
+    pub id_part: Option<String>,
+    /// Runs older than this one.
+    pub before: Option<RunId>,
+    pub limit: usize,
+}
+
+impl Default for RunFilter {
+    fn default() -> Self {
+        RunFilter { statuses: Vec::new(), thread: None, id_part: None, before: None, limit: 100 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub seq: u64,
+    pub at_ms: i64,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotRow {
+    pub entries: u64,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadRow {
+    pub thread: ThreadId,
+    pub title: String,
+    pub messages: u64,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MessageRow {
+    pub seq: u64,
+    pub run: RunId,
+    pub role: String,
+    pub content: String,
+    pub created_ms: i64,
+}
+
+/// Word left for the driver of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignalKind {
+    Cancel { reason: String },
+    Answer { task: TaskId, attempt: u32, value: Value },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signal {
+    pub id: u64,
+    pub run: RunId,
+    pub kind: SignalKind,
+}
+
+/// Which threads to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retention {
+    /// The most recently used ones.
+    KeepLast(u64),
+    /// Those used since then.
+    KeepSince { ms: i64 },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Freed {
+    pub threads: u64,
+    pub runs: u64,
+    /// By how much the files shrank.
+    pub bytes: u64,
+}

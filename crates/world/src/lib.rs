@@ -1,0 +1,68 @@
+//! Performs effects. The only crate that calls out.
+//!
+//! `model`, `tool` and `agent` get a room each as they come. Today there is the trait they will stand behind, a [`script`]ed
+//! world, and [`faults`] that can be laid over any world.
+//!
+//! Deliberately absent: deciding. Whether to try again, what to do with a failure, when to stop is `graph`'s.
+
+pub mod faults;
+pub mod script;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph::{Job, Reply};
+
+#[async_trait]
+pub trait World: Send + Sync + 'static {
+    /// What performing this twice would mean. Asked before anything is done, so it must not call out.
+    fn nature(&self, job: &Job) -> Nature;
+
+    /// Does it, and says what came of it. The caller watches the deadline and drops the future when time or the run is over.
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply;
+
+    /// After a crash, for what is `Checkable`: did it happen?
+    async fn look_up(&self, _job: &Job) -> LookUp {
+        LookUp::Unknown
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// Reading, or the other side knows the key: twice is as good as once.
+    Repeatable,
+    /// Changes the world, and one can find out whether it did.
+    Checkable,
+    /// Changes the world, and only a person could find out.
+    Once,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum LookUp {
+    /// It happened, and this was the reply.
+    Done(Reply),
+    /// It did not happen.
+    NotDone,
+    Unknown,
+}
+
+/// Where an effect tells what it is doing while it does it: tokens as they come. Nothing told here is kept.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+
+impl Progress {
+    pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Progress(Some(Arc::new(tell)))
+    }
+
+    /// For callers that do not listen.
+    pub fn nowhere() -> Self {
+        Progress(None)
+    }
+
+    pub fn tell(&self, text: &str) {
+        if let Some(tell) = &self.0 {
+            tell(text);
+        }
+    }
+}

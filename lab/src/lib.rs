@@ -1,0 +1,1 @@
+//! The whole, tried together.
