@@ -1,1 +1,406 @@
-//! engine
+//! Drives runs: asks the machine what is next, has the world do it, writes the answers down, and only then tells anyone.
+//!
+//! ```text
+//!   next() ──► commit (journal + intents) ──► tell watchers ──► launch ──► answers, cancel, stop ──► feed() ─┐
+//!     ▲                                                                                                      │
+//!     └──────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! [`Engine`] is the embedded one: every run is one tokio task in this process ([`embedded`]). What it needs of the world and
+//! the store are traits, and deciding is `graph`'s, so the loop stays short and another engine can be the same loop again.
+//!
+//! Deliberately absent: HTTP, SQL, names of vendors, and anything a flow would have to know about.
+
+mod child;
+mod embedded;
+mod error;
+mod flight;
+mod fork;
+mod lease;
+mod open;
+mod replay;
+mod settings;
+mod upkeep;
+mod watch;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, Waiting};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{RunRow, SignalKind, Store, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch as cell};
+use world::World;
+
+pub use error::EngineError;
+pub use fork::Fork;
+pub use replay::{History, Replayed, replay};
+pub use settings::{Clock, Settings, gone_never};
+pub use watch::{Seen, Watcher};
+
+use embedded::{Beginning, Live};
+use lease::Leases;
+use watch::Feed;
+
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// The flows an engine knows, by name.
+pub type Flows = BTreeMap<String, Graph>;
+
+/// Runs flows in this process. Cheap to clone; all clones are the same engine.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+pub(crate) struct Inner {
+    store: Arc<dyn Store>,
+    world: Arc<dyn World>,
+    flows: Flows,
+    settings: Settings,
+    leases: Leases,
+    /// Runs that are in memory here.
+    active: Mutex<HashMap<RunId, Arc<Active>>>,
+    active_count: cell::Sender<usize>,
+    places: Arc<Semaphore>,
+    queued: AtomicUsize,
+    stopping: AtomicBool,
+    /// Whether this engine takes up what others left.
+    sweeping: AtomicBool,
+}
+
+/// A run in memory, as others in the process see it.
+pub(crate) struct Active {
+    control: mpsc::Sender<Control>,
+    feed: Feed,
+    at: cell::Sender<At>,
+}
+
+/// Where a run is, for those who wait for it.
+#[derive(Clone, Debug)]
+pub enum At {
+    Going,
+    /// Put away until a person answers.
+    Parked(Vec<Waiting>),
+    Over(Arc<Closing>),
+    /// This process no longer drives it; what was confirmed is in the store.
+    Lost(EngineError),
+}
+
+/// How a run ended and what it cost, as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Closing {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    #[serde(default)]
+    pub spent: graph::Usage,
+    #[serde(default)]
+    pub elapsed_us: u64,
+}
+
+/// What may be said to a run while it goes.
+pub(crate) enum Control {
+    Cancel {
+        reason: String,
+        done: Option<oneshot::Sender<Result<()>>>,
+    },
+    Answer {
+        task: TaskId,
+        attempt: u32,
+        value: Value,
+        done: Option<oneshot::Sender<Result<()>>>,
+    },
+    /// A child that was waiting for a person has ended.
+    ChildOver {
+        child: RunId,
+        done: oneshot::Sender<()>,
+    },
+    /// Finish what is in flight by then, and let go.
+    Stop {
+        by: tokio::time::Instant,
+    },
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub flow: String,
+    pub input: Value,
+    /// A new thread otherwise.
+    pub thread: Option<ThreadId>,
+    /// A caller that may ask twice names the run; the second time nothing is started.
+    pub run: Option<RunId>,
+    pub budget: Budget,
+    /// A line for lists.
+    pub title: Option<String>,
+}
+
+impl Order {
+    pub fn new(flow: impl Into<String>, input: Value) -> Self {
+        Order { flow: flow.into(), input, thread: None, run: None, budget: Budget::default(), title: None }
+    }
+}
+
+/// What became of a word to a run that may be driven elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is in the journal.
+    Taken,
+    /// Another process drives the run; it will find the word.
+    Posted,
+}
+
+impl Engine {
+    pub fn new(store: Arc<dyn Store>, world: Arc<dyn World>, flows: impl IntoIterator<Item = Graph>, settings: Settings) -> Engine {
+        let inner = Inner {
+            leases: Leases::default(),
+            active: Mutex::default(),
+            active_count: cell::Sender::new(0),
+            places: Arc::new(Semaphore::new(settings.runs_max)),
+            queued: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            sweeping: AtomicBool::new(false),
+            flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
+            store,
+            world,
+            settings,
+        };
+        let engine = Engine(Arc::new(inner));
+        upkeep::spawn(&engine.0);
+        engine
+    }
+
+    pub fn flows(&self) -> &Flows {
+        &self.0.flows
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    /// Starts a run. When this returns, the run is in the store and survives this process.
+    ///
+    /// With `runs_max` runs going, it waits for a place; with `queue_max` callers waiting, it says `Busy` at once.
+    pub async fn start(&self, order: Order) -> Result<RunId> {
+        let run = order.run.unwrap_or_else(|| RunId::from(uuid::Uuid::now_v7().simple().to_string()));
+        let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
+        let title = order.title.unwrap_or_else(|| title_of(&order.input));
+        let start = Start { budget: order.budget, ..Start::new(&order.flow, thread, run.clone(), order.input) };
+        let graph = self.0.graph(&order.flow)?;
+        let machine = Box::new(Run::start(&graph, start)?);
+        let place = self.0.clone().place().await?;
+        let beginning = Beginning::New { machine, title, past: Vec::new() };
+        match Live::begin(&self.0, beginning, Some(place)).await?.await {
+            Ok(Ok(())) | Ok(Err(EngineError::Store(StoreError::Exists { .. }))) => Ok(run),
+            Ok(Err(e)) => Err(e),
+            Err(_) => Err(EngineError::Stopping),
+        }
+    }
+
+    /// Takes up a run that is in the store and not over. Doing so to a run that is going here is no error.
+    pub async fn resume(&self, run: &RunId) -> Result<()> {
+        let place = self.0.clone().place().await?;
+        self.0.take_up(run, Some(place), None).await
+    }
+
+    /// Where a run is now, and from then on. A run that is not in memory is looked up.
+    pub async fn at(&self, run: &RunId) -> Result<At> {
+        if let Some(active) = self.0.active(run) {
+            return Ok(active.at.borrow().clone());
+        }
+        let row = self.0.row(run).await?;
+        if let Some(closing) = closing_of(&row) {
+            return Ok(At::Over(Arc::new(closing)));
+        }
+        match row.status {
+            store::Status::Asking | store::Status::Waiting => Ok(At::Parked(self.waiting(run).await?)),
+            _ => Ok(At::Going),
+        }
+    }
+
+    /// Waits until the run is over, or until only a person can move it.
+    pub async fn wait(&self, run: &RunId) -> Result<At> {
+        loop {
+            if let Some(active) = self.0.active(run) {
+                let mut at = active.at.subscribe();
+                drop(active);
+                match at.wait_for(|at| !matches!(at, At::Going)).await.map(|at| at.clone()) {
+                    Ok(At::Lost(e)) => return Err(e),
+                    Ok(at) => return Ok(at),
+                    Err(_) => {}
+                }
+            }
+            match self.at(run).await? {
+                // Driven by another process, or between two moments of this one.
+                At::Going => tokio::time::sleep(Duration::from_millis(self.0.settings.poll_ms.min(50))).await,
+                at => return Ok(at),
+            }
+        }
+    }
+
+    /// The questions a parked run has for people.
+    pub async fn waiting(&self, run: &RunId) -> Result<Vec<Waiting>> {
+        let mut opened = open::open(&*self.0.store, &self.0.flows, run).await?;
+        match open::guarded(&mut opened.machine)? {
+            graph::Next::Wait(waiting) => Ok(waiting),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Gives a person's answer, wherever the run is driven.
+    pub async fn answer(&self, run: &RunId, task: TaskId, attempt: u32, value: Value) -> Result<Delivery> {
+        let post = SignalKind::Answer { task, attempt, value: value.clone() };
+        self.tell(run, post, |done| Control::Answer { task, attempt, value: value.clone(), done: Some(done) }).await
+    }
+
+    /// Ends a run and its children, wherever they are driven.
+    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Delivery> {
+        let post = SignalKind::Cancel { reason: reason.to_owned() };
+        self.tell(run, post, |done| Control::Cancel { reason: reason.to_owned(), done: Some(done) }).await
+    }
+
+    /// Events from a number on: those that were, then those that come, until the run is over.
+    pub fn watch(&self, run: &RunId, from_seq: u64) -> Watcher {
+        Watcher::new(self.0.clone(), run.clone(), from_seq)
+    }
+
+    /// Takes up every run that somebody should be driving. Returns how many were; trouble with one is logged and leaves the others be.
+    pub async fn recover(&self) -> Result<usize> {
+        upkeep::recover(&self.0).await
+    }
+
+    /// Starts a new run that has the past of another up to a step.
+    pub async fn fork(&self, run: &RunId, fork: Fork) -> Result<RunId> {
+        fork::fork(self, run, fork).await
+    }
+
+    /// Takes no more, lets what is in flight finish within `grace`, gives every lease back. What did not finish goes on at the
+    /// next start.
+    pub async fn stop(&self, grace: Duration) {
+        self.0.stopping.store(true, Ordering::SeqCst);
+        self.0.places.close();
+        let by = tokio::time::Instant::now() + grace;
+        let going: Vec<_> = self.0.lock_active().values().cloned().collect();
+        for active in going {
+            // A full or closed channel belongs to a run that is busy or already letting go; the deadline below catches the rest.
+            let _ = active.control.send(Control::Stop { by }).await;
+        }
+        let mut count = self.0.active_count.subscribe();
+        let idle = count.wait_for(|count| *count == 0);
+        if tokio::time::timeout_at(by + Duration::from_secs(5), idle).await.is_err() {
+            tracing::warn!("some runs did not let go in time; they go on at the next start");
+        }
+    }
+
+    async fn tell(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
+        // A run may be put away between being found and being told; then it is taken up and told again.
+        for _ in 0..8 {
+            let (done, taken) = oneshot::channel();
+            if let Some(active) = self.0.active(run) {
+                if active.control.send(control(done)).await.is_ok()
+                    && let Ok(result) = taken.await
+                {
+                    return result.map(|()| Delivery::Taken);
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
+            match self.0.take_up(run, None, Some(control(done))).await {
+                Ok(()) => match taken.await {
+                    Ok(result) => return result.map(|()| Delivery::Taken),
+                    Err(_) => continue,
+                },
+                Err(EngineError::Store(StoreError::Held { .. })) => {
+                    self.0.store.post(run, post).await?;
+                    return Ok(Delivery::Posted);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Err(EngineError::Restless { run: run.clone() })
+    }
+}
+
+impl Inner {
+    fn graph(&self, flow: &str) -> Result<Graph> {
+        self.flows.get(flow).cloned().ok_or_else(|| EngineError::NoFlow { flow: flow.to_owned(), known: self.flows.keys().cloned().collect() })
+    }
+
+    fn active(&self, run: &RunId) -> Option<Arc<Active>> {
+        self.lock_active().get(run).cloned()
+    }
+
+    fn lock_active(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Active>>> {
+        self.active.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn row(&self, run: &RunId) -> Result<RunRow> {
+        self.store.run(run).await?.ok_or_else(|| StoreError::NoRun { run: run.clone() }.into())
+    }
+
+    /// A place for a run that is already in the store: it waits as long as it takes.
+    async fn place_without_queue(self: Arc<Self>) -> Result<OwnedSemaphorePermit> {
+        self.places.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)
+    }
+
+    async fn place(self: Arc<Self>) -> Result<OwnedSemaphorePermit> {
+        if let Ok(place) = self.places.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(EngineError::Stopping);
+        }
+        let queue_max = self.settings.queue_max;
+        let taken = self.queued.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |queued| (queued < queue_max).then_some(queued + 1));
+        if taken.is_err() {
+            return Err(EngineError::Busy { runs_max: self.settings.runs_max, queue_max });
+        }
+        let _queued = Leave(&self.queued);
+        self.places.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)
+    }
+
+    /// Opens a run that is in the store and drives it on. `word` reaches it before anything else.
+    async fn take_up(self: &Arc<Self>, run: &RunId, place: Option<OwnedSemaphorePermit>, word: Option<Control>) -> Result<()> {
+        if self.active(run).is_some() && word.is_none() {
+            return Ok(());
+        }
+        let row = self.row(run).await?;
+        if closing_of(&row).is_some_and(|closing| !matches!(closing.outcome, Outcome::Failed { fault: graph::Fault::Crash { .. } })) {
+            return Err(EngineError::Over { run: run.clone(), status: row.status });
+        }
+        let started = Live::begin(self, Beginning::Kept { row, word }, place).await?;
+        match started.await {
+            Ok(result) => result,
+            Err(_) => Err(EngineError::Stopping),
+        }
+    }
+}
+
+struct Leave<'a>(&'a AtomicUsize);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// How a run that is over ended.
+pub fn closing_of(row: &RunRow) -> Option<Closing> {
+    if !row.status.is_over() {
+        return None;
+    }
+    serde_json::from_value(row.outcome.clone()?).ok()
+}
+
+fn title_of(input: &Value) -> String {
+    fn first(value: &Value) -> Option<&str> {
+        match value {
+            Value::String(text) => Some(text),
+            Value::Array(items) => items.iter().find_map(first),
+            Value::Object(map) => map.values().find_map(first),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        }
+    }
+    first(input).unwrap_or_default().chars().take(120).collect()
+}

@@ -12,7 +12,7 @@ pub const ENTRY_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    Started(Start),
+    Started(Box<Start>),
     Replied {
         task: TaskId,
         attempt: u32,
@@ -141,7 +141,7 @@ mod tests {
         let asked = Digest::of(&crate::tool("x", json!({})));
         let failed = Reply::failed(Failure::new(FailureKind::Network, "reset").retry_after_ms(5)).taking_us(7);
         for entry in [
-            Entry::Started(Start::new("f", "t", "r", json!({"a": [1]}))),
+            Entry::Started(Box::new(Start::new("f", "t", "r", json!({"a": [1]})))),
             Entry::Replied { task, attempt: 1, asked, reply: Arc::new(Reply::ok(json!("x"))) },
             Entry::Replied { task, attempt: 2, asked, reply: Arc::new(failed) },
             Entry::Doubted { task, attempt: 1 },

@@ -14,8 +14,11 @@ pub(crate) fn fill<'a>(effect: &Effect, holes: &[Hole], mut reply_of: impl FnMut
 
     // Later ranges first, so that earlier ones keep their place.
     let mut ordered: Vec<&Hole> = holes.iter().collect();
-    ordered.sort_by(|a, b| start(b).cmp(&start(a)));
+    ordered.sort_by_key(|hole| std::cmp::Reverse(start(hole)));
     let mut filled_from: Vec<(&str, usize)> = Vec::new();
+    if let Some((a, b)) = clash(holes) {
+        return Err(wrong(format!("the places {:?} and {:?} lie in one another, and only one of them can be filled", a.at, b.at)));
+    }
 
     for hole in ordered {
         let reply = reply_of(hole.from).ok_or_else(|| wrong(format!("effect {} has no reply to take {:?} from", hole.from, hole.part)))?;
@@ -41,6 +44,14 @@ pub(crate) fn fill<'a>(effect: &Effect, holes: &[Hole], mut reply_of: impl FnMut
         text.replace_range(range, &words);
     }
     serde_json::from_value(whole).map_err(|e| wrong(format!("the {} call is not valid once its references are filled: {e}", effect.kind())))
+}
+
+/// Two holes of which one replaces the whole of what the other one changes.
+fn clash(holes: &[Hole]) -> Option<(&Hole, &Hole)> {
+    let inside = |inner: &Hole, outer: &Hole| {
+        outer.within.is_none() && inner.at.strip_prefix(&outer.at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    holes.iter().enumerate().find_map(|(at, a)| holes[at + 1..].iter().find(|b| inside(a, b) || inside(b, a)).map(|b| (a, b)))
 }
 
 fn start(hole: &Hole) -> usize {
@@ -90,5 +101,7 @@ mod tests {
             Err("not a place"),
         );
         check(json!({}), &[Hole::whole("/tool", 0, "/list")], Err("not valid"));
+        check(json!({"q": "abc"}), &[Hole::whole("/arguments", 0, ""), Hole::within("/arguments/q", 0..1, 0, "/year")], Err("one another"));
+        check(json!({"q": "abc"}), &[Hole::whole("/arguments/q", 0, ""), Hole::whole("/arguments/q", 0, "/year")], Err("one another"));
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Phase {
 }
 
 impl Graph {
-    /// Begins a graph over the state `S`. A run's input is read into `S` by serde.
+    /// Begins a graph over the state `S`. A run's input is read into `S` by serde, unless `input` says how.
     pub fn of<S>(name: &str) -> Builder<S>
     where
         S: Serialize + DeserializeOwned + Send + 'static,
@@ -56,6 +56,7 @@ impl Graph {
             limits: Limits::default(),
             budget: Budget::default(),
             phases: Vec::new(),
+            input: Box::new(|value| serde_json::from_value(value).map_err(|e| e.to_string())),
             output: Box::new(|state| serde_json::to_value(state).unwrap_or(Value::Null)),
             state: PhantomData,
         }
@@ -85,16 +86,19 @@ impl std::fmt::Debug for Graph {
     }
 }
 
+type Input<S> = Box<dyn Fn(Value) -> Result<S, String> + Send + Sync>;
 type Output<S> = Box<dyn Fn(&S) -> Value + Send + Sync>;
+type Named<S> = (String, Box<dyn Node<S>>, Vec<String>);
 
 #[must_use]
 pub struct Builder<S> {
     name: String,
-    nodes: Vec<(String, Box<dyn Node<S>>, Vec<String>)>,
+    nodes: Vec<Named<S>>,
     start: Option<String>,
     limits: Limits,
     budget: Budget,
     phases: Vec<(String, u64, Vec<String>)>,
+    input: Input<S>,
     output: Output<S>,
     state: PhantomData<fn() -> S>,
 }
@@ -129,6 +133,12 @@ where
     /// left fail as `Limit`, which the node's `fold` can answer with something simpler.
     pub fn phase(mut self, name: &str, limit_ms: u64, nodes: &[&str]) -> Self {
         self.phases.push((name.to_owned(), limit_ms, nodes.iter().map(|&node| node.to_owned()).collect()));
+        self
+    }
+
+    /// How a run's input becomes its first state, for flows whose callers should not set every field of it.
+    pub fn input<I: DeserializeOwned>(mut self, input: impl Fn(I) -> S + Send + Sync + 'static) -> Self {
+        self.input = Box::new(move |value| serde_json::from_value(value).map(&input).map_err(|e| e.to_string()));
         self
     }
 
@@ -203,7 +213,7 @@ where
             phases,
             end: END.into(),
             shape: Digest::of_text(""),
-            behaviour: Box::new(Typed { nodes: behaviour, output: self.output }),
+            behaviour: Box::new(Typed { nodes: behaviour, input: self.input, output: self.output }),
         };
         inner.shape = Digest::of_text(&crate::draw::mermaid(&inner));
         Ok(Graph(Arc::new(inner)))
@@ -237,6 +247,7 @@ pub(crate) type State = Box<dyn Any + Send>;
 
 /// A flow's own code behind the forgotten state type.
 pub(crate) trait Behaviour: Send + Sync {
+    fn begin(&self, input: Value) -> Result<State, String>;
     fn load(&self, value: Value) -> Result<State, String>;
     fn save(&self, state: &State) -> Result<Value, String>;
     fn ask(&self, node: usize, state: &State) -> Ask;
@@ -246,6 +257,7 @@ pub(crate) trait Behaviour: Send + Sync {
 
 struct Typed<S> {
     nodes: Vec<Box<dyn Node<S>>>,
+    input: Input<S>,
     output: Output<S>,
 }
 
@@ -253,6 +265,10 @@ impl<S> Behaviour for Typed<S>
 where
     S: Serialize + DeserializeOwned + Send + 'static,
 {
+    fn begin(&self, input: Value) -> Result<State, String> {
+        (self.input)(input).map(|state| Box::new(state) as State)
+    }
+
     fn load(&self, value: Value) -> Result<State, String> {
         serde_json::from_value::<S>(value).map(|state| Box::new(state) as State).map_err(|e| e.to_string())
     }

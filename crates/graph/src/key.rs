@@ -87,6 +87,10 @@ impl Key {
         Key(head(hash))
     }
 
+    pub fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
     /// A number that is the same wherever the key is.
     pub(crate) fn low(self) -> u64 {
         u64::from_le_bytes(self.0[..8].try_into().expect("a key has sixteen bytes"))

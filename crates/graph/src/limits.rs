@@ -16,6 +16,8 @@ pub struct Limits {
     pub depth_max: u32,
     /// Nesting of one reply or input; what is deeper could be written to a journal and then not be read again.
     pub json_depth_max: usize,
+    /// The longest wait the other side may ask for before another attempt; a longer one ends the attempts.
+    pub retry_after_ms_max: u64,
     /// Attempts one effect may ask for.
     pub attempts_max: u32,
 }
@@ -29,6 +31,7 @@ impl Default for Limits {
             input_bytes_max: 4 << 20,
             depth_max: 8,
             json_depth_max: 64,
+            retry_after_ms_max: 600_000,
             attempts_max: 20,
         }
     }

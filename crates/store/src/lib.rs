@@ -17,10 +17,10 @@ use graph::{RunId, ThreadId};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, NewMessage, NewRun, NewSnapshot, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
-    ThreadRow,
+    Commit, Freed, Intent, Lease, Line, MessageRow, NewMessage, NewRun, NewSnapshot, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow,
+    Status, ThreadRow,
 };
-pub use sqlite::{SqliteSettings, SqliteStore};
+pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 

@@ -27,6 +27,22 @@ pub trait World: Send + Sync + 'static {
     }
 }
 
+/// Shared by the one who drives and the one who looks on.
+#[async_trait]
+impl<W: World + ?Sized> World for Arc<W> {
+    fn nature(&self, job: &Job) -> Nature {
+        (**self).nature(job)
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        (**self).perform(job, progress).await
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        (**self).look_up(job).await
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
     /// Reading, or the other side knows the key: twice is as good as once.
@@ -48,7 +64,9 @@ pub enum LookUp {
 
 /// Where an effect tells what it is doing while it does it: tokens as they come. Nothing told here is kept.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Progress(Option<Arc<Listener>>);
+
+type Listener = dyn Fn(&str) + Send + Sync;
 
 impl Progress {
     pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -64,5 +82,19 @@ impl Progress {
         if let Some(tell) = &self.0 {
             tell(text);
         }
+    }
+}
+
+/// Jobs as a run hands them out, for tests: one for each effect, all of one ask.
+#[cfg(test)]
+fn jobs(effects: &[graph::Effect]) -> Vec<Job> {
+    let asked = effects.to_vec();
+    let ask = move |_: &serde_json::Value| graph::Ask { requests: asked.iter().cloned().map(graph::Request::from).collect() };
+    let fold = |_: &mut serde_json::Value, _: &graph::Replies<'_>| graph::Go::end();
+    let graph = graph::Graph::of::<serde_json::Value>("jobs").node("ask", (ask, fold), &[graph::END]).build().unwrap();
+    let mut run = graph::Run::start(&graph, graph::Start::new("jobs", "thread", "run", serde_json::Value::Null)).unwrap();
+    match run.next() {
+        graph::Next::Perform(jobs) => jobs,
+        other => panic!("every effect is due at once, but {other:?}"),
     }
 }

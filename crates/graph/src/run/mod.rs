@@ -10,7 +10,8 @@
 //!                                                              │       └─► Doubted ─► a person says
 //! ```
 //!
-//! Between calls a run is always settled: it has ended, or at least one task is open.
+//! Taking in and thinking are apart: `feed` and `apply` only record, and no code of a flow runs in them; `next` folds what is
+//! complete and goes on. So a reply is in the journal before the flow sees it, whatever the flow then does with it.
 
 mod ledger;
 mod outcome;
@@ -50,7 +51,7 @@ pub struct Run {
 }
 
 enum Position {
-    /// About to ask. Never seen between calls.
+    /// About to ask.
     At(usize),
     Asking(Asking),
     Ended(Arc<Outcome>),
@@ -119,7 +120,7 @@ impl Run {
         }
         let limits = graph.limits();
         measure(&start.input, limits.input_bytes_max, "input_bytes_max", limits.json_depth_max).map_err(unfit)?;
-        let state = graph.0.behaviour.load(start.input.clone()).map_err(unfit)?;
+        let state = graph.0.behaviour.begin(start.input.clone()).map_err(unfit)?;
         start.shape.get_or_insert(graph.shape());
         if start.budget == Budget::default() {
             start.budget = graph.0.budget;
@@ -135,19 +136,22 @@ impl Run {
             start: Arc::new(start),
         };
         run.teller.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
-        run.settle();
         Ok(run)
     }
 
     /// The first line of this run's journal.
     pub fn start_entry(&self) -> Entry {
-        Entry::Started((*self.start).clone())
+        Entry::Started(Box::new((*self.start).clone()))
     }
 
-    /// What to do now. Jobs are handed out once; a run that was rebuilt hands out again what had no answer.
+    /// Thinks as far as the answers reach, and says what to do now. Jobs are handed out once; a run that was rebuilt hands out
+    /// again what had no answer.
+    // Not an iterator: what it gives depends on what it is fed.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Next {
+        self.settle();
         match &mut self.position {
-            Position::At(_) => unreachable!("a run is settled between calls"),
+            Position::At(_) => unreachable!("settling leaves a run asking or ended"),
             Position::Asking(asking) => asking.next(&self.graph, &self.start, self.step, &self.ledger),
             Position::Ended(outcome) => Next::Done(outcome.clone()),
         }
@@ -191,12 +195,13 @@ impl Run {
 
     /// Changes the state by a JSON merge patch and asks the current step anew. Only a fork does this, on entering a step.
     pub fn edit(&mut self, patch: &Value) -> Result<Entry, RunError> {
+        self.settle();
         let unfit = |why: String| RunError::Edit { why };
         let node = match &self.position {
+            Position::At(node) => *node,
             Position::Asking(asking) if asking.is_fresh(self.entries) => asking.node,
             Position::Asking(_) => return Err(unfit(format!("step {} already has replies", self.step))),
             Position::Ended(_) => return Err(unfit("the run has ended".into())),
-            Position::At(_) => unreachable!("a run is settled between calls"),
         };
         let mut value = self.graph.0.behaviour.save(&self.state).map_err(unfit)?;
         merge(&mut value, patch);
@@ -205,12 +210,12 @@ impl Run {
         self.entries += 1;
         self.teller.tell(Event::Edited { step: self.step, patch: patch.clone() });
         self.position = Position::At(node);
-        self.settle();
         Ok(Entry::Edited { step: self.step, patch })
     }
 
     /// Takes up one entry of the journal, as it was written. A flow that now goes another way is told, not followed.
     pub fn apply(&mut self, entry: Entry) -> Result<(), RunError> {
+        self.settle();
         let at = self.entries;
         let mismatch = |mismatch| RunError::Mismatch { at, mismatch: Box::new(mismatch) };
         if matches!(self.position, Position::Ended(_)) {
@@ -253,6 +258,7 @@ impl Run {
         std::mem::take(&mut self.teller.outbox)
     }
 
+    /// How it ended, once `next` has found that it did.
     pub fn outcome(&self) -> Option<&Arc<Outcome>> {
         match &self.position {
             Position::Ended(outcome) => Some(outcome),
@@ -322,14 +328,13 @@ impl Run {
         }
     }
 
-    /// Records an answer that was found to fit, and goes on as far as that allows.
+    /// Records an answer that was found to fit, and releases the tasks that waited for it.
     fn answer(&mut self, task: TaskId, attempt: u32, reply: Arc<Reply>) {
         self.entries += 1;
         if let Position::Asking(asking) = &mut self.position {
             let release = Release { graph: &self.graph, start: &self.start, step: self.step, ledger: &mut self.ledger, teller: &mut self.teller };
             asking.answer(task.index as usize, attempt, reply, release);
         }
-        self.settle();
     }
 }
 

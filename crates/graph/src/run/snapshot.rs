@@ -44,17 +44,18 @@ impl Snapshot {
 impl Run {
     /// The run as it entered the current step; `None` once that step has answers, or after the end.
     pub fn snapshot(&self) -> Option<Snapshot> {
-        let Position::Asking(asking) = &self.position else { return None };
-        if !asking.is_fresh(self.entries) {
-            return None;
-        }
+        let (node, seq) = match &self.position {
+            Position::At(node) => (*node, self.teller.seq),
+            Position::Asking(asking) if asking.is_fresh(self.entries) => (asking.node, asking.entered_seq),
+            Position::Asking(_) | Position::Ended(_) => return None,
+        };
         let inner = &self.graph.0;
         Some(Snapshot {
             v: ENTRY_VERSION,
             entries: self.entries,
-            seq: asking.entered_seq,
+            seq,
             step: self.step,
-            node: inner.nodes[asking.node].name.clone(),
+            node: inner.nodes[node].name.clone(),
             state: inner.behaviour.save(&self.state).ok()?,
             spent: self.ledger.spent,
             elapsed_us: self.ledger.elapsed_us,
@@ -70,7 +71,7 @@ impl Run {
         let node = node.ok_or_else(|| unfit(format!("there is no node {}", snapshot.node)))?;
         let state = inner.behaviour.load(snapshot.state).map_err(unfit)?;
         let clocks_us = inner.phases.iter().map(|phase| snapshot.clocks_us.get(&phase.name).copied().unwrap_or(0)).collect();
-        let mut run = Run {
+        Ok(Run {
             graph: graph.clone(),
             start: Arc::new(start),
             state,
@@ -79,8 +80,6 @@ impl Run {
             entries: snapshot.entries,
             ledger: Ledger { spent: snapshot.spent, promised: Usage::default(), elapsed_us: snapshot.elapsed_us, clocks_us },
             teller: Teller { seq: snapshot.seq, outbox: Vec::new() },
-        };
-        run.settle();
-        Ok(run)
+        })
     }
 }

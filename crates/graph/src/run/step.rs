@@ -29,8 +29,8 @@ pub(super) struct Asking {
 }
 
 impl Run {
-    /// Goes on until something is asked or the run ends.
-    pub(super) fn settle(&mut self) {
+    /// Thinks: folds what is complete, and goes on until something is asked or the run ends.
+    pub fn settle(&mut self) {
         loop {
             match &self.position {
                 Position::At(node) => self.enter(*node),

@@ -143,7 +143,7 @@ impl Release<'_> {
         match failure.retry {
             Retry::No => None,
             Retry::Yes => Some(task.request.backoff.after_ms(number, self.jitter(index, number))),
-            Retry::AfterMs(ms) => Some(ms),
+            Retry::AfterMs(ms) => (ms <= self.graph.limits().retry_after_ms_max).then_some(ms),
         }
     }
 

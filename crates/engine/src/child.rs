@@ -1,0 +1,109 @@
+//! A local flow called as an agent: a run of its own, with its own journal, under a name derived from the effect's key. A parent
+//! that comes back after a crash finds the same child, wherever that one has got to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use graph::{AgentCall, Failure, FailureKind, Job, Outcome, Parent, Reply, Run, RunId, Start, child_run};
+use store::StoreError;
+use tokio::sync::oneshot;
+
+use crate::embedded::{Beginning, Live};
+use crate::flight::Landed;
+use crate::{At, Closing, Control, EngineError, Inner, Result, closing_of, title_of};
+
+impl Inner {
+    pub(crate) async fn child(self: &Arc<Self>, job: &Job, call: &AgentCall) -> Landed {
+        let child = child_run(job.key);
+        let (task, attempt) = (job.task, job.attempt);
+        let replied = |reply| Landed::Replied { task, attempt, reply };
+        let deadline = Duration::from_millis(job.deadline_ms);
+        match tokio::time::timeout(deadline, self.child_rest(&child, job, call)).await {
+            Ok(Ok(At::Over(closing))) => replied(reply_of(&closing)),
+            Ok(Ok(At::Parked(_))) => Landed::ChildParked { task },
+            Ok(Ok(At::Going)) => Landed::ChildLost(EngineError::Restless { run: child }),
+            Ok(Ok(At::Lost(e))) => Landed::ChildLost(e),
+            Ok(Err(EngineError::Run(e))) => replied(Reply::failed(Failure::new(FailureKind::Invalid, e.to_string()))),
+            Ok(Err(e)) => Landed::ChildLost(e),
+            Err(_) => {
+                let words = format!("agent {} did not finish within {} ms", call.agent, job.deadline_ms);
+                self.cancel_child(&child, &words).await;
+                replied(Reply::failed(Failure::new(FailureKind::Timeout, words)).taking_us(job.deadline_ms.saturating_mul(1_000)))
+            }
+        }
+    }
+
+    /// Ends a child whose parent no longer wants it. Trouble is logged: the child's own parent is over, so the next start ends it.
+    pub(crate) async fn cancel_child(self: &Arc<Self>, child: &RunId, reason: &str) {
+        match crate::Engine(self.clone()).cancel(child, reason).await {
+            Ok(_) | Err(EngineError::Over { .. } | EngineError::Store(StoreError::NoRun { .. })) => {}
+            Err(e) => tracing::warn!(%child, "the child run could not be cancelled: {e}"),
+        }
+    }
+
+    /// Tells a parent that was put away that the child it waits for has ended.
+    pub(crate) fn wake_parent(self: &Arc<Self>, parent: &Parent, child: RunId) {
+        let (engine, parent) = (self.clone(), parent.run.clone());
+        tokio::spawn(async move {
+            if let Some(active) = engine.active(&parent) {
+                let (done, heard) = oneshot::channel();
+                if active.control.send(Control::ChildOver { child: child.clone(), done }).await.is_ok() && heard.await.is_ok() {
+                    return;
+                }
+            }
+            match Box::pin(engine.take_up(&parent, None, None)).await {
+                Ok(()) | Err(EngineError::Over { .. }) => {}
+                Err(e) => tracing::warn!(%parent, %child, "the parent could not be taken up: {e}"),
+            }
+        });
+    }
+
+    /// Starts the child, or finds it, and waits until it is over or only a person can move it.
+    async fn child_rest(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<At> {
+        for _ in 0..8 {
+            if let Some(active) = self.active(child) {
+                let mut at = active.at.subscribe();
+                drop(active);
+                if let Ok(at) = at.wait_for(|at| !matches!(at, At::Going)).await {
+                    return Ok(at.clone());
+                }
+            }
+            match self.store.run(child).await? {
+                None => match self.start_child(child, job, call).await {
+                    Ok(()) | Err(EngineError::Store(StoreError::Exists { .. })) => {}
+                    Err(e) => return Err(e),
+                },
+                Some(row) => match closing_of(&row) {
+                    Some(closing) => return Ok(At::Over(Arc::new(closing))),
+                    None => match self.take_up(child, None, None).await {
+                        Ok(()) | Err(EngineError::Over { .. }) => {}
+                        Err(e) => return Err(e),
+                    },
+                },
+            }
+        }
+        Ok(At::Going)
+    }
+
+    async fn start_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<()> {
+        let start = Start {
+            budget: job.budget,
+            parent: Some(Parent { run: job.run.clone(), task: job.task }),
+            depth: job.depth + 1,
+            ..Start::new(&call.agent, job.thread.clone(), child.clone(), call.input.clone())
+        };
+        let machine = Box::new(Run::start(&self.graph(&call.agent)?, start)?);
+        let beginning = Beginning::New { machine, title: title_of(&call.input), past: Vec::new() };
+        Live::begin(self, beginning, None).await?.await.unwrap_or(Err(EngineError::Stopping))
+    }
+}
+
+fn reply_of(closing: &Closing) -> Reply {
+    let result = match &closing.outcome {
+        Outcome::Done { output } => Ok(output.clone()),
+        Outcome::Failed { fault } => Err(Failure::new(FailureKind::Tool, fault.to_string())),
+        Outcome::Cancelled { reason } => Err(Failure::new(FailureKind::Cancelled, reason.clone())),
+    };
+    // The child's own time: the hours it lay waiting for a person are nobody's budget.
+    Reply { result, usage: closing.spent, took_us: closing.elapsed_us }
+}

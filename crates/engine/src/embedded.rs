@@ -1,0 +1,577 @@
+//! The short loop: one run, one task, from its beginning or from wherever it was left.
+//!
+//! ```text
+//!   think ─► gather what to write ─► commit ─► tell ─► launch ─► take in ─┐
+//!     ▲                                                                   │
+//!     └───────────────────────────────────────────────────────────────────┘   until over, parked, stopped or lost
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use futures::{FutureExt, future};
+use graph::{Effect, Entry, Event, Fault, Job, Next, Outcome, Reply, Run, RunId, TaskId, Told, Waiting, child_run};
+use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, RunRow, Status};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch as cell};
+use tokio::time::Instant;
+use world::Nature;
+
+use crate::flight::{Landed, Past, fly};
+use crate::lease::Parting;
+use crate::open::guarded;
+use crate::watch::{Feed, Seen};
+use crate::{Active, At, Closing, Control, EngineError, Inner, Result, open};
+
+/// Words that may wait for one run; past that, whoever speaks waits.
+const CONTROL_MAX: usize = 64;
+
+/// Where a run comes from.
+pub(crate) enum Beginning {
+    /// A new one. `past` is what it was given of another's journal.
+    New { machine: Box<Run>, title: String, past: Vec<Entry> },
+    /// One from the store, with something to say to it first.
+    Kept { row: RunRow, word: Option<Control> },
+}
+
+/// A run in memory, and all that this process needs to drive it.
+pub(crate) struct Live {
+    engine: Arc<Inner>,
+    active: Arc<Active>,
+    control: mpsc::Receiver<Control>,
+    machine: Box<Run>,
+    lease: Lease,
+    _place: Option<OwnedSemaphorePermit>,
+    /// What the next commit will hold.
+    commit: Commit,
+    events: Vec<Told>,
+    /// Who waits for the next commit.
+    waiting: Vec<oneshot::Sender<Result<()>>>,
+    flights: FuturesUnordered<BoxFuture<'static, Landed>>,
+    /// Child runs that are out.
+    children: BTreeMap<TaskId, Child>,
+    /// Tasks with an intent in the store, and those attempts that a crash interrupted.
+    intended: HashSet<TaskId>,
+    begun: HashSet<(TaskId, u32)>,
+    /// The status as the store has it.
+    status: Status,
+    stop_by: Option<Instant>,
+    tail_bytes: usize,
+    snapshot_bytes: usize,
+}
+
+struct Child {
+    run: RunId,
+    job: Job,
+    is: Childs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Childs {
+    /// A flight waits for it.
+    Going,
+    /// A flight waits for it, and it is over; that flight may have looked before.
+    Over,
+    /// It waits for a person, and no flight waits for it.
+    Parked,
+}
+
+/// What a run needs before it can be driven.
+struct Seat {
+    engine: Arc<Inner>,
+    active: Arc<Active>,
+    control: mpsc::Receiver<Control>,
+    lease: Lease,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+/// Why the loop was left.
+enum Left {
+    Over(Arc<Outcome>),
+    /// Nothing is left to do here; nobody can reach the run in memory any more.
+    Parked(Rest, Parting),
+    Lost(EngineError),
+    Crashed(String),
+}
+
+enum Rest {
+    Asking(Vec<Waiting>),
+    /// For children that wait for a person.
+    Waiting,
+    Stopped,
+}
+
+impl Live {
+    /// Takes the thread, opens or begins the run, and lets it go. The receiver hears once the first commit is in.
+    pub(crate) async fn begin(
+        engine: &Arc<Inner>,
+        beginning: Beginning,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<oneshot::Receiver<Result<()>>> {
+        let (run, thread) = match &beginning {
+            Beginning::New { machine, .. } => (machine.facts().run.clone(), machine.facts().thread.clone()),
+            Beginning::Kept { row, .. } => (row.run.clone(), row.thread.clone()),
+        };
+        let (control_to, control) = mpsc::channel(CONTROL_MAX);
+        let active = Arc::new(Active { control: control_to, feed: Feed::default(), at: cell::Sender::new(At::Going) });
+        let lease = engine.hold(&thread).await?;
+        let (started, heard) = oneshot::channel();
+        match engine.enlist(&run, &active) {
+            Enlisted::Yes => {}
+            Enlisted::Stopping => {
+                engine.drop_lease(&lease).await;
+                return Err(EngineError::Stopping);
+            }
+            Enlisted::Already(other) => {
+                engine.drop_lease(&lease).await;
+                if let Beginning::Kept { word: Some(word), .. } = beginning {
+                    // If it is gone by now, the word's sender hears that and tries again.
+                    let _ = other.control.send(word).await;
+                }
+                let _ = started.send(Ok(()));
+                return Ok(heard);
+            }
+        }
+        let seat = Seat { engine: engine.clone(), active, control, lease: lease.clone(), place };
+        let ready = match beginning {
+            Beginning::New { machine, title, past } => Ok((Live::new_one(seat, machine, title, &past), None)),
+            Beginning::Kept { row, word } => Live::kept(seat, &row, word).await,
+        };
+        match ready {
+            Ok((mut live, next)) => {
+                live.waiting.push(started);
+                spawn(live, next);
+                Ok(heard)
+            }
+            Err(e) => {
+                engine.delist(&run);
+                engine.drop_lease(&lease).await;
+                Err(e)
+            }
+        }
+    }
+
+    fn new_one(seat: Seat, machine: Box<Run>, title: String, past: &[Entry]) -> Live {
+        let mut live = Live::at(seat, machine);
+        let facts = live.machine.facts();
+        let parent = facts.parent.as_ref().map(|parent| parent.run.clone());
+        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title });
+        live.commit.first_seq = 0;
+        live.write(&live.machine.start_entry());
+        past.iter().for_each(|entry| live.write(entry));
+        live
+    }
+
+    async fn kept(seat: Seat, row: &RunRow, word: Option<Control>) -> Result<(Live, Option<Next>)> {
+        let engine = seat.engine.clone();
+        let opened = open::open(&*engine.store, &engine.flows, &row.run).await?;
+        let mut live = Live::at(seat, Box::new(opened.machine));
+        live.tail_bytes = opened.tail_bytes;
+        live.snapshot_bytes = opened.snapshot_bytes;
+        live.status = row.status;
+        for intent in engine.store.intents(&row.run).await? {
+            live.intended.insert(intent.task);
+            live.begun.insert((intent.task, intent.attempt));
+        }
+        if let Some(word) = word {
+            // The channel is new and has room, and this run's own end of it is right here.
+            let _ = live.active.control.try_send(word);
+        }
+        // Whatever this tells was told, and its messages written, when the entries it follows from were.
+        let next = guarded(&mut live.machine).ok();
+        live.machine.take_events();
+        Ok((live, next))
+    }
+
+    fn at(seat: Seat, machine: Box<Run>) -> Live {
+        Live {
+            commit: Commit::new(machine.facts().run.clone(), seat.lease.clone(), 0, machine.entries()),
+            engine: seat.engine,
+            active: seat.active,
+            control: seat.control,
+            lease: seat.lease,
+            _place: seat.place,
+            machine,
+            events: Vec::new(),
+            waiting: Vec::new(),
+            flights: FuturesUnordered::new(),
+            children: BTreeMap::new(),
+            intended: HashSet::new(),
+            begun: HashSet::new(),
+            status: Status::Running,
+            stop_by: None,
+            tail_bytes: 0,
+            snapshot_bytes: 0,
+        }
+    }
+
+    async fn drive(mut self, first: Option<Next>) {
+        let left = self.go_on(first).await;
+        self.leave(left).await;
+    }
+
+    async fn go_on(&mut self, mut first: Option<Next>) -> Left {
+        loop {
+            let next = match first.take().map_or_else(|| guarded(&mut self.machine), Ok) {
+                Ok(next) => next,
+                Err(e) => return Left::Crashed(e.to_string()),
+            };
+            self.gather();
+            let jobs = match next {
+                Next::Done(outcome) => return Left::Over(outcome),
+                Next::Perform(_) if self.stop_by.is_some() => Vec::new(),
+                Next::Perform(jobs) => jobs,
+                Next::Await if !self.flights.is_empty() => Vec::new(),
+                idle @ (Next::Await | Next::Wait(_)) => match self.put_away().await {
+                    None => continue,
+                    Some(parting) => return Left::Parked(self.rest(idle), parting),
+                },
+            };
+            let launches: Vec<(Job, Past)> = jobs.into_iter().map(|job| self.intend(job)).collect();
+            if let Err(e) = self.commit().await {
+                return Left::Lost(e);
+            }
+            launches.into_iter().for_each(|(job, past)| self.launch(job, past));
+            if self.flights.is_empty() {
+                continue;
+            }
+            if let Err(e) = self.take_in().await {
+                return Left::Lost(e);
+            }
+        }
+    }
+
+    fn write(&mut self, entry: &Entry) {
+        let line = entry.encode();
+        self.tail_bytes += line.len();
+        self.commit.lines.push(line);
+    }
+
+    /// Collects what thinking has brought: events, messages, and now and then a snapshot.
+    fn gather(&mut self) {
+        let events = self.machine.take_events();
+        // What a child says is a reply to its parent; the thread hears only the run that was asked.
+        let speaks = self.machine.facts().depth == 0;
+        for told in &events {
+            if let Event::Said { role, content } = &told.event
+                && speaks
+            {
+                self.commit.messages.push(NewMessage { role: role.clone(), content: content.clone() });
+            }
+        }
+        if self.events.is_empty() {
+            self.events = events
+        } else {
+            self.events.extend(events)
+        }
+
+        // Rarer as it grows larger, so that all snapshots together stay within the size of the journal.
+        let due = self.tail_bytes >= self.engine.settings.snapshot_bytes_min.max(4 * self.snapshot_bytes);
+        if due && let Some(snapshot) = self.machine.snapshot() {
+            let bytes = snapshot.encode();
+            self.snapshot_bytes = bytes.len();
+            self.tail_bytes = 0;
+            self.commit.snapshot = Some(NewSnapshot { entries: snapshot.entries, bytes });
+        }
+    }
+
+    /// Puts on record that an effect which changes the world is about to be performed.
+    fn intend(&mut self, job: Job) -> (Job, Past) {
+        let is_child = matches!(&*job.effect, Effect::CallAgent(call) if self.engine.flows.contains_key(&call.agent));
+        if is_child {
+            self.children.insert(job.task, Child { run: child_run(job.key), job: job.clone(), is: Childs::Going });
+            return (job, Past::Fresh);
+        }
+        let past = if self.begun.remove(&(job.task, job.attempt)) { Past::Begun } else { Past::Fresh };
+        match self.engine.world.nature(&job) {
+            Nature::Repeatable => (job, Past::Fresh),
+            Nature::Checkable | Nature::Once => {
+                if past == Past::Fresh {
+                    self.intended.insert(job.task);
+                    self.commit.intents.push(Intent { task: job.task, attempt: job.attempt, key: job.key });
+                }
+                (job, past)
+            }
+        }
+    }
+
+    /// Writes what was gathered; only then is anyone told.
+    async fn commit(&mut self) -> Result<()> {
+        if self.status != Status::Running {
+            self.commit.status = Some(Status::Running);
+            self.status = Status::Running;
+        }
+        let commit = self.take_commit();
+        if commit.new.is_some() || !commit.lines.is_empty() || !commit.intents.is_empty() || commit.status.is_some() || commit.snapshot.is_some() {
+            self.engine.store.commit(commit).await?;
+        }
+        self.tell();
+        Ok(())
+    }
+
+    fn take_commit(&mut self) -> Commit {
+        let at_ms = (self.engine.settings.clock)();
+        let next = Commit::new(self.commit.run.clone(), self.lease.clone(), 0, self.machine.entries());
+        let mut commit = std::mem::replace(&mut self.commit, next);
+        commit.at_ms = at_ms;
+        commit
+    }
+
+    fn tell(&mut self) {
+        let events = std::mem::take(&mut self.events);
+        self.active.feed.publish_all(events);
+        for waiting in self.waiting.drain(..) {
+            // Whoever asked may have left.
+            let _ = waiting.send(Ok(()));
+        }
+    }
+
+    fn launch(&mut self, job: Job, past: Past) {
+        self.flights.push(flight(self.engine.clone(), self.active.clone(), job, past));
+    }
+
+    /// Waits for something to happen, then takes everything that has.
+    async fn take_in(&mut self) -> Result<()> {
+        let stop_by = self.stop_by;
+        tokio::select! {
+            biased;
+            Some(word) = self.control.recv() => self.hear(word),
+            Some(landed) = self.flights.next() => self.land(landed)?,
+            () = sleep_until(stop_by), if stop_by.is_some() => self.flights.clear(),
+        }
+        while let Ok(word) = self.control.try_recv() {
+            self.hear(word);
+        }
+        while let Some(Some(landed)) = self.flights.next().now_or_never() {
+            self.land(landed)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, word: Control) {
+        match word {
+            Control::Cancel { reason, done } => {
+                if let Some(entry) = self.machine.cancel(&reason) {
+                    self.write(&entry);
+                }
+                self.flights.clear();
+                self.waiting.extend(done);
+            }
+            Control::Answer { task, attempt, value, done } => match self.machine.feed(task, attempt, Reply::ok(value)) {
+                Ok(entry) => {
+                    self.answered(task, entry);
+                    self.waiting.extend(done);
+                }
+                Err(e) => {
+                    if let Some(done) = done {
+                        let _ = done.send(Err(e.into()));
+                    }
+                }
+            },
+            Control::ChildOver { child, done } => {
+                if let Some(child) = self.children.values_mut().find(|known| known.run == child) {
+                    let was = std::mem::replace(&mut child.is, Childs::Over);
+                    if was == Childs::Parked {
+                        let job = child.job.clone();
+                        self.launch(job, Past::Fresh);
+                    }
+                }
+                // Whoever wakes a parent that is gone takes it up instead.
+                let _ = done.send(());
+            }
+            Control::Stop { by } => self.stop_by = Some(by),
+        }
+    }
+
+    fn land(&mut self, landed: Landed) -> Result<()> {
+        match landed {
+            Landed::Replied { task, attempt, reply } => {
+                self.children.remove(&task);
+                let entry = self.machine.feed(task, attempt, reply)?;
+                self.answered(task, entry);
+            }
+            Landed::InDoubt { task, attempt } => {
+                let entry = self.machine.doubt(task, attempt)?;
+                self.write(&entry);
+            }
+            Landed::ChildParked { task } => {
+                if let Some(child) = self.children.get_mut(&task) {
+                    match child.is {
+                        Childs::Going | Childs::Parked => child.is = Childs::Parked,
+                        Childs::Over => {
+                            let job = child.job.clone();
+                            self.launch(job, Past::Fresh);
+                        }
+                    }
+                }
+            }
+            Landed::ChildLost(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, task: TaskId, entry: Option<Entry>) {
+        let Some(entry) = entry else { return };
+        self.write(&entry);
+        if self.intended.remove(&task) {
+            self.commit.settled.push(task);
+        }
+    }
+
+    /// Puts the run away if nothing was said to it meanwhile. The thread is kept closed while that is found out and until the last
+    /// commit, so that whoever takes the run up again finds all of it.
+    async fn put_away(&mut self) -> Option<Parting> {
+        let parting = self.engine.let_go(&self.lease.thread).await;
+        let word = {
+            let mut active = self.engine.lock_active();
+            let word = self.control.try_recv().ok();
+            if word.is_none() {
+                active.remove(&self.commit.run);
+            }
+            word
+        };
+        let Some(word) = word else { return Some(parting) };
+        parting.stay();
+        self.hear(word);
+        None
+    }
+
+    fn rest(&self, idle: Next) -> Rest {
+        match idle {
+            Next::Wait(waiting) => Rest::Asking(waiting),
+            _ if self.stop_by.is_some() => Rest::Stopped,
+            _ => Rest::Waiting,
+        }
+    }
+
+    /// The last commit, and the lease with it.
+    async fn leave(mut self, left: Left) {
+        let engine = self.engine.clone();
+        let run = self.commit.run.clone();
+        let (at, status, parting) = match left {
+            Left::Over(outcome) => {
+                let status = match &*outcome {
+                    Outcome::Done { .. } => Status::Done,
+                    Outcome::Failed { .. } => Status::Failed,
+                    Outcome::Cancelled { .. } => Status::Cancelled,
+                };
+                (self.over((*outcome).clone()), Some(status), engine.let_go(&self.lease.thread).await)
+            }
+            Left::Crashed(why) => {
+                let node = self.machine.node().map_or_else(String::new, ToString::to_string);
+                let at = self.over(Outcome::Failed { fault: Fault::Crash { node, why } });
+                (at, Some(Status::Failed), engine.let_go(&self.lease.thread).await)
+            }
+            Left::Parked(Rest::Asking(waiting), parting) => (At::Parked(waiting), Some(Status::Asking), parting),
+            Left::Parked(Rest::Waiting, parting) => (At::Parked(Vec::new()), Some(Status::Waiting), parting),
+            Left::Parked(Rest::Stopped, parting) => (At::Lost(EngineError::Stopping), None, parting),
+            Left::Lost(e) => {
+                tracing::warn!(%run, "no longer driven here: {e}");
+                engine.delist(&run);
+                engine.drop_lease(&self.lease).await;
+                return self.lost(e);
+            }
+        };
+        self.commit.status = status.filter(|status| *status != self.status || self.commit.new.is_some());
+        self.commit.outcome = match &at {
+            At::Over(closing) => serde_json::to_value(closing).ok(),
+            At::Going | At::Parked(_) | At::Lost(_) => None,
+        };
+        self.commit.release = parting.is_last;
+        let commit = self.take_commit();
+        let committed = engine.store.commit(commit).await;
+        engine.delist(&run);
+        engine.parted(&self.lease.thread, parting);
+        if let Err(e) = committed {
+            tracing::warn!(%run, "the last commit failed: {e}");
+            return self.lost(e.into());
+        }
+        self.tell();
+
+        if let At::Over(closing) = &at {
+            if !matches!(closing.outcome, Outcome::Done { .. }) {
+                let orphans = self.children.values().map(|child| engine.cancel_child(&child.run, "the run that wanted it is over"));
+                future::join_all(orphans).await;
+            }
+            if let Some(parent) = &self.machine.facts().parent {
+                engine.wake_parent(parent, run);
+            }
+        }
+        self.active.at.send_replace(at);
+    }
+
+    fn over(&self, outcome: Outcome) -> At {
+        At::Over(Arc::new(Closing { outcome, spent: self.machine.spent(), elapsed_us: self.machine.elapsed_us() }))
+    }
+
+    fn lost(mut self, e: EngineError) {
+        for waiting in self.waiting.drain(..) {
+            // Whoever asked may have left.
+            let _ = waiting.send(Err(e.clone()));
+        }
+        self.active.at.send_replace(At::Lost(e));
+    }
+}
+
+// Plain functions with named types stand between the loop and its flights: a flight may begin a child, whose loop has flights of
+// its own, and the compiler needs one place where that circle is cut.
+fn spawn(live: Live, first: Option<Next>) {
+    tokio::spawn(live.drive(first));
+}
+
+fn flight(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> BoxFuture<'static, Landed> {
+    Box::pin(fly(engine, active, job, past))
+}
+
+async fn sleep_until(by: Option<Instant>) {
+    match by {
+        Some(by) => tokio::time::sleep_until(by).await,
+        None => future::pending().await,
+    }
+}
+
+enum Enlisted {
+    Yes,
+    Stopping,
+    Already(Arc<Active>),
+}
+
+impl Inner {
+    fn enlist(&self, run: &RunId, active: &Arc<Active>) -> Enlisted {
+        let mut all = self.lock_active();
+        if self.stopping.load(Ordering::SeqCst) {
+            return Enlisted::Stopping;
+        }
+        if let Some(other) = all.get(run) {
+            return Enlisted::Already(other.clone());
+        }
+        all.insert(run.clone(), active.clone());
+        self.active_count.send_modify(|count| *count += 1);
+        Enlisted::Yes
+    }
+
+    fn delist(&self, run: &RunId) {
+        self.lock_active().remove(run);
+        self.active_count.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    async fn drop_lease(&self, lease: &Lease) {
+        let parting = self.let_go(&lease.thread).await;
+        if parting.is_last
+            && let Err(e) = self.store.release(lease).await
+        {
+            tracing::warn!(thread = %lease.thread, "the lease could not be given back, it runs out by itself: {e}");
+        }
+        self.parted(&lease.thread, parting);
+    }
+}
+
+impl Feed {
+    fn publish_all(&self, events: Vec<Told>) {
+        if self.is_watched() {
+            events.into_iter().for_each(|told| self.publish(Seen::Told(Arc::new(told))));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! One attempt at one effect, from the wait before it to the reply.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
+use tokio::time::Instant;
+use world::{LookUp, Nature, Progress};
+
+use crate::open::words_of;
+use crate::watch::Seen;
+use crate::{Active, EngineError, Inner};
+
+/// How an attempt came down.
+pub(crate) enum Landed {
+    Replied {
+        task: TaskId,
+        attempt: u32,
+        reply: Reply,
+    },
+    /// Nobody knows whether it happened.
+    InDoubt {
+        task: TaskId,
+        attempt: u32,
+    },
+    /// The child run waits for a person.
+    ChildParked {
+        task: TaskId,
+    },
+    /// The child run is no longer ours, and so neither is this one.
+    ChildLost(EngineError),
+}
+
+/// What is known about an attempt before it is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    Fresh,
+    /// It was begun before a crash.
+    Begun,
+}
+
+pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> Landed {
+    let (task, attempt) = (job.task, job.attempt);
+    if let Effect::CallAgent(call) = &*job.effect
+        && engine.flows.contains_key(&call.agent)
+    {
+        return engine.child(&job, call).await;
+    }
+    if past == Past::Begun {
+        match guarded(engine.world.look_up(&job)).await {
+            Ok(LookUp::Done(reply)) => return Landed::Replied { task, attempt, reply },
+            Ok(LookUp::NotDone) => {}
+            Ok(LookUp::Unknown) | Err(_) => return Landed::InDoubt { task, attempt },
+        }
+    }
+    if job.after_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(job.after_ms)).await;
+    }
+    let progress = match active.feed.is_watched() {
+        true => {
+            let active = active.clone();
+            Progress::to(move |text| active.feed.publish(Seen::Delta { task, attempt, text: text.into() }))
+        }
+        false => Progress::nowhere(),
+    };
+    let begun = Instant::now();
+    let performed = guarded(engine.world.perform(&job, &progress));
+    let reply = match tokio::time::timeout(Duration::from_millis(job.deadline_ms), performed).await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(why)) => {
+            Reply::failed(Failure::new(FailureKind::Internal, format!("performing {} {} crashed: {why}", job.effect.kind(), job.effect.name())))
+        }
+        Err(_) => Reply::failed(late(&job, engine.world.nature(&job))),
+    };
+    // A world that keeps its own time, as recordings and scripts do, is believed.
+    let reply = if reply.took_us > 0 { reply } else { reply.taking_us(begun.elapsed().as_micros() as u64) };
+    Landed::Replied { task, attempt, reply }
+}
+
+fn late(job: &Job, nature: Nature) -> Failure {
+    let words = format!("{} {} did not answer within {} ms", job.effect.kind(), job.effect.name(), job.deadline_ms);
+    match nature {
+        Nature::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
+        // It may have happened all the same, so it is not tried again by itself.
+        Nature::Checkable | Nature::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
+    }
+}
+
+/// A panic in the world is a failure of one effect, not of the run.
+async fn guarded<T>(performed: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(performed).catch_unwind().await.map_err(|panic| words_of(&*panic))
+}

@@ -1,0 +1,67 @@
+//! A new run with the past of another: the journal up to a step, then edits, then its own way.
+
+use std::collections::BTreeMap;
+
+use graph::{Entry, Origin, Reply, Run, RunId, Start, TaskId, ThreadId};
+use serde_json::Value;
+
+use crate::embedded::{Beginning, Live};
+use crate::open::{Pages, decode, start_of};
+use crate::{Engine, EngineError, Result, title_of};
+
+#[derive(Clone, Debug, Default)]
+pub struct Fork {
+    /// The first step that is done anew.
+    pub at_step: u64,
+    /// A JSON merge patch for the state on entering that step.
+    pub patch: Option<Value>,
+    /// Replies for effects of that step, in place of asking for them.
+    pub replies: BTreeMap<u32, Value>,
+    /// A new thread otherwise.
+    pub thread: Option<ThreadId>,
+}
+
+pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<RunId> {
+    let inner = &engine.0;
+    let then = start_of(&*inner.store, run).await?;
+    let new = RunId::from(uuid::Uuid::now_v7().simple().to_string());
+    let title = inner.row(run).await.map_or_else(|_| title_of(&then.input), |row| row.title);
+    let start = Start {
+        thread: fork.thread.unwrap_or_else(|| ThreadId::from(new.as_str())),
+        run: new.clone(),
+        parent: None,
+        depth: 0,
+        shape: None,
+        forked_from: Some(Origin { run: run.clone(), step: fork.at_step }),
+        ..then
+    };
+    let mut machine = Run::start(&inner.graph(&start.flow)?, start)?;
+    machine.settle();
+
+    let mut past = Vec::new();
+    let mut pages = Pages::new(run, 1);
+    'copying: while let Some(lines) = pages.next(&*inner.store).await? {
+        for line in lines {
+            let entry = decode(run, &line)?;
+            if machine.step() >= fork.at_step || matches!(entry, Entry::Cancelled { .. }) {
+                break 'copying;
+            }
+            machine.apply(entry.clone())?;
+            machine.settle();
+            past.push(entry);
+        }
+    }
+    if machine.step() != fork.at_step || machine.outcome().is_some() {
+        return Err(EngineError::NoStep { run: run.clone(), step: fork.at_step, last: machine.step() });
+    }
+    if let Some(patch) = &fork.patch {
+        past.push(machine.edit(patch)?);
+        machine.settle();
+    }
+    for (index, value) in fork.replies {
+        past.extend(machine.feed(TaskId { step: fork.at_step, index }, 1, Reply::ok(value))?);
+    }
+    let place = inner.clone().place().await?;
+    let beginning = Beginning::New { machine: Box::new(machine), title, past };
+    Live::begin(inner, beginning, Some(place)).await?.await.unwrap_or(Err(EngineError::Stopping)).map(|()| new)
+}

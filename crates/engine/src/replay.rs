@@ -1,0 +1,104 @@
+//! A journal run again, without touching the world.
+
+use std::sync::Arc;
+
+use graph::{Mismatch, Outcome, Run, RunError, RunId, Start, Told, Usage};
+use serde::Serialize;
+use serde_json::Value;
+use store::Store;
+
+use crate::open::{Pages, apply, guarded, start_of};
+use crate::{EngineError, Flows, Result, closing_of};
+
+/// All that a journal says, from its first entry.
+#[derive(Default)]
+pub struct History {
+    pub start: Option<Start>,
+    pub events: Vec<Told>,
+    pub lines: u64,
+    /// When each journal line was written, in milliseconds since 1970.
+    pub times_ms: Vec<i64>,
+    pub state: Value,
+    pub step: u64,
+    pub node: Option<String>,
+    pub spent: Usage,
+    pub elapsed_us: u64,
+    pub outcome: Option<Arc<Outcome>>,
+}
+
+impl History {
+    pub async fn of(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<History> {
+        let (history, trouble) = History::as_far_as_it_goes(store, flows, run).await?;
+        trouble.map_or(Ok(history), Err)
+    }
+
+    /// What can be told, and what stopped it.
+    async fn as_far_as_it_goes(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<(History, Option<EngineError>)> {
+        let start = start_of(store, run).await?;
+        let graph =
+            flows.get(&*start.flow).ok_or_else(|| EngineError::NoFlow { flow: start.flow.to_string(), known: flows.keys().cloned().collect() })?;
+        let mut machine = Run::start(graph, start.clone())?;
+        let mut history = History { lines: 1, ..History::default() };
+        let trouble = history.follow(store, run, &mut machine).await.err();
+        history.events.extend(machine.take_events());
+        history.start = Some(start);
+        history.state = machine.state().unwrap_or(Value::Null);
+        history.step = machine.step();
+        history.node = machine.node().map(ToString::to_string);
+        history.spent = machine.spent();
+        history.elapsed_us = machine.elapsed_us();
+        history.outcome = machine.outcome().cloned();
+        Ok((history, trouble))
+    }
+
+    async fn follow(&mut self, store: &dyn Store, run: &RunId, machine: &mut Run) -> Result<()> {
+        let mut pages = Pages::new(run, 0);
+        while let Some(lines) = pages.next(store).await? {
+            for line in lines {
+                self.times_ms.push(line.at_ms);
+                if line.seq > 0 {
+                    apply(machine, run, &line)?;
+                    self.lines = line.seq + 1;
+                }
+            }
+            self.events.extend(machine.take_events());
+        }
+        guarded(machine).map(drop)
+    }
+}
+
+/// What a replay found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Replayed {
+    pub entries: u64,
+    pub events: usize,
+    /// The first place where the flow now goes another way, in words.
+    pub difference: Option<String>,
+    /// The graph is drawn differently now; by itself that need not change anything.
+    pub shape_changed: bool,
+}
+
+/// Runs a journal again and compares every effect, and the end.
+pub async fn replay(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<Replayed> {
+    let (history, trouble) = History::as_far_as_it_goes(store, flows, run).await?;
+    let row = store.run(run).await?.ok_or_else(|| store::StoreError::NoRun { run: run.clone() })?;
+    let then = closing_of(&row);
+    let difference = match trouble {
+        Some(EngineError::Run(RunError::Mismatch { at, mismatch })) => Some(words(at, &mismatch)),
+        Some(e @ (EngineError::Crashed { .. } | EngineError::Run(_))) => Some(e.to_string()),
+        Some(e) => return Err(e),
+        None => match (&history.outcome, &then) {
+            (Some(now), Some(then)) if **now != then.outcome => Some(format!("it ended as {:?} then, and as {now:?} now", then.outcome)),
+            (None, Some(then)) => Some(format!("it ended as {:?} then, and goes on now", then.outcome)),
+            (Some(now), None) => Some(format!("it had not ended then, and ends as {now:?} now")),
+            (Some(_), Some(_)) | (None, None) => None,
+        },
+    };
+    let shape_now = history.start.as_ref().and_then(|start| flows.get(&*start.flow)).map(graph::Graph::shape);
+    let shape_then = history.start.as_ref().and_then(|start| start.shape);
+    Ok(Replayed { entries: history.lines, events: history.events.len(), difference, shape_changed: shape_now != shape_then })
+}
+
+fn words(at: u64, mismatch: &Mismatch) -> String {
+    format!("journal entry {at}: {mismatch}")
+}

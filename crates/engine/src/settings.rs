@@ -1,0 +1,48 @@
+use std::sync::Arc;
+
+/// How an engine behaves; the defaults suit one process on one machine.
+#[derive(Clone)]
+pub struct Settings {
+    /// Runs that go at once. Children of a run do not count: they would wait for the place their parent holds.
+    pub runs_max: usize,
+    /// Callers that may wait for a place.
+    pub queue_max: usize,
+    /// Who this process is, in leases.
+    pub owner: String,
+    /// Whether the process that calls itself so is certainly dead; then its leases need not run out first.
+    pub is_gone: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// How long a lease lasts without being renewed. After a crash that `is_gone` cannot see, another process waits this long.
+    pub lease_ms: i64,
+    /// How often to look for word from other processes, and how often watchers look at runs that others drive.
+    pub poll_ms: u64,
+    /// A snapshot is written when the journal has grown by this many bytes since the last, and by four times its size.
+    pub snapshot_bytes_min: usize,
+    pub clock: Clock,
+}
+
+/// Milliseconds since 1970, for rows and leases. Runs themselves know no clock.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            runs_max: 1_024,
+            queue_max: 4_096,
+            owner: uuid::Uuid::now_v7().simple().to_string(),
+            is_gone: Arc::new(gone_never),
+            lease_ms: 15_000,
+            poll_ms: 250,
+            snapshot_bytes_min: 64 << 10,
+            clock: Arc::new(wall_ms),
+        }
+    }
+}
+
+/// For processes that cannot see one another.
+pub fn gone_never(_owner: &str) -> bool {
+    false
+}
+
+fn wall_ms() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

@@ -1,0 +1,123 @@
+//! What an engine does on the side: keeps its leases, looks for word from other processes, takes up what nobody drives.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use store::{RunFilter, RunRow, SignalKind, Status, StoreError};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::{Control, Engine, EngineError, Inner, Result};
+
+/// Runs looked at in one go.
+const PAGE_RUNS: usize = 256;
+
+pub(crate) fn spawn(engine: &Arc<Inner>) {
+    let weak = Arc::downgrade(engine);
+    let poll = Duration::from_millis(engine.settings.poll_ms.max(1));
+    let renew_every = Duration::from_millis((engine.settings.lease_ms.max(3) / 3) as u64);
+    tokio::spawn(keep(weak, poll, renew_every));
+}
+
+/// Ends when the engine is dropped.
+async fn keep(engine: Weak<Inner>, poll: Duration, renew_every: Duration) {
+    let mut ticks = tokio::time::interval(poll);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut renewed, mut swept) = (Instant::now(), Instant::now());
+    loop {
+        ticks.tick().await;
+        let Some(engine) = engine.upgrade() else { return };
+        if engine.holds_any() {
+            if renewed.elapsed() >= renew_every {
+                renewed = Instant::now();
+                let until_ms = (engine.settings.clock)() + engine.settings.lease_ms;
+                if let Err(e) = engine.store.renew(&engine.settings.owner, until_ms).await {
+                    tracing::warn!("leases could not be renewed: {e}");
+                }
+            }
+            if let Err(e) = pass_on(&engine).await {
+                tracing::warn!("word from other processes could not be read: {e}");
+            }
+        }
+        // A peer on another machine that died is only noticed when its leases have run out.
+        if engine.sweeping.load(Ordering::Relaxed) && swept.elapsed() >= 3 * renew_every {
+            swept = Instant::now();
+            if let Err(e) = recover(&engine).await {
+                tracing::warn!("unfinished runs could not be looked for: {e}");
+            }
+        }
+    }
+}
+
+/// Hands on what other processes left for runs that go here.
+async fn pass_on(engine: &Arc<Inner>) -> Result<()> {
+    for signal in engine.store.signals(&engine.settings.owner).await? {
+        let told = Engine(engine.clone()).tell_signal(&signal.run, signal.kind).await;
+        match told {
+            Ok(()) | Err(EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. })) => {
+                if let Err(e) = &told {
+                    tracing::info!(run = %signal.run, "word came too late or does not fit: {e}");
+                }
+                engine.store.accept(signal.id).await?;
+            }
+            Err(e) => tracing::warn!(run = %signal.run, "word could not be passed on, trying again: {e}"),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
+    engine.sweeping.store(true, Ordering::Relaxed);
+    let mut found = 0;
+    let mut before = None;
+    loop {
+        let filter = RunFilter { statuses: vec![Status::Running, Status::Waiting], before: before.take(), limit: PAGE_RUNS, ..RunFilter::default() };
+        let rows = engine.store.runs(filter).await?;
+        let full = rows.len() == PAGE_RUNS;
+        before = rows.last().map(|row| row.run.clone());
+        for row in rows {
+            if engine.active(&row.run).is_none() {
+                found += usize::from(take_care(engine, row).await?);
+            }
+        }
+        if !full {
+            return Ok(found);
+        }
+    }
+}
+
+/// Takes up a run, or ends it if the run that wanted it is over. A child whose parent goes on is the parent's to take up.
+async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
+    if let Some(parent) = &row.parent {
+        let is_wanted = engine.store.run(parent).await?.is_some_and(|parent| !parent.status.is_over());
+        if !is_wanted {
+            engine.cancel_child(&row.run, "the run that wanted it is over").await;
+        }
+        return Ok(false);
+    }
+    let engine = engine.clone();
+    tokio::spawn(async move {
+        let run = row.run;
+        let taken = match engine.clone().place_without_queue().await {
+            Ok(place) => engine.take_up(&run, Some(place), None).await,
+            Err(e) => Err(e),
+        };
+        match taken {
+            // Somebody else has it, or it ended meanwhile: as it should be.
+            Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(StoreError::Held { .. })) => {}
+            Err(e) => tracing::error!(%run, "an unfinished run could not be taken up: {e}"),
+        }
+    });
+    Ok(true)
+}
+
+impl Engine {
+    async fn tell_signal(&self, run: &graph::RunId, kind: SignalKind) -> Result<()> {
+        self.tell(run, kind.clone(), |done| match kind.clone() {
+            SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
+            SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },
+        })
+        .await
+        .map(drop)
+    }
+}

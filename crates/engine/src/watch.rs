@@ -1,0 +1,133 @@
+//! Events of a run to anyone who wants them, from any number on. What is past comes out of the journal, what is new over a channel
+//! that drops rather than waits; a watcher that fell behind goes back to the journal. So a slow or late one costs nobody else.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use graph::{Event, RunId, TaskId, Told};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::replay::History;
+use crate::{EngineError, Inner, Result, closing_of};
+
+/// Events a watcher may be behind before it must go back to the journal.
+const BEHIND_MAX: usize = 1_024;
+
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// Durable, numbered without gaps.
+    Told(Arc<Told>),
+    /// A piece of an answer while it is being made. Not kept; the whole comes with the reply.
+    Delta { task: TaskId, attempt: u32, text: Arc<str> },
+}
+
+/// Made on the first watcher's demand; most runs are never watched.
+#[derive(Default)]
+pub(crate) struct Feed(OnceLock<broadcast::Sender<Seen>>);
+
+impl Feed {
+    pub(crate) fn publish(&self, seen: Seen) {
+        if let Some(to) = self.0.get() {
+            // Nobody listening is fine.
+            let _ = to.send(seen);
+        }
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.get().is_some_and(|to| to.receiver_count() > 0)
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Seen> {
+        self.0.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
+    }
+}
+
+pub struct Watcher {
+    engine: Arc<Inner>,
+    run: RunId,
+    next_seq: u64,
+    /// Journal lines that the events so far came from.
+    lines: u64,
+    ready: VecDeque<Seen>,
+    live: Option<broadcast::Receiver<Seen>>,
+    is_over: bool,
+}
+
+impl Watcher {
+    pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
+        Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live: None, is_over: false }
+    }
+
+    /// The next event; `None` after the last one of a run that is over.
+    pub async fn next(&mut self) -> Option<Result<Seen>> {
+        loop {
+            if let Some(seen) = self.ready.pop_front() {
+                return Some(Ok(seen));
+            }
+            if self.is_over {
+                return None;
+            }
+            let caught_up = match &mut self.live {
+                None => self.attach().await,
+                Some(live) => match live.recv().await {
+                    Ok(Seen::Told(told)) if told.seq < self.next_seq => continue,
+                    Ok(Seen::Told(told)) if told.seq == self.next_seq => {
+                        self.next_seq += 1;
+                        self.is_over = matches!(told.event, Event::Ended { .. });
+                        return Some(Ok(Seen::Told(told)));
+                    }
+                    Ok(Seen::Told(_)) | Err(RecvError::Lagged(_)) => self.catch_up().await,
+                    Ok(delta @ Seen::Delta { .. }) => return Some(Ok(delta)),
+                    Err(RecvError::Closed) => {
+                        self.live = None;
+                        continue;
+                    }
+                },
+            };
+            if let Err(e) = caught_up {
+                self.is_over = true;
+                return Some(Err(e));
+            }
+        }
+    }
+
+    /// Listens first and reads the past after, so that nothing falls between the two.
+    async fn attach(&mut self) -> Result<()> {
+        self.live = self.engine.active(&self.run).map(|active| active.feed.subscribe());
+        self.catch_up().await?;
+        if self.ready.is_empty() && !self.is_over && self.live.is_none() {
+            // Parked, or driven by another process: look again later.
+            tokio::time::sleep(Duration::from_millis(self.engine.settings.poll_ms)).await;
+        }
+        Ok(())
+    }
+
+    async fn catch_up(&mut self) -> Result<()> {
+        let row = self.engine.row(&self.run).await?;
+        let closing = closing_of(&row);
+        if self.lines > 0 && closing.is_none() && self.engine.store.journal(&self.run, self.lines, 1).await?.is_empty() {
+            return Ok(());
+        }
+        let past = match History::of(&*self.engine.store, &self.engine.flows, &self.run).await {
+            Ok(past) => past,
+            // The flow crashes on this journal, as it did then; how it ended is known all the same.
+            Err(EngineError::Crashed { .. }) if closing.is_some() => History::default(),
+            Err(e) => return Err(e),
+        };
+        self.lines = past.lines;
+        self.ready.extend(past.events.into_iter().filter(|told| told.seq >= self.next_seq).map(|told| Seen::Told(Arc::new(told))));
+        if let Some(Seen::Told(last)) = self.ready.back() {
+            self.next_seq = last.seq + 1;
+        }
+        let has_end = matches!(self.ready.back(), Some(Seen::Told(last)) if matches!(last.event, Event::Ended { .. }));
+        if let Some(closing) = closing {
+            self.is_over = true;
+            if !has_end && past.outcome.is_none() {
+                let told = Told { seq: self.next_seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } };
+                self.ready.push_back(Seen::Told(Arc::new(told)));
+            }
+        }
+        Ok(())
+    }
+}

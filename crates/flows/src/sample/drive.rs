@@ -1,0 +1,69 @@
+//! Drives a flow by hand, with canned replies, and says what came of it.
+
+use graph::{Event, Failure, Graph, Next, Outcome, Reply, Run, Start};
+use serde_json::Value;
+
+/// What an effect of this name is told, one after the other; the last stays.
+pub(super) type Canned<'c> = [(&'c str, Vec<Result<Value, Failure>>)];
+
+pub(super) struct Ended {
+    pub(super) output: Value,
+    /// Kind and name of every attempt, in order.
+    pub(super) asked: Vec<String>,
+    /// The arguments of tools and the words to models, joined.
+    pub(super) words: String,
+    pub(super) notes: Vec<(String, Value)>,
+    pub(super) said: Vec<String>,
+}
+
+impl Ended {
+    pub(super) fn note(&self, name: &str) -> Option<&Value> {
+        self.notes.iter().rev().find(|(noted, _)| noted == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn count(&self, asked: &str) -> usize {
+        self.asked.iter().filter(|one| *one == asked).count()
+    }
+}
+
+pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> Ended {
+    let mut run = Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap();
+    let mut told = std::collections::BTreeMap::<&str, usize>::new();
+    let mut reply_to = |name: &str| {
+        let (name, replies) = canned.iter().find(|(canned, _)| *canned == name).unwrap_or_else(|| panic!("no canned reply for {name}"));
+        let at = told.entry(name).or_default();
+        *at += 1;
+        Reply { result: replies[(*at - 1).min(replies.len() - 1)].clone(), usage: graph::Usage::default(), took_us: 0 }
+    };
+    let (mut asked, mut words) = (Vec::new(), String::new());
+    let outcome = loop {
+        match run.next() {
+            Next::Perform(jobs) => {
+                for job in jobs {
+                    asked.push(format!("{} {}", job.effect.kind(), job.effect.name()));
+                    words.push_str(&serde_json::to_string(&*job.effect).unwrap());
+                    run.feed(job.task, job.attempt, reply_to(job.effect.name())).unwrap();
+                }
+            }
+            Next::Wait(questions) => {
+                for open in questions {
+                    asked.push("person".to_owned());
+                    words.push_str(&open.question.prompt);
+                    run.feed(open.task, open.attempt, reply_to("person")).unwrap();
+                }
+            }
+            Next::Await => unreachable!("every job is answered at once"),
+            Next::Done(outcome) => break outcome,
+        }
+    };
+    let Outcome::Done { output } = &*outcome else { panic!("{outcome:?}") };
+    let (mut notes, mut said) = (Vec::new(), Vec::new());
+    for event in run.take_events() {
+        match event.event {
+            Event::Noted { name, value, .. } => notes.push((name, value)),
+            Event::Said { role, content } => said.push(format!("{role}: {content}")),
+            _ => {}
+        }
+    }
+    Ended { output: output.clone(), asked, words, notes, said }
+}

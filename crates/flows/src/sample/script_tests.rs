@@ -1,0 +1,43 @@
+//! Every sample under the script that comes with it.
+
+use std::sync::Arc;
+
+use graph::{Next, Outcome, Run, Start};
+use serde_json::{Value, json};
+use world::script::ScriptedWorld;
+use world::{Progress, World as _};
+
+async fn run(world: &ScriptedWorld, flow: &str, input: Value) -> Arc<Outcome> {
+    let graph = crate::all().unwrap().into_iter().find(|graph| graph.name() == flow).unwrap();
+    let mut run = Run::start(&graph, Start::new(flow, "thread", flow, input)).unwrap();
+    loop {
+        match run.next() {
+            Next::Perform(jobs) => {
+                for job in jobs {
+                    let reply = world.perform(&job, &Progress::nowhere()).await;
+                    run.feed(job.task, job.attempt, reply).unwrap();
+                }
+            }
+            Next::Wait(questions) => {
+                run.feed(questions[0].task, questions[0].attempt, graph::Reply::ok(json!({ "approve": true }))).unwrap();
+            }
+            Next::Await => unreachable!("every job is answered at once"),
+            Next::Done(outcome) => return outcome,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_flows_run_to_the_end() {
+    let world = ScriptedWorld::parse(crate::SCRIPT).unwrap();
+    let outcome = run(&world, "research", json!({ "question": "What is a baton?", "approve": true })).await;
+    let output = outcome.output().unwrap();
+    assert!(output["answer"].as_str().unwrap().starts_with("It is a relay baton"), "{output}");
+    let addresses: Vec<&str> = output["sources"].as_array().unwrap().iter().filter_map(|source| source["url"].as_str()).collect();
+    assert_eq!(addresses, ["https://example.org/baton", "https://example.org/history", "https://example.org/users"]);
+    assert_eq!(output["rounds"], 2);
+
+    let outcome = run(&world, "team", json!({ "topics": ["a", "b"] })).await;
+    assert_eq!(outcome.output().unwrap()["mailed"], true);
+    assert_eq!(world.outside().changes().into_values().collect::<Vec<_>>(), [1, 1], "one note and one mail");
+}

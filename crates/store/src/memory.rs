@@ -1,0 +1,384 @@
+//! The home for tests, previews and runs that need not outlive their process: ordered maps behind one mutex.
+//!
+//! Nothing waits while the mutex is held, so every call takes a moment and no executor is ever blocked. Each write checks
+//! everything first and then changes everything, which makes it one moment for whoever looks on.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use graph::{RunId, TaskId, ThreadId};
+
+use crate::{
+    Commit, Freed, Intent, Lease, Line, MessageRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError,
+    ThreadRow,
+};
+
+#[derive(Default)]
+pub struct MemoryStore {
+    rooms: Mutex<Rooms>,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A panic elsewhere cannot have left a write half done, because writes do not panic between their changes.
+    fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, commit: Commit) -> Result<()> {
+        self.rooms().commit(commit)
+    }
+
+    async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
+        self.rooms().claim(thread, owner, now_ms, until_ms)
+    }
+
+    async fn renew(&self, owner: &str, until_ms: i64) -> Result<()> {
+        if let Some(until) = self.rooms().owners.get_mut(owner) {
+            *until = until_ms;
+        }
+        Ok(())
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<()> {
+        self.rooms().release(lease);
+        Ok(())
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
+        Ok(self.rooms().runs.get(run).map(Run::row))
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
+        self.rooms().list_runs(&filter)
+    }
+
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+        let rooms = self.rooms();
+        let lines = rooms.known_run(run)?.lines.iter().enumerate();
+        Ok(lines
+            .skip(index(from_seq))
+            .take(limit)
+            .map(|(seq, (at_ms, bytes))| Line { seq: seq as u64, at_ms: *at_ms, bytes: bytes.clone() })
+            .collect())
+    }
+
+    async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>> {
+        Ok(self.rooms().known_run(run)?.snapshot.clone())
+    }
+
+    async fn intents(&self, run: &RunId) -> Result<Vec<Intent>> {
+        Ok(self.rooms().known_run(run)?.intents.values().cloned().collect())
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>> {
+        Ok(self.rooms().threads.get(thread).map(|found| found.row(thread)))
+    }
+
+    async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
+        let rooms = self.rooms();
+        let before = before.map(|thread| rooms.known_thread(thread).map(Thread::place)).transpose()?;
+        let listed = rooms.by_use().into_iter().filter(|(place, _)| before.is_none_or(|before| *place < before));
+        listed.take(limit).map(|(_, name)| rooms.known_thread(&name).map(|thread| thread.row(&name))).collect()
+    }
+
+    async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
+        Ok(self.rooms().known_thread(thread)?.messages.iter().skip(index(from_seq)).take(limit).cloned().collect())
+    }
+
+    async fn post(&self, run: &RunId, kind: SignalKind) -> Result<()> {
+        let mut rooms = self.rooms();
+        rooms.known_run(run)?;
+        rooms.signals_made += 1;
+        let id = rooms.signals_made;
+        rooms.signals.insert(id, Signal { id, run: run.clone(), kind });
+        Ok(())
+    }
+
+    async fn signals(&self, owner: &str) -> Result<Vec<Signal>> {
+        let rooms = self.rooms();
+        Ok(rooms.signals.values().filter(|signal| rooms.is_driven_by(&signal.run, owner)).cloned().collect())
+    }
+
+    async fn accept(&self, signal: u64) -> Result<()> {
+        self.rooms().signals.remove(&signal);
+        Ok(())
+    }
+
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+        Ok(self.rooms().retain(retention, now_ms))
+    }
+
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+        let mut rooms = self.rooms();
+        let found = rooms.known_thread(thread)?;
+        if let Some((owner, until_ms)) = rooms.holder(found, now_ms) {
+            return Err(StoreError::Held { thread: thread.clone(), owner, until_ms });
+        }
+        let mut freed = Freed::default();
+        rooms.delete(thread, &mut freed);
+        Ok(freed)
+    }
+}
+
+#[derive(Default)]
+struct Rooms {
+    threads: BTreeMap<ThreadId, Thread>,
+    runs: BTreeMap<RunId, Run>,
+    /// Runs in the order they were made: ids are the caller's and may sort in any way.
+    made: BTreeMap<u64, RunId>,
+    runs_made: u64,
+    threads_made: u64,
+    /// Until when each owner keeps what it holds.
+    owners: BTreeMap<String, i64>,
+    signals: BTreeMap<u64, Signal>,
+    signals_made: u64,
+    /// No fence given out from now on is lower or equal: a thread that was deleted and made again must not repeat one.
+    fence_floor: u64,
+}
+
+struct Thread {
+    number: u64,
+    title: String,
+    messages: Vec<MessageRow>,
+    runs: Vec<RunId>,
+    created_ms: i64,
+    updated_ms: i64,
+    fence: u64,
+    holder: Option<String>,
+}
+
+struct Run {
+    number: u64,
+    row: RunRow,
+    lines: Vec<(i64, Vec<u8>)>,
+    snapshot: Option<SnapshotRow>,
+    intents: BTreeMap<TaskId, Intent>,
+}
+
+impl Rooms {
+    fn commit(&mut self, commit: Commit) -> Result<()> {
+        let Commit { run: id, lease, at_ms, new, first_seq, lines, intents, settled, messages, status, outcome, snapshot, release } = commit;
+        let is_new = new.is_some();
+        let wanted = match self.runs.get(&id) {
+            Some(run) if !is_new && run.row.thread != lease.thread => return Err(StoreError::Fenced { thread: lease.thread }),
+            Some(run) => run.lines.len() as u64,
+            None if is_new => 0,
+            None => return Err(StoreError::NoRun { run: id }),
+        };
+        let Some(thread) = self.threads.get_mut(&lease.thread).filter(|thread| thread.is_held_with(&lease)) else {
+            return Err(StoreError::Fenced { thread: lease.thread });
+        };
+        if is_new && self.runs.contains_key(&id) {
+            return Err(StoreError::Exists { run: id });
+        }
+        if first_seq != wanted {
+            return Err(StoreError::OutOfOrder { run: id, found: first_seq, wanted });
+        }
+
+        if is_new || status.is_some() || outcome.is_some() || !messages.is_empty() {
+            thread.updated_ms = thread.updated_ms.max(at_ms);
+        }
+        if let Some(new) = new {
+            if thread.title.is_empty() {
+                thread.title.clone_from(&new.title);
+            }
+            self.runs_made += 1;
+            let number = self.runs_made;
+            let row = RunRow {
+                run: id.clone(),
+                thread: lease.thread.clone(),
+                flow: new.flow,
+                parent: new.parent,
+                title: new.title,
+                status: Status::Running,
+                outcome: None,
+                created_ms: at_ms,
+                updated_ms: at_ms,
+            };
+            self.runs.insert(id.clone(), Run { number, row, lines: Vec::new(), snapshot: None, intents: BTreeMap::new() });
+            self.made.insert(number, id.clone());
+            thread.runs.push(id.clone());
+        }
+        for message in messages {
+            let seq = thread.messages.len() as u64;
+            thread.messages.push(MessageRow { seq, run: id.clone(), role: message.role, content: message.content, created_ms: at_ms });
+        }
+        if release {
+            thread.holder = None;
+        }
+
+        let run = self.runs.get_mut(&id).expect("it was found or made above");
+        run.lines.extend(lines.into_iter().map(|bytes| (at_ms, bytes)));
+        // Gone before come: an attempt that is given up and the next one may share a moment.
+        for task in &settled {
+            run.intents.remove(task);
+        }
+        run.intents.extend(intents.into_iter().map(|intent| (intent.task, intent)));
+        if let Some(snapshot) = snapshot {
+            run.snapshot = Some(SnapshotRow { entries: snapshot.entries, bytes: snapshot.bytes });
+        }
+        if status.is_some() || outcome.is_some() {
+            run.row.updated_ms = at_ms;
+        }
+        if let Some(status) = status {
+            run.row.status = status;
+        }
+        if outcome.is_some() {
+            run.row.outcome = outcome;
+            run.snapshot = None;
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, id: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
+        if let Some(thread) = self.threads.get(id)
+            && let Some((holder, until_ms)) = self.holder(thread, now_ms)
+            && holder != owner
+        {
+            return Err(StoreError::Held { thread: id.clone(), owner: holder, until_ms });
+        }
+        match self.owners.get_mut(owner) {
+            // Claiming one thread for a shorter time must not shorten the others.
+            Some(until) => *until = until_ms.max(*until),
+            None => {
+                self.owners.insert(owner.to_owned(), until_ms);
+            }
+        }
+        let thread = self.threads.entry(id.clone()).or_insert_with(|| {
+            self.threads_made += 1;
+            Thread {
+                number: self.threads_made,
+                title: String::new(),
+                messages: Vec::new(),
+                runs: Vec::new(),
+                created_ms: now_ms,
+                updated_ms: now_ms,
+                fence: self.fence_floor,
+                holder: None,
+            }
+        });
+        if thread.holder.as_deref() != Some(owner) {
+            thread.holder = Some(owner.to_owned());
+            thread.fence += 1;
+        }
+        Ok(Lease { thread: id.clone(), owner: owner.to_owned(), fence: thread.fence })
+    }
+
+    fn release(&mut self, lease: &Lease) {
+        if let Some(thread) = self.threads.get_mut(&lease.thread).filter(|thread| thread.is_held_with(lease)) {
+            thread.holder = None;
+        }
+    }
+
+    /// Who holds a thread and has renewed in time.
+    fn holder(&self, thread: &Thread, now_ms: i64) -> Option<(String, i64)> {
+        let owner = thread.holder.as_ref()?;
+        let until_ms = *self.owners.get(owner)?;
+        (until_ms >= now_ms).then(|| (owner.clone(), until_ms))
+    }
+
+    fn is_driven_by(&self, run: &RunId, owner: &str) -> bool {
+        let thread = self.runs.get(run).and_then(|run| self.threads.get(&run.row.thread));
+        thread.is_some_and(|thread| thread.holder.as_deref() == Some(owner))
+    }
+
+    fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunRow>> {
+        let before = match &filter.before {
+            Some(run) => self.known_run(run)?.number,
+            None => u64::MAX,
+        };
+        let older = self.made.range(..before).rev().filter_map(|(_, id)| self.runs.get(id));
+        let wanted = older.filter(|run| {
+            (filter.statuses.is_empty() || filter.statuses.contains(&run.row.status))
+                && filter.thread.as_ref().is_none_or(|thread| *thread == run.row.thread)
+                && filter.id_part.as_ref().is_none_or(|part| run.row.run.as_str().contains(part.as_str()))
+        });
+        Ok(wanted.take(filter.limit).map(Run::row).collect())
+    }
+
+    /// All threads, most recently used first.
+    fn by_use(&self) -> Vec<((i64, u64), ThreadId)> {
+        let mut all: Vec<_> = self.threads.iter().map(|(id, thread)| (thread.place(), id.clone())).collect();
+        all.sort_unstable_by_key(|(place, _)| std::cmp::Reverse(*place));
+        all
+    }
+
+    fn retain(&mut self, retention: Retention, now_ms: i64) -> Freed {
+        let by_use = self.by_use().into_iter();
+        let past: Vec<_> = match retention {
+            Retention::KeepLast(count) => by_use.skip(index(count)).collect(),
+            Retention::KeepSince { ms } => by_use.filter(|((updated_ms, _), _)| *updated_ms < ms).collect(),
+        };
+        let mut freed = Freed::default();
+        for (_, id) in past {
+            let Some(thread) = self.threads.get(&id) else { continue };
+            let is_unfinished = thread.runs.iter().any(|run| self.runs.get(run).is_some_and(|run| !run.row.status.is_over()));
+            if !is_unfinished && self.holder(thread, now_ms).is_none() {
+                self.delete(&id, &mut freed);
+            }
+        }
+        freed
+    }
+
+    fn delete(&mut self, id: &ThreadId, freed: &mut Freed) {
+        let Some(thread) = self.threads.remove(id) else { return };
+        self.fence_floor = self.fence_floor.max(thread.fence);
+        freed.threads += 1;
+        for id in thread.runs {
+            if let Some(run) = self.runs.remove(&id) {
+                self.made.remove(&run.number);
+                freed.runs += 1;
+            }
+        }
+        self.signals.retain(|_, signal| self.runs.contains_key(&signal.run));
+    }
+
+    fn known_run(&self, run: &RunId) -> Result<&Run> {
+        self.runs.get(run).ok_or_else(|| StoreError::NoRun { run: run.clone() })
+    }
+
+    fn known_thread(&self, thread: &ThreadId) -> Result<&Thread> {
+        self.threads.get(thread).ok_or_else(|| StoreError::NoThread { thread: thread.clone() })
+    }
+}
+
+impl Thread {
+    fn is_held_with(&self, lease: &Lease) -> bool {
+        self.fence == lease.fence && self.holder.as_deref() == Some(lease.owner.as_str())
+    }
+
+    /// Where it stands in the order of use; the number decides between equals.
+    fn place(&self) -> (i64, u64) {
+        (self.updated_ms, self.number)
+    }
+
+    fn row(&self, id: &ThreadId) -> ThreadRow {
+        ThreadRow {
+            thread: id.clone(),
+            title: self.title.clone(),
+            messages: self.messages.len() as u64,
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+        }
+    }
+}
+
+impl Run {
+    fn row(&self) -> RunRow {
+        let last_line_ms = self.lines.last().map_or(i64::MIN, |(at_ms, _)| *at_ms);
+        RunRow { updated_ms: self.row.updated_ms.max(last_line_ms), ..self.row.clone() }
+    }
+}
+
+/// A number that is past every list is past this one too.
+fn index(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

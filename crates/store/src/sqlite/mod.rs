@@ -1,0 +1,179 @@
+//! The home for one machine: a SQLite file in WAL mode.
+//!
+//! ```text
+//! commit, claim, ... ──► queue ──► writer thread ──► one transaction for all that waits, one fsync, then all answers
+//! run, journal, ...  ──────────► a few read-only connections on blocking threads
+//! ```
+//!
+//! Several processes may open one file; leases keep them out of each other's threads.
+
+mod fault;
+mod open;
+mod read;
+mod retention;
+mod write;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph::{RunId, ThreadId};
+
+use crate::{
+    Commit, Freed, Intent, Lease, Line, MessageRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError,
+    ThreadRow,
+};
+use read::Readers;
+use retention::Kept;
+use writer::Writer;
+
+pub struct SqliteStore {
+    path: Arc<Path>,
+    readers: Readers,
+    writer: Writer,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SqliteSettings {
+    pub durability: Durability,
+}
+
+/// What a commit that was answered survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The power going out.
+    #[default]
+    Full,
+    /// The process dying, but not the machine. For tests.
+    Off,
+}
+
+impl SqliteStore {
+    /// Makes the file if there is none; its folder must exist. Blocks for a few file operations.
+    pub fn open(path: impl Into<PathBuf>, settings: SqliteSettings) -> Result<Self> {
+        let path: Arc<Path> = path.into().into();
+        let connection = open::open_writer(&path, settings.durability)?;
+        Ok(SqliteStore { writer: Writer::start(connection, path.clone())?, readers: Readers::new(path.clone()), path })
+    }
+
+    /// Sweeps up after deletions and gives the pages back, in pieces small enough for other writers to come between.
+    async fn give_back(&self, files_bytes: u64, mut freed: Freed) -> Result<Freed> {
+        while self.writer.write(0, |tables| tables.sweep()).await? {}
+        while self.writer.write(0, |tables| tables.vacuum()).await? {}
+        self.writer.checkpoint().await?;
+        freed.bytes = files_bytes.saturating_sub(self.files_bytes());
+        Ok(freed)
+    }
+
+    fn files_bytes(&self) -> u64 {
+        open::file_bytes(&self.path) + open::file_bytes(&open::wal_of(&self.path))
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        // Readers first: the last connection to go tidies the WAL away, and only one that may write can.
+        self.readers.close();
+        self.writer.close();
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<()> {
+        let snapshot_bytes = commit.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes.len());
+        let bytes = commit.lines.iter().map(Vec::len).sum::<usize>() + snapshot_bytes;
+        self.writer.write(bytes, move |tables| tables.commit(&commit)).await
+    }
+
+    async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
+        let (thread, owner) = (thread.clone(), owner.to_owned());
+        self.writer.write(0, move |tables| tables.claim(&thread, &owner, now_ms, until_ms)).await
+    }
+
+    async fn renew(&self, owner: &str, until_ms: i64) -> Result<()> {
+        let owner = owner.to_owned();
+        self.writer.write(0, move |tables| tables.renew(&owner, until_ms)).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<()> {
+        let lease = lease.clone();
+        self.writer.write(0, move |tables| tables.release(&lease)).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
+        let run = run.clone();
+        self.readers.read(move |rows| read::run(rows, &run)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
+        self.readers.read(move |rows| read::runs(rows, &filter)).await
+    }
+
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+        let run = run.clone();
+        self.readers.read(move |rows| read::journal(rows, &run, from_seq, limit)).await
+    }
+
+    async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>> {
+        let run = run.clone();
+        self.readers.read(move |rows| read::snapshot(rows, &run)).await
+    }
+
+    async fn intents(&self, run: &RunId) -> Result<Vec<Intent>> {
+        let run = run.clone();
+        self.readers.read(move |rows| read::intents(rows, &run)).await
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>> {
+        let thread = thread.clone();
+        self.readers.read(move |rows| read::thread(rows, &thread)).await
+    }
+
+    async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
+        let before = before.cloned();
+        self.readers.read(move |rows| read::threads(rows, before.as_ref(), limit)).await
+    }
+
+    async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
+        let thread = thread.clone();
+        self.readers.read(move |rows| read::messages(rows, &thread, from_seq, limit)).await
+    }
+
+    async fn post(&self, run: &RunId, signal: SignalKind) -> Result<()> {
+        let run = run.clone();
+        let kind = serde_json::to_string(&signal).map_err(|error| StoreError::Database(error.to_string()))?;
+        self.writer.write(kind.len(), move |tables| tables.post(&run, &kind)).await
+    }
+
+    async fn signals(&self, owner: &str) -> Result<Vec<Signal>> {
+        let owner = owner.to_owned();
+        self.readers.read(move |rows| read::signals(rows, &owner)).await
+    }
+
+    async fn accept(&self, signal: u64) -> Result<()> {
+        self.writer.write(0, move |tables| tables.accept(signal)).await
+    }
+
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+        let files_bytes = self.files_bytes();
+        let mut freed = Freed::default();
+        let kept: Kept = self.readers.read(move |rows| Kept::of(rows, retention)).await?;
+        let mut from = Some(Kept::NOTHING);
+        while let Some(place) = from {
+            let piece = self.writer.write(0, move |tables| tables.delete_some(place, kept, now_ms)).await?;
+            freed.threads += piece.threads;
+            freed.runs += piece.runs;
+            from = piece.next;
+        }
+        self.give_back(files_bytes, freed).await
+    }
+
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+        let files_bytes = self.files_bytes();
+        let thread = thread.clone();
+        let runs = self.writer.write(0, move |tables| tables.delete_thread(&thread, now_ms)).await?;
+        self.give_back(files_bytes, Freed { threads: 1, runs, bytes: 0 }).await
+    }
+}

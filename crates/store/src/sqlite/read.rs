@@ -1,0 +1,204 @@
+//! Reading, on connections of its own: in WAL mode a reader sees the last finished transaction and waits for nobody.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use graph::{RunId, TaskId, ThreadId};
+use rusqlite::types::{Type, Value};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use tokio::sync::Semaphore;
+
+use super::fault::Named;
+use super::open::open_reader;
+use super::write::Written;
+use crate::{Intent, Line, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
+
+/// Reads at once; more of them wait their turn, without blocking a thread.
+const READERS_MAX: usize = 4;
+
+pub(super) struct Readers {
+    path: Arc<Path>,
+    /// Connections that nobody uses now. They are made when first needed.
+    idle: Arc<Mutex<Vec<Connection>>>,
+    room: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(super) fn new(path: Arc<Path>) -> Self {
+        Readers { path, idle: Arc::default(), room: Arc::new(Semaphore::new(READERS_MAX)) }
+    }
+
+    /// Looks at one moment of the database, on a thread where blocking is fine.
+    pub(super) async fn read<T, F>(&self, look: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Written<T> + Send + 'static,
+    {
+        let permit = self.room.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let (path, idle) = (self.path.clone(), self.idle.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let waiting = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = match waiting {
+                Some(connection) => connection,
+                None => open_reader(&path)?,
+            };
+            let end = at_one_moment(&connection, look).named(&path);
+            idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            // Only now: whoever comes next shall find the connection.
+            drop(permit);
+            end
+        });
+        reading.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    pub(super) fn close(&self) {
+        self.room.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn at_one_moment<T>(connection: &Connection, look: impl FnOnce(&Connection) -> Written<T>) -> Written<T> {
+    connection.prepare_cached("BEGIN")?.execute([])?;
+    let seen = look(connection);
+    connection.prepare_cached("ROLLBACK")?.execute([])?;
+    seen
+}
+
+/// A run was used when it was last changed or its journal grew; the row itself is not touched for a line.
+const RUN_COLUMNS: &str = "name, (SELECT name FROM threads WHERE id = thread), flow, parent, title, status, outcome, created_ms,
+    max(updated_ms, coalesce((SELECT at_ms FROM journal WHERE run = runs.id ORDER BY seq DESC LIMIT 1), updated_ms))";
+
+pub(super) fn run(rows: &Connection, run: &RunId) -> Written<Option<RunRow>> {
+    Ok(rows.prepare_cached(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE name = ?1"))?.query_row([run.as_str()], run_row).optional()?)
+}
+
+pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>> {
+    let mut sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE TRUE");
+    let mut values: Vec<Value> = Vec::new();
+    if !filter.statuses.is_empty() {
+        let marks = vec!["?"; filter.statuses.len()].join(", ");
+        sql += &format!(" AND status IN ({marks})");
+        values.extend(filter.statuses.iter().map(|status| Value::from(status.as_str().to_owned())));
+    }
+    if let Some(thread) = &filter.thread {
+        sql += " AND thread = (SELECT id FROM threads WHERE name = ?)";
+        values.push(Value::from(thread.as_str().to_owned()));
+    }
+    if let Some(part) = &filter.id_part {
+        sql += " AND instr(name, ?) > 0";
+        values.push(Value::from(part.clone()));
+    }
+    if let Some(before) = &filter.before {
+        sql += " AND id < ?";
+        values.push(Value::from(run_id(rows, before)?));
+    }
+    sql += " ORDER BY id DESC LIMIT ?";
+    values.push(Value::from(number(filter.limit as u64)));
+    Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), run_row)?.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn journal(rows: &Connection, run: &RunId, from_seq: u64, limit: usize) -> Written<Vec<Line>> {
+    let run = run_id(rows, run)?;
+    let mut select = rows.prepare_cached("SELECT seq, at_ms, bytes FROM journal WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3")?;
+    let read = |row: &Row<'_>| Ok(Line { seq: unsigned(row, 0)?, at_ms: row.get(1)?, bytes: row.get(2)? });
+    Ok(select.query_map([run, number(from_seq), number(limit as u64)], read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn snapshot(rows: &Connection, run: &RunId) -> Written<Option<SnapshotRow>> {
+    let run = run_id(rows, run)?;
+    let mut select = rows.prepare_cached("SELECT entries, bytes FROM snapshots WHERE run = ?1")?;
+    Ok(select.query_row([run], |row| Ok(SnapshotRow { entries: unsigned(row, 0)?, bytes: row.get(1)? })).optional()?)
+}
+
+pub(super) fn intents(rows: &Connection, run: &RunId) -> Written<Vec<Intent>> {
+    let run = run_id(rows, run)?;
+    let mut select = rows.prepare_cached("SELECT step, place, attempt, key FROM intents WHERE run = ?1 ORDER BY step, place")?;
+    let read = |row: &Row<'_>| {
+        let key = row.get::<_, String>(3)?.parse().map_err(|error| unreadable(3, error))?;
+        Ok(Intent { task: TaskId { step: unsigned(row, 0)?, index: row.get(1)? }, attempt: row.get(2)?, key })
+    };
+    Ok(select.query_map([run], read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+const THREAD_COLUMNS: &str = "name, title, messages, created_ms, updated_ms";
+
+pub(super) fn thread(rows: &Connection, thread: &ThreadId) -> Written<Option<ThreadRow>> {
+    Ok(rows.prepare_cached(&format!("SELECT {THREAD_COLUMNS} FROM threads WHERE name = ?1"))?.query_row([thread.as_str()], thread_row).optional()?)
+}
+
+pub(super) fn threads(rows: &Connection, before: Option<&ThreadId>, limit: usize) -> Written<Vec<ThreadRow>> {
+    let before: (i64, i64) = match before {
+        None => (i64::MAX, i64::MAX),
+        Some(thread) => rows
+            .prepare_cached("SELECT updated_ms, id FROM threads WHERE name = ?1")?
+            .query_row([thread.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?
+            .ok_or_else(|| StoreError::NoThread { thread: thread.clone() })?,
+    };
+    let sql = format!("SELECT {THREAD_COLUMNS} FROM threads WHERE (updated_ms, id) < (?1, ?2) ORDER BY updated_ms DESC, id DESC LIMIT ?3");
+    let values = [before.0, before.1, number(limit as u64)];
+    Ok(rows.prepare_cached(&sql)?.query_map(values, thread_row)?.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limit: usize) -> Written<Vec<MessageRow>> {
+    let found: Option<i64> =
+        rows.prepare_cached("SELECT id FROM threads WHERE name = ?1")?.query_row([thread.as_str()], |row| row.get(0)).optional()?;
+    let thread = found.ok_or_else(|| StoreError::NoThread { thread: thread.clone() })?;
+    let sql = "SELECT seq, (SELECT name FROM runs WHERE id = run), role, content, created_ms FROM messages
+               WHERE thread = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";
+    let read = |row: &Row<'_>| {
+        let run = RunId::from(row.get::<_, String>(1)?);
+        Ok(MessageRow { seq: unsigned(row, 0)?, run, role: row.get(2)?, content: row.get(3)?, created_ms: row.get(4)? })
+    };
+    Ok(rows.prepare_cached(sql)?.query_map([thread, number(from_seq), number(limit as u64)], read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn signals(rows: &Connection, owner: &str) -> Written<Vec<Signal>> {
+    let sql = "SELECT signals.id, runs.name, kind FROM signals JOIN runs ON runs.id = signals.run JOIN leases ON leases.thread = runs.thread
+               WHERE leases.owner = (SELECT id FROM owners WHERE name = ?1) ORDER BY signals.id";
+    let read = |row: &Row<'_>| {
+        let kind = serde_json::from_str(&row.get::<_, String>(2)?).map_err(|error| unreadable(2, error))?;
+        Ok(Signal { id: unsigned(row, 0)?, run: RunId::from(row.get::<_, String>(1)?), kind })
+    };
+    Ok(rows.prepare_cached(sql)?.query_map(params![owner], read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn run_id(rows: &Connection, run: &RunId) -> Written<i64> {
+    let found = rows.prepare_cached("SELECT id FROM runs WHERE name = ?1")?.query_row([run.as_str()], |row| row.get(0)).optional()?;
+    Ok(found.ok_or_else(|| StoreError::NoRun { run: run.clone() })?)
+}
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    let status: String = row.get(5)?;
+    let outcome: Option<String> = row.get(6)?;
+    Ok(RunRow {
+        run: RunId::from(row.get::<_, String>(0)?),
+        thread: ThreadId::from(row.get::<_, String>(1)?),
+        flow: row.get(2)?,
+        parent: row.get::<_, Option<String>>(3)?.map(RunId::from),
+        title: row.get(4)?,
+        status: Status::parse(&status).ok_or_else(|| unreadable(5, StoreError::Database(format!("there is no status {status:?}"))))?,
+        outcome: outcome.map(|outcome| serde_json::from_str(&outcome)).transpose().map_err(|error| unreadable(6, error))?,
+        created_ms: row.get(7)?,
+        updated_ms: row.get(8)?,
+    })
+}
+
+fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
+    let name: String = row.get(0)?;
+    Ok(ThreadRow { thread: name.into(), title: row.get(1)?, messages: unsigned(row, 2)?, created_ms: row.get(3)?, updated_ms: row.get(4)? })
+}
+
+fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+/// SQLite counts with a sign; the upper half of our numbers is stored as its negatives and comes back whole.
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|n| n as u64)
+}
+
+/// A number that is past every row is past these too.
+fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

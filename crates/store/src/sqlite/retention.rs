@@ -1,0 +1,154 @@
+//! Deleting threads, and giving their space back.
+//!
+//! A deletion is a moment: the thread and its runs are gone from every list at once. Their journals, messages and snapshots
+//! may be large, so they are swept afterwards, a piece per transaction; then the free pages are moved to the file's end, again
+//! in pieces, and cut off. A crash in between costs nothing: what is left is on a list, and swept when next it is quiet.
+
+use graph::ThreadId;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::write::{Claimable, Tables, Written};
+use crate::{Retention, StoreError};
+
+/// Threads looked at in one transaction.
+const THREADS_MAX: usize = 128;
+/// Rows swept in one transaction.
+const ROWS_MAX: usize = 512;
+/// Pages moved in one transaction.
+const PAGES_MAX: u32 = 256;
+/// How long cutting the files waits for readers to look away.
+const READERS_MS_MAX: u32 = 500;
+
+/// Threads are kept from this place on, in the order of use.
+#[derive(Clone, Copy)]
+pub(super) struct Kept(Place);
+
+/// When a thread was last used, and its number to tell equals apart.
+type Place = (i64, i64);
+
+/// What a step of a retention deleted, and where the next one begins.
+pub(super) struct Piece {
+    pub(super) threads: u64,
+    pub(super) runs: u64,
+    pub(super) next: Option<Place>,
+}
+
+impl Kept {
+    pub(super) const NOTHING: Place = (i64::MIN, i64::MIN);
+
+    pub(super) fn of(rows: &Connection, retention: Retention) -> Written<Kept> {
+        let from = match retention {
+            Retention::KeepSince { ms } => (ms, i64::MIN),
+            Retention::KeepLast(0) => (i64::MAX, i64::MAX),
+            Retention::KeepLast(count) => {
+                let skipped = i64::try_from(count - 1).unwrap_or(i64::MAX);
+                let sql = "SELECT updated_ms, id FROM threads ORDER BY updated_ms DESC, id DESC LIMIT 1 OFFSET ?1";
+                rows.query_row(sql, [skipped], place).optional()?.unwrap_or(Self::NOTHING)
+            }
+        };
+        Ok(Kept(from))
+    }
+}
+
+impl Tables {
+    /// Deletes those of the next few threads that may go.
+    pub(super) fn delete_some(&mut self, from: Place, kept: Kept, now_ms: i64) -> Written<Piece> {
+        let sql = "SELECT updated_ms, id, EXISTS (SELECT 1 FROM runs WHERE thread = threads.id AND status NOT IN ('done', 'failed', 'cancelled'))
+                       OR EXISTS (SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner WHERE leases.thread = threads.id AND until_ms >= ?5)
+                   FROM threads WHERE (updated_ms, id) > (?1, ?2) AND (updated_ms, id) < (?3, ?4) ORDER BY updated_ms, id LIMIT ?6";
+        let mut select = self.connection.prepare(sql)?;
+        let limits = params![from.0, from.1, kept.0.0, kept.0.1, now_ms, THREADS_MAX as i64];
+        let seen: Vec<(Place, bool)> = select.query_map(limits, |row| Ok((place(row)?, row.get(2)?)))?.collect::<rusqlite::Result<_>>()?;
+        drop(select);
+
+        let next = (seen.len() == THREADS_MAX).then(|| seen.last().map(|(place, _)| *place)).flatten();
+        let mut piece = Piece { threads: 0, runs: 0, next };
+        for ((_, thread), _) in seen.into_iter().filter(|(_, is_needed)| !is_needed) {
+            piece.runs += self.detach(thread)?;
+            piece.threads += 1;
+        }
+        Ok(piece)
+    }
+
+    pub(super) fn delete_thread(&mut self, thread: &ThreadId, now_ms: i64) -> Written<u64> {
+        match self.claimable(thread)? {
+            None => Err(StoreError::NoThread { thread: thread.clone() }.into()),
+            Some(Claimable { holder: Some((owner, until_ms)), .. }) if until_ms >= now_ms => {
+                Err(StoreError::Held { thread: thread.clone(), owner, until_ms }.into())
+            }
+            Some(found) => self.detach(found.id),
+        }
+    }
+
+    /// Takes a thread out of every list, and leaves its rows to be swept.
+    fn detach(&mut self, thread: i64) -> Written<u64> {
+        self.forget();
+        let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([thread]);
+        run("UPDATE fences SET floor = max(floor, (SELECT fence FROM threads WHERE id = ?1))")?;
+        run("DELETE FROM leases WHERE thread = ?1")?;
+        run("DELETE FROM threads WHERE id = ?1")?;
+        run("INSERT INTO swept_threads VALUES (?1)")?;
+        run("INSERT INTO swept_runs SELECT id FROM runs WHERE thread = ?1")?;
+        Ok(run("DELETE FROM runs WHERE thread = ?1")? as u64)
+    }
+
+    /// Sweeps a piece of what was detached. Says whether there may be more.
+    pub(super) fn sweep(&mut self) -> Written<bool> {
+        let mut left = ROWS_MAX;
+        while left > 0 {
+            let run: Option<i64> =
+                self.connection.prepare_cached("SELECT run FROM swept_runs LIMIT 1")?.query_row([], |row| row.get(0)).optional()?;
+            let Some(run) = run else { break };
+            left -= self.sweep_rows("DELETE FROM journal WHERE id IN (SELECT id FROM journal WHERE run = ?1 LIMIT ?2)", run, left)?;
+            if left > 0 {
+                for table in ["snapshots", "intents", "signals", "swept_runs"] {
+                    self.connection.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run])?;
+                }
+                left -= 1;
+            }
+        }
+        while left > 0 {
+            let mut select = self.connection.prepare_cached("SELECT thread FROM swept_threads LIMIT 1")?;
+            let Some(thread) = select.query_row([], |row| row.get(0)).optional()? else { break };
+            left -= self.sweep_rows("DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE thread = ?1 LIMIT ?2)", thread, left)?;
+            if left > 0 {
+                self.connection.prepare_cached("DELETE FROM swept_threads WHERE thread = ?1")?.execute([thread])?;
+                left -= 1;
+            }
+        }
+        Ok(left == 0)
+    }
+
+    fn sweep_rows(&self, sql: &str, of: i64, rows_max: usize) -> Written<usize> {
+        Ok(self.connection.prepare_cached(sql)?.execute([of, rows_max as i64])?)
+    }
+
+    /// Moves some free pages to the end of the file. Says whether there are more.
+    pub(super) fn vacuum(&mut self) -> Written<bool> {
+        // Each row is a page; the work happens as they are read.
+        let mut moved = self.connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES_MAX})"))?;
+        let mut rows = moved.query([])?;
+        while rows.next()?.is_some() {}
+        drop(rows);
+        let free: i64 = self.connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+        Ok(free > 0)
+    }
+
+    /// Works the WAL into the file and cuts both. Readers that look on for long keep the WAL from being cut; it is cut later.
+    pub(super) fn checkpoint(&self) -> rusqlite::Result<()> {
+        let busy_ms: u32 = self.connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0))?;
+        self.connection.query_row(&format!("PRAGMA busy_timeout = {READERS_MS_MAX}"), [], |_| Ok(()))?;
+        let end = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        self.connection.query_row(&format!("PRAGMA busy_timeout = {busy_ms}"), [], |_| Ok(()))?;
+        end
+    }
+
+    /// Works as much of the WAL into the file as can be without waiting for anybody.
+    pub(super) fn checkpoint_passively(&self) -> rusqlite::Result<()> {
+        self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    }
+}
+
+fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+    Ok((row.get(0)?, row.get(1)?))
+}

@@ -1,0 +1,329 @@
+//! What is written, statement by statement, inside the writer's transaction.
+//!
+//! Every write checks first and writes then, so that one that is refused leaves nothing. What the checks need (where a run
+//! stands, who holds a thread) is remembered from one transaction to the next, and forgotten as soon as SQLite says that
+//! another process has written: then the database is asked again. So the checks always tell the truth of the transaction
+//! they run in, and a run that is being driven costs one insert per line.
+
+use std::collections::HashMap;
+
+use graph::{RunId, ThreadId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::fault::Fault;
+use crate::{Commit, Lease, NewRun, Status, StoreError};
+
+/// Runs and leases to remember, each.
+const KNOWN_MAX: usize = 8_192;
+
+pub(super) type Written<T> = std::result::Result<T, Fault>;
+
+pub(super) struct Tables {
+    pub(super) connection: Connection,
+    known: Known,
+}
+
+/// True as of `data_version`.
+#[derive(Default)]
+struct Known {
+    data_version: i64,
+    runs: HashMap<RunId, KnownRun>,
+    leases: HashMap<ThreadId, KnownLease>,
+}
+
+#[derive(Clone, Copy)]
+struct KnownRun {
+    id: i64,
+    thread: i64,
+    next_seq: u64,
+}
+
+struct KnownLease {
+    thread: i64,
+    owner: String,
+    fence: u64,
+}
+
+impl Tables {
+    pub(super) fn new(connection: Connection) -> rusqlite::Result<Self> {
+        Ok(Tables { connection, known: Known::default() })
+    }
+
+    pub(super) fn begin(&mut self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let data_version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if data_version != self.known.data_version {
+            self.forget();
+            self.known.data_version = data_version;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit_group(&self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        self.forget();
+        // Some errors have rolled back already; then there is nothing left to do.
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "the database could not roll back");
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.known.runs.clear();
+        self.known.leases.clear();
+    }
+
+    pub(super) fn commit(&mut self, commit: &Commit) -> Written<()> {
+        let found = self.find_run(&commit.run)?;
+        if commit.new.is_none() && found.is_none() {
+            return Err(StoreError::NoRun { run: commit.run.clone() }.into());
+        }
+        let Some(thread) = self.held_thread(&commit.lease)? else {
+            return Err(fenced(&commit.lease));
+        };
+        let wanted = found.map_or(0, |run| run.next_seq);
+        match found {
+            Some(_) if commit.new.is_some() => return Err(StoreError::Exists { run: commit.run.clone() }.into()),
+            Some(run) if run.thread != thread => return Err(fenced(&commit.lease)),
+            Some(_) | None => {}
+        }
+        if commit.first_seq != wanted {
+            return Err(StoreError::OutOfOrder { run: commit.run.clone(), found: commit.first_seq, wanted }.into());
+        }
+
+        let run = match (found, &commit.new) {
+            (Some(run), _) => run.id,
+            (None, Some(new)) => self.insert_run(commit, thread, new)?,
+            (None, None) => return Err(StoreError::NoRun { run: commit.run.clone() }.into()),
+        };
+        self.insert_lines(run, commit)?;
+        self.change_intents(run, commit)?;
+        self.change_run(run, commit)?;
+        self.change_thread(run, thread, commit)?;
+        if commit.release {
+            self.end_lease(thread, &commit.lease.thread)?;
+        }
+
+        let next_seq = wanted + commit.lines.len() as u64;
+        match self.known.runs.get_mut(&commit.run) {
+            Some(known) => known.next_seq = next_seq,
+            None => self.remember_run(&commit.run, KnownRun { id: run, thread, next_seq }),
+        }
+        Ok(())
+    }
+
+    pub(super) fn claim(&mut self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Written<Lease> {
+        let found = self.claimable(thread)?;
+        if let Some(Claimable { holder: Some((holder, held_until_ms)), .. }) = &found
+            && holder != owner
+            && *held_until_ms >= now_ms
+        {
+            return Err(StoreError::Held { thread: thread.clone(), owner: holder.clone(), until_ms: *held_until_ms }.into());
+        }
+        let owner_id = self.keep_owner(owner, now_ms, until_ms)?;
+        let (id, fence) = match found {
+            Some(Claimable { id, fence, holder: Some((holder, _)) }) if holder == owner => (id, fence),
+            Some(Claimable { id, fence, .. }) => {
+                self.connection.prepare_cached("UPDATE threads SET fence = ?2 WHERE id = ?1")?.execute([id, fence + 1])?;
+                self.start_lease(id, owner_id)?;
+                (id, fence + 1)
+            }
+            None => {
+                let sql = "INSERT INTO threads (name, title, messages, created_ms, updated_ms, fence)
+                           SELECT ?1, '', 0, ?2, ?2, floor + 1 FROM fences RETURNING id, fence";
+                let (id, fence) =
+                    self.connection.prepare_cached(sql)?.query_row(params![thread.as_str(), now_ms], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                self.start_lease(id, owner_id)?;
+                (id, fence)
+            }
+        };
+        let fence = fence as u64;
+        self.remember_lease(thread, KnownLease { thread: id, owner: owner.to_owned(), fence });
+        Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), fence })
+    }
+
+    pub(super) fn renew(&mut self, owner: &str, until_ms: i64) -> Written<()> {
+        self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE name = ?1")?.execute(params![owner, until_ms])?;
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, lease: &Lease) -> Written<()> {
+        if let Some(thread) = self.held_thread(lease)? {
+            self.end_lease(thread, &lease.thread)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn post(&mut self, run: &RunId, kind: &str) -> Written<()> {
+        let found = self.find_run(run)?.ok_or_else(|| StoreError::NoRun { run: run.clone() })?;
+        self.connection.prepare_cached("INSERT INTO signals (run, kind) VALUES (?1, ?2)")?.execute(params![found.id, kind])?;
+        Ok(())
+    }
+
+    pub(super) fn accept(&mut self, signal: u64) -> Written<()> {
+        self.connection.prepare_cached("DELETE FROM signals WHERE id = ?1")?.execute([signal as i64])?;
+        Ok(())
+    }
+
+    fn insert_run(&self, commit: &Commit, thread: i64, new: &NewRun) -> Written<i64> {
+        let sql = "INSERT INTO runs (name, thread, flow, parent, title, status, created_ms, updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+        let parent = new.parent.as_ref().map(RunId::as_str);
+        let status = commit.status.unwrap_or(Status::Running).as_str();
+        let mut insert = self.connection.prepare_cached(sql)?;
+        Ok(insert.insert(params![commit.run.as_str(), thread, new.flow, parent, new.title, status, commit.at_ms])?)
+    }
+
+    fn insert_lines(&self, run: i64, commit: &Commit) -> Written<()> {
+        if commit.lines.is_empty() {
+            return Ok(());
+        }
+        let mut insert = self.connection.prepare_cached("INSERT INTO journal (run, seq, at_ms, bytes) VALUES (?1, ?2, ?3, ?4)")?;
+        for (seq, line) in (commit.first_seq..).zip(&commit.lines) {
+            insert.execute(params![run, seq as i64, commit.at_ms, line])?;
+        }
+        Ok(())
+    }
+
+    /// Gone before come: an attempt that is given up and the next one may share a moment.
+    fn change_intents(&self, run: i64, commit: &Commit) -> Written<()> {
+        for task in &commit.settled {
+            let mut delete = self.connection.prepare_cached("DELETE FROM intents WHERE run = ?1 AND step = ?2 AND place = ?3")?;
+            delete.execute(params![run, task.step as i64, task.index])?;
+        }
+        for intent in &commit.intents {
+            let sql = "INSERT OR REPLACE INTO intents (run, step, place, attempt, key) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let mut insert = self.connection.prepare_cached(sql)?;
+            insert.execute(params![run, intent.task.step as i64, intent.task.index, intent.attempt, intent.key.to_string()])?;
+        }
+        Ok(())
+    }
+
+    fn change_run(&self, run: i64, commit: &Commit) -> Written<()> {
+        let is_inserted_so = commit.new.is_some() && commit.outcome.is_none();
+        if (commit.status.is_some() || commit.outcome.is_some()) && !is_inserted_so {
+            let sql = "UPDATE runs SET status = coalesce(?2, status), outcome = coalesce(?3, outcome), updated_ms = ?4 WHERE id = ?1";
+            let outcome = commit.outcome.as_ref().map(ToString::to_string);
+            self.connection.prepare_cached(sql)?.execute(params![run, commit.status.map(Status::as_str), outcome, commit.at_ms])?;
+        }
+        if commit.outcome.is_some() {
+            self.connection.prepare_cached("DELETE FROM snapshots WHERE run = ?1")?.execute([run])?;
+        } else if let Some(snapshot) = &commit.snapshot {
+            let sql = "INSERT OR REPLACE INTO snapshots (run, entries, bytes) VALUES (?1, ?2, ?3)";
+            self.connection.prepare_cached(sql)?.execute(params![run, snapshot.entries as i64, snapshot.bytes])?;
+        }
+        Ok(())
+    }
+
+    /// A line more in a journal is no use of the thread that anyone would notice; all else is.
+    fn change_thread(&self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+        if commit.new.is_none() && commit.status.is_none() && commit.outcome.is_none() && commit.messages.is_empty() {
+            return Ok(());
+        }
+        let sql = "UPDATE threads SET updated_ms = max(updated_ms, ?2), title = iif(title = '', ?3, title), messages = messages + ?4
+                   WHERE id = ?1 RETURNING messages";
+        let title = commit.new.as_ref().map_or("", |new| new.title.as_str());
+        let count = commit.messages.len() as i64;
+        let messages: i64 = self.connection.prepare_cached(sql)?.query_row(params![thread, commit.at_ms, title, count], |row| row.get(0))?;
+        for (seq, message) in (messages - count..).zip(&commit.messages) {
+            let sql = "INSERT INTO messages (thread, seq, run, role, content, created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            self.connection.prepare_cached(sql)?.execute(params![thread, seq, run, message.role, message.content, commit.at_ms])?;
+        }
+        Ok(())
+    }
+
+    fn find_run(&mut self, run: &RunId) -> Written<Option<KnownRun>> {
+        if let Some(known) = self.known.runs.get(run) {
+            return Ok(Some(*known));
+        }
+        let sql = "SELECT id, thread, (SELECT coalesce(max(seq) + 1, 0) FROM journal WHERE run = runs.id) FROM runs WHERE name = ?1";
+        let read = |row: &Row<'_>| Ok(KnownRun { id: row.get(0)?, thread: row.get(1)?, next_seq: row.get::<_, i64>(2)? as u64 });
+        let found = self.connection.prepare_cached(sql)?.query_row([run.as_str()], read).optional()?;
+        if let Some(found) = found {
+            self.remember_run(run, found);
+        }
+        Ok(found)
+    }
+
+    /// The thread of a lease that still holds.
+    fn held_thread(&mut self, lease: &Lease) -> Written<Option<i64>> {
+        if let Some(known) = self.known.leases.get(&lease.thread) {
+            return Ok((known.fence == lease.fence && known.owner == lease.owner).then_some(known.thread));
+        }
+        let Some(Claimable { id, fence, holder: Some((owner, _)) }) = self.claimable(&lease.thread)? else {
+            return Ok(None);
+        };
+        let fence = fence as u64;
+        let held = (fence == lease.fence && owner == lease.owner).then_some(id);
+        self.remember_lease(&lease.thread, KnownLease { thread: id, owner, fence });
+        Ok(held)
+    }
+
+    pub(super) fn claimable(&self, thread: &ThreadId) -> Written<Option<Claimable>> {
+        let sql = "SELECT threads.id, fence, owners.name, until_ms FROM threads LEFT JOIN leases ON leases.thread = threads.id
+                   LEFT JOIN owners ON owners.id = leases.owner WHERE threads.name = ?1";
+        let read = |row: &Row<'_>| {
+            let holder = row.get::<_, Option<String>>(2)?.zip(row.get(3)?);
+            Ok(Claimable { id: row.get(0)?, fence: row.get(1)?, holder })
+        };
+        Ok(self.connection.prepare_cached(sql)?.query_row([thread.as_str()], read).optional()?)
+    }
+
+    /// Claiming one thread for a shorter time must not shorten the others.
+    fn keep_owner(&self, owner: &str, now_ms: i64, until_ms: i64) -> Written<i64> {
+        let mut select = self.connection.prepare_cached("SELECT id, until_ms FROM owners WHERE name = ?1")?;
+        let found: Option<(i64, i64)> = select.query_row([owner], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        if let Some((id, kept_until_ms)) = found {
+            if kept_until_ms < until_ms {
+                self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE id = ?1")?.execute([id, until_ms])?;
+            }
+            return Ok(id);
+        }
+        // Once per process: those who are gone and hold nothing go for good.
+        self.connection.execute("DELETE FROM owners WHERE until_ms < ?1 AND id NOT IN (SELECT owner FROM leases)", [now_ms])?;
+        Ok(self.connection.prepare_cached("INSERT INTO owners (name, until_ms) VALUES (?1, ?2)")?.insert(params![owner, until_ms])?)
+    }
+
+    fn start_lease(&self, thread: i64, owner: i64) -> Written<()> {
+        self.connection.prepare_cached("INSERT OR REPLACE INTO leases (thread, owner) VALUES (?1, ?2)")?.execute([thread, owner])?;
+        Ok(())
+    }
+
+    fn end_lease(&mut self, thread: i64, name: &ThreadId) -> Written<()> {
+        self.known.leases.remove(name);
+        self.connection.prepare_cached("DELETE FROM leases WHERE thread = ?1")?.execute([thread])?;
+        Ok(())
+    }
+
+    // Forgetting all when there are too many is crude, but runs that are driven come back with one lookup each.
+    fn remember_run(&mut self, name: &RunId, run: KnownRun) {
+        if self.known.runs.len() >= KNOWN_MAX {
+            self.known.runs.clear();
+        }
+        self.known.runs.insert(name.clone(), run);
+    }
+
+    fn remember_lease(&mut self, name: &ThreadId, lease: KnownLease) {
+        if self.known.leases.len() >= KNOWN_MAX {
+            self.known.leases.clear();
+        }
+        self.known.leases.insert(name.clone(), lease);
+    }
+}
+
+/// A thread as one who wants it sees it.
+pub(super) struct Claimable {
+    pub(super) id: i64,
+    pub(super) fence: i64,
+    /// The holder, and until when it is one.
+    pub(super) holder: Option<(String, i64)>,
+}
+
+fn fenced(lease: &Lease) -> Fault {
+    StoreError::Fenced { thread: lease.thread.clone() }.into()
+}

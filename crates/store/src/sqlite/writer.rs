@@ -1,0 +1,240 @@
+//! The one thread that writes, and its group commit: everything that waits goes into one transaction and shares one fsync.
+//!
+//! ```text
+//!            ┌────────────────── waits; when it is quiet, works the WAL into the file
+//!            ▼
+//! first write ► BEGIN ► apply it and all that is queued ► COMMIT ► answer all
+//!                           │ SQLite fails                  │
+//!                           └──► ROLLBACK ► each again, alone, so that one cannot hurt the others
+//! ```
+//!
+//! A write that is refused has written nothing, so its neighbours go on undisturbed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::fault::{Fault, Named, in_our_words};
+use super::write::Tables;
+use crate::{Result, StoreError};
+
+/// Writes that may wait. More of them wait for room, without blocking a thread.
+const QUEUE_MAX: usize = 1_024;
+/// A group larger than this is cut, so that the first in it does not wait for ever.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+/// So long without a write is a pause in which to tidy.
+const QUIET: Duration = Duration::from_millis(200);
+
+pub(super) struct Writer {
+    queue: Option<Sender<Message>>,
+    room: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection, path: Arc<Path>) -> Result<Self> {
+        let (queue, messages) = channel();
+        let room = Arc::new(Semaphore::new(QUEUE_MAX));
+        let tables = Tables::new(connection).named(&path)?;
+        let mut desk = Desk { tables, path, messages, room: room.clone(), must_tidy: true };
+        let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || desk.work());
+        let thread = thread.map_err(|error| StoreError::Database(format!("no thread to write with: {error}")))?;
+        Ok(Writer { queue: Some(queue), room, thread: Some(thread) })
+    }
+
+    /// Does something in the next transaction and answers when that is durable. Once it is queued it will be done, whether or
+    /// not the caller still waits.
+    pub(super) async fn write<T, F>(&self, bytes: usize, act: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tables) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        // The writer hands the room back when it takes the write from the queue.
+        self.room.acquire().await.map_err(|_| StoreError::Closed)?.forget();
+        let (ack, answer) = oneshot::channel();
+        self.send(Message::Write { job: Box::new(Work { act, reply: None, ack }), bytes })?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Works the WAL into the file and cuts both to what they need.
+    pub(super) async fn checkpoint(&self) -> Result<()> {
+        let (ack, answer) = oneshot::channel();
+        self.send(Message::Checkpoint(ack))?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Finishes what is queued.
+    pub(super) fn close(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that writes to the database had panicked");
+        }
+    }
+
+    fn send(&self, message: Message) -> Result<()> {
+        self.queue.as_ref().and_then(|queue| queue.send(message).ok()).ok_or(StoreError::Closed)
+    }
+}
+
+enum Message {
+    Write { job: Box<dyn Job>, bytes: usize },
+    Checkpoint(oneshot::Sender<Result<()>>),
+}
+
+/// A write of whatever type. It may be applied a second time after a rollback.
+trait Job: Send {
+    fn apply(&mut self, tables: &mut Tables) -> rusqlite::Result<()>;
+    fn settle(self: Box<Self>, end: Result<()>);
+}
+
+struct Work<T, F> {
+    act: F,
+    reply: Option<Result<T>>,
+    ack: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Job for Work<T, F>
+where
+    T: Send,
+    F: FnMut(&mut Tables) -> std::result::Result<T, Fault> + Send,
+{
+    fn apply(&mut self, tables: &mut Tables) -> rusqlite::Result<()> {
+        self.reply = Some(match (self.act)(tables) {
+            Ok(reply) => Ok(reply),
+            Err(Fault::Refused(error)) => Err(error),
+            Err(Fault::Sql(error)) => return Err(error),
+        });
+        Ok(())
+    }
+
+    fn settle(self: Box<Self>, end: Result<()>) {
+        let reply = end.and_then(|()| self.reply.unwrap_or(Err(StoreError::Closed)));
+        // Nobody waiting is fine: the write counts all the same.
+        drop(self.ack.send(reply));
+    }
+}
+
+/// The writer's side.
+struct Desk {
+    tables: Tables,
+    path: Arc<Path>,
+    messages: Receiver<Message>,
+    room: Arc<Semaphore>,
+    /// Something was written since the last quiet moment, or before this process began.
+    must_tidy: bool,
+}
+
+impl Desk {
+    fn work(&mut self) {
+        while let Some(message) = self.next() {
+            let mut message = Some(message);
+            while let Some(now) = message.take() {
+                match now {
+                    Message::Write { job, bytes } => message = self.group(job, bytes),
+                    Message::Checkpoint(ack) => drop(ack.send(self.tables.checkpoint().named(&self.path))),
+                }
+            }
+        }
+        if let Err(error) = self.tables.checkpoint() {
+            tracing::warn!(%error, path = %self.path.display(), "the WAL stays beside the database until it is next opened");
+        }
+    }
+
+    fn next(&mut self) -> Option<Message> {
+        while self.must_tidy {
+            match self.messages.recv_timeout(QUIET) {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.tidy(),
+            }
+        }
+        self.messages.recv().ok()
+    }
+
+    /// Sweeps a piece of what a deletion left behind when it was cut short, or else works the WAL into the file.
+    fn tidy(&mut self) {
+        let swept = self.alone(&mut |tables| tables.sweep());
+        let done = match swept {
+            Ok(true) => return,
+            Ok(false) => self.tables.checkpoint_passively(),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            tracing::warn!(%error, path = %self.path.display(), "could not tidy the database; will try again after the next write");
+        }
+        self.must_tidy = false;
+    }
+
+    /// Writes all that waits. Gives back the message that ended the group, if it was not a write.
+    fn group(&mut self, first: Box<dyn Job>, bytes: usize) -> Option<Message> {
+        self.must_tidy = true;
+        let mut jobs = vec![first];
+        let mut left = None;
+        let end = self.tables.begin().and_then(|()| self.fill(&mut jobs, bytes, &mut left)).and_then(|()| self.tables.commit_group());
+        self.room.add_permits(jobs.len());
+        match end {
+            Ok(()) => jobs.into_iter().for_each(|job| job.settle(Ok(()))),
+            Err(error) => {
+                self.tables.roll_back();
+                self.retry(jobs, &error);
+            }
+        }
+        left
+    }
+
+    fn fill(&mut self, jobs: &mut Vec<Box<dyn Job>>, mut bytes: usize, left: &mut Option<Message>) -> rusqlite::Result<()> {
+        let mut end = Ok(());
+        if let Some(first) = jobs.last_mut() {
+            end = first.apply(&mut self.tables);
+        }
+        while end.is_ok() && jobs.len() < QUEUE_MAX && bytes < GROUP_BYTES_MAX {
+            match self.messages.try_recv() {
+                Ok(Message::Write { mut job, bytes: more }) => {
+                    bytes += more;
+                    end = job.apply(&mut self.tables);
+                    jobs.push(job);
+                }
+                Ok(other @ Message::Checkpoint(_)) => {
+                    *left = Some(other);
+                    break;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        end
+    }
+
+    /// Each job of a failed group on its own. One that was alone has had its chance.
+    fn retry(&mut self, jobs: Vec<Box<dyn Job>>, error: &rusqlite::Error) {
+        let was_alone = jobs.len() == 1;
+        for mut job in jobs {
+            let end = if was_alone { Err(in_our_words(error, &self.path)) } else { self.alone(&mut |tables| job.apply(tables)).named(&self.path) };
+            job.settle(end);
+        }
+    }
+
+    fn alone<T, E: From<rusqlite::Error>>(&mut self, act: &mut dyn FnMut(&mut Tables) -> std::result::Result<T, E>) -> std::result::Result<T, E> {
+        let end = self.tables.begin().map_err(E::from).and_then(|()| act(&mut self.tables)).and_then(|reply| {
+            self.tables.commit_group()?;
+            Ok(reply)
+        });
+        if end.is_err() {
+            self.tables.roll_back();
+        }
+        end
+    }
+}
+
+impl Drop for Desk {
+    /// Whether it ends or panics: those who wait for room must not wait for ever.
+    fn drop(&mut self) {
+        self.room.close();
+    }
+}
