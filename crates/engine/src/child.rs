@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use graph::{AgentCall, Failure, FailureKind, Job, Outcome, Parent, Reply, Run, RunId, Start, child_run};
-use store::StoreError;
+use store::{Status, StoreError};
 use tokio::sync::oneshot;
 
 use crate::embedded::{Beginning, Live};
@@ -60,6 +60,7 @@ impl Inner {
 
     /// Starts the child, or finds it, and waits until it is over or only a person can move it.
     async fn child_rest(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<At> {
+        let mut taken_up = false;
         for _ in 0..8 {
             if let Some(active) = self.active(child) {
                 let mut at = active.at.subscribe();
@@ -73,10 +74,13 @@ impl Inner {
                     Ok(()) | Err(EngineError::Store(StoreError::Exists { .. })) => {}
                     Err(e) => return Err(e),
                 },
-                Some(row) => match closing_of(&row) {
-                    Some(closing) => return Ok(At::Over(Arc::new(closing))),
-                    None => match self.take_up(child, None, None).await {
-                        Ok(()) | Err(EngineError::Over { .. }) => {}
+                Some(row) => match (row.status, closing_of(&row)) {
+                    (_, Some(closing)) => return Ok(At::Over(Arc::new(closing))),
+                    (Status::Asking, None) => return Ok(At::Parked(Vec::new())),
+                    // It waits for a child of its own, which may have ended while nobody was there to notice.
+                    (Status::Waiting, None) if taken_up => return Ok(At::Parked(Vec::new())),
+                    _ => match self.take_up(child, None, None).await {
+                        Ok(()) | Err(EngineError::Over { .. }) => taken_up = true,
                         Err(e) => return Err(e),
                     },
                 },

@@ -261,11 +261,7 @@ impl Live {
                 self.commit.messages.push(NewMessage { role: role.clone(), content: content.clone() });
             }
         }
-        if self.events.is_empty() {
-            self.events = events
-        } else {
-            self.events.extend(events)
-        }
+        self.events.extend(events);
 
         // Rarer as it grows larger, so that all snapshots together stay within the size of the journal.
         let due = self.tail_bytes >= self.engine.settings.snapshot_bytes_min.max(4 * self.snapshot_bytes);

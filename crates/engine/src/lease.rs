@@ -27,7 +27,7 @@ impl Inner {
         if lease.is_ok() {
             slot.runs += 1;
         } else {
-            self.leases.forget_if_idle(thread, slot);
+            self.leases.forget_if_idle(thread, &slot);
         }
         lease
     }
@@ -40,7 +40,8 @@ impl Inner {
     }
 
     pub(crate) fn parted(&self, thread: &ThreadId, parting: Parting) {
-        self.leases.forget_if_idle(thread, parting.slot);
+        self.leases.forget_if_idle(thread, &parting.slot);
+        drop(parting);
     }
 
     pub(crate) fn holds_any(&self) -> bool {
@@ -79,7 +80,7 @@ impl Leases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(thread.clone()).or_default().clone()
     }
 
-    fn forget_if_idle(&self, thread: &ThreadId, slot: OwnedMutexGuard<Slot>) {
+    fn forget_if_idle(&self, thread: &ThreadId, slot: &OwnedMutexGuard<Slot>) {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Two hold the slot now: the table and this guard. A third is a run that waits to take the thread.
         if slot.runs == 0 && slots.get(thread).is_some_and(|kept| Arc::strong_count(kept) == 2) {

@@ -63,3 +63,24 @@ pub(super) fn in_our_words(error: &rusqlite::Error, path: &Path) -> StoreError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn errors_a_person_can_act_on_say_so() {
+        let path = Path::new("a.db");
+        let name = || path.display().to_string();
+        let told = |code| in_our_words(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None), path);
+        assert_eq!(told(ffi::SQLITE_FULL), StoreError::Full { path: name() });
+        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_CORRUPT_INDEX] {
+            assert!(matches!(told(code), StoreError::Damaged { .. }), "{code}");
+        }
+        for code in [ffi::SQLITE_CANTOPEN, ffi::SQLITE_PERM, ffi::SQLITE_READONLY_DIRECTORY] {
+            assert!(matches!(told(code), StoreError::Open { .. }), "{code}");
+        }
+        assert!(matches!(told(ffi::SQLITE_IOERR), StoreError::Database(_)));
+    }
+}

@@ -40,6 +40,9 @@ const READER_CACHE_KIB: u32 = 512;
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection> {
     examine(path)?;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    if connection.is_readonly("main").named(path)? {
+        return Err(StoreError::Open { path: path.display().to_string(), why: "it may only be read".to_owned() });
+    }
     prepare(&connection, path, durability)?;
     Ok(connection)
 }
@@ -89,6 +92,11 @@ fn migrate(connection: &Connection, path: &Path) -> Result<()> {
     let known = MIGRATIONS.len() as i64;
     if user_version(connection).named(path)? == known {
         return Ok(());
+    }
+    // A file that others made, though empty, may have been made to never shrink.
+    const INCREMENTAL: i64 = 2;
+    if connection.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0)).named(path)? != INCREMENTAL {
+        connection.execute_batch("VACUUM").named(path)?;
     }
     // Asked again inside: another process may have been quicker.
     let transaction = rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate).named(path)?;

@@ -123,15 +123,16 @@ impl Tables {
         Ok(self.connection.prepare_cached(sql)?.execute([of, rows_max as i64])?)
     }
 
-    /// Moves some free pages to the end of the file. Says whether there are more.
+    /// Moves some free pages to the end of the file. Says whether there are more, and whether trying again makes sense.
     pub(super) fn vacuum(&mut self) -> Written<bool> {
+        let free_pages = || self.connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
+        let before = free_pages()?;
         // Each row is a page; the work happens as they are read.
         let mut moved = self.connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES_MAX})"))?;
         let mut rows = moved.query([])?;
         while rows.next()?.is_some() {}
-        drop(rows);
-        let free: i64 = self.connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
-        Ok(free > 0)
+        let after = free_pages()?;
+        Ok(after > 0 && after < before)
     }
 
     /// Works the WAL into the file and cuts both. Readers that look on for long keep the WAL from being cut; it is cut later.

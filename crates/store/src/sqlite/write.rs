@@ -16,7 +16,7 @@ use crate::{Commit, Lease, NewRun, Status, StoreError};
 /// Runs and leases to remember, each.
 const KNOWN_MAX: usize = 8_192;
 
-pub(super) type Written<T> = std::result::Result<T, Fault>;
+pub(super) type Written<T> = Result<T, Fault>;
 
 pub(super) struct Tables {
     pub(super) connection: Connection,

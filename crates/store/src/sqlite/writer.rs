@@ -115,9 +115,9 @@ where
     }
 
     fn settle(self: Box<Self>, end: Result<()>) {
-        let reply = end.and_then(|()| self.reply.unwrap_or(Err(StoreError::Closed)));
+        let Work { reply, ack, .. } = *self;
         // Nobody waiting is fine: the write counts all the same.
-        drop(self.ack.send(reply));
+        drop(ack.send(end.and_then(|()| reply.unwrap_or(Err(StoreError::Closed)))));
     }
 }
 
@@ -160,14 +160,13 @@ impl Desk {
 
     /// Sweeps a piece of what a deletion left behind when it was cut short, or else works the WAL into the file.
     fn tidy(&mut self) {
-        let swept = self.alone(&mut |tables| tables.sweep());
-        let done = match swept {
+        let done = match self.alone(&mut |tables| tables.sweep()).named(&self.path) {
             Ok(true) => return,
-            Ok(false) => self.tables.checkpoint_passively(),
+            Ok(false) => self.tables.checkpoint_passively().named(&self.path),
             Err(error) => Err(error),
         };
         if let Err(error) = done {
-            tracing::warn!(%error, path = %self.path.display(), "could not tidy the database; will try again after the next write");
+            tracing::warn!(%error, "could not tidy the database; will try again after the next write");
         }
         self.must_tidy = false;
     }

@@ -1,0 +1,161 @@
+use std::time::Duration;
+
+use engine::At;
+use graph::{Fault, Outcome, TaskId, agent, tool};
+use serde_json::json;
+use store::{RunFilter, Status};
+
+use crate::flows::{fan, fragile, line};
+use crate::{Ground, outcome, output, start};
+
+/// Runs `script` until virtual time `ms`, then drops the runtime with everything in it, as a kill would.
+fn killed(ground: &Ground, script: &str, flows: Vec<graph::Graph>, flow: &'static str, ms: u64) -> graph::RunId {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let engine = ground.engine(script, flows);
+        let run = start(&engine, flow, json!({})).await;
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        run
+    })
+}
+
+fn after<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(future)
+}
+
+#[test]
+fn after_a_kill_every_unfinished_run_goes_on_and_nothing_answered_is_asked_again() {
+    let ground = Ground::new();
+    let script = "when tool a reply 1 after 10ms\nwhen tool b reply 2 after 10ms";
+    let flows = || vec![line("l", vec![tool("a", json!({})), tool("b", json!({}))])];
+    let run = killed(&ground, script, flows(), "l", 15);
+    after(async {
+        let engine = ground.engine(script, flows());
+        engine.recover().await.unwrap();
+        assert_eq!(output(&engine, &run).await, json!([1, 2]));
+    });
+    assert_eq!((ground.calls("a"), ground.calls("b")), (1, 2));
+}
+
+#[test]
+fn a_once_effect_in_doubt_goes_before_a_person() {
+    for (verdict, expected, sent) in [
+        (json!({ "verdict": "done", "value": "it arrived" }), json!(["it arrived"]), 1),
+        (json!({ "verdict": "again" }), json!(["sent"]), 2),
+        (json!({ "verdict": "failed" }), json!([{ "failed": "in_doubt", "why": "it was begun before a crash, and a person left it at that" }]), 1),
+    ] {
+        let ground = Ground::new();
+        let script = "when tool mail reply \"sent\" after 10ms once";
+        let flows = || vec![line("l", vec![tool("mail", json!({ "to": "ada" }))])];
+        let run = killed(&ground, script, flows(), "l", 8);
+        after(async {
+            let engine = ground.engine(script, flows());
+            engine.recover().await.unwrap();
+            let At::Parked(waiting) = engine.wait(&run).await.unwrap() else { panic!("it should wait") };
+            assert!(waiting[0].question.prompt.contains("mail") && waiting[0].question.prompt.contains("ada"), "{waiting:?}");
+            let refused = engine.answer(&run, waiting[0].task, 1, json!("dunno")).await.unwrap_err();
+            assert!(refused.to_string().contains("verdict"), "{refused}");
+            engine.answer(&run, TaskId { step: 0, index: 0 }, 1, verdict).await.unwrap();
+            assert_eq!(output(&engine, &run).await, expected);
+        });
+        assert_eq!(ground.calls("mail"), sent);
+    }
+}
+
+#[test]
+fn a_checkable_effect_is_looked_up_and_done_only_if_it_was_not() {
+    // The change happens in the middle of its time: a kill before it and a kill after it.
+    for kill_ms in [3, 8] {
+        let ground = Ground::new();
+        let script = "when tool note reply \"kept\" after 10ms checkable";
+        let flows = || vec![line("l", vec![tool("note", json!({}))])];
+        let run = killed(&ground, script, flows(), "l", kill_ms);
+        after(async {
+            let engine = ground.engine(script, flows());
+            engine.recover().await.unwrap();
+            assert_eq!(output(&engine, &run).await, json!(["kept"]));
+        });
+        assert_eq!(ground.outside.changes().values().copied().collect::<Vec<_>>(), [1], "killed after {kill_ms} ms");
+    }
+}
+
+#[test]
+fn parent_and_child_come_back_as_the_same_two_runs() {
+    let ground = Ground::new();
+    let script = "when tool a reply 1 after 10ms\nwhen tool b reply 2 after 10ms";
+    let flows = || vec![fan("parent", vec![agent("child", json!({}))]), line("child", vec![tool("a", json!({})), tool("b", json!({}))])];
+    let run = killed(&ground, script, flows(), "parent", 15);
+    after(async {
+        let engine = ground.engine(script, flows());
+        engine.recover().await.unwrap();
+        assert_eq!(output(&engine, &run).await, json!([[1, 2]]));
+        assert_eq!(ground.store.runs(RunFilter::default()).await.unwrap().len(), 2);
+    });
+    assert_eq!(ground.calls("a"), 1);
+}
+
+#[test]
+fn a_child_whose_parent_is_over_is_ended() {
+    let ground = Ground::new();
+    let script = "when tool slow reply 1 after 3600s";
+    let flows = || vec![fan("parent", vec![agent("child", json!({}))]), line("child", vec![tool("slow", json!({}))])];
+    let parent = killed(&ground, script, flows(), "parent", 5);
+    after(async {
+        // The parent's end reached the store, and then the process died before it could pass that on.
+        let row = ground.store.run(&parent).await.unwrap().unwrap();
+        ground.store.renew(&holder(&ground, &row.thread).await, 0).await.unwrap();
+        let lease = ground.store.claim(&row.thread, "hand", 1, 2).await.unwrap();
+        let lines = vec![graph::Entry::Cancelled { reason: "by hand".into() }.encode()];
+        let commit = store::Commit { lines, status: Some(Status::Cancelled), release: true, ..store::Commit::new(parent.clone(), lease, 1, 1) };
+        ground.store.commit(commit).await.unwrap();
+
+        let engine = ground.engine(script, flows());
+        engine.recover().await.unwrap();
+        let open = ground.store.runs(RunFilter { statuses: vec![Status::Running], ..RunFilter::default() }).await.unwrap();
+        assert!(open.is_empty(), "{open:?}");
+    });
+}
+
+async fn holder(ground: &Ground, thread: &graph::ThreadId) -> String {
+    match ground.store.claim(thread, "asking", 0, 0).await {
+        Err(store::StoreError::Held { owner, .. }) => owner,
+        other => panic!("nobody holds it: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_flow_that_panics_fails_alone_and_its_run_can_be_resumed_once_mended() {
+    let ground = Ground::new();
+    let script = "when tool look reply 1";
+    let engine = ground.engine(script, vec![fragile(false), line("l", vec![tool("look", json!({}))])]);
+    let run = start(&engine, "fragile", json!({})).await;
+    let Outcome::Failed { fault: Fault::Crash { node, why } } = outcome(&engine, &run).await else { panic!("it should fail") };
+    assert!(node == "n" && why.contains("the flow has a bug"), "{node}: {why}");
+    let events = crate::events(&engine, &run, 0).await;
+    assert_eq!(crate::names(&events).last(), Some(&"ended"));
+    let other = start(&engine, "l", json!({})).await;
+    assert_eq!(output(&engine, &other).await, json!([1]));
+    drop(engine);
+
+    let engine = ground.engine(script, vec![fragile(true)]);
+    engine.resume(&run).await.unwrap();
+    assert_eq!(output(&engine, &run).await, json!([1]));
+    assert_eq!(ground.calls("look"), 2, "one for each run: the reply before the panic was kept");
+}
+
+#[tokio::test]
+async fn a_newer_journal_entry_stops_one_run_and_no_other() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool a reply 1", vec![line("l", vec![graph::person("?")])]);
+    let (strange, sound) = (start(&engine, "l", json!({})).await, start(&engine, "l", json!({})).await);
+    engine.wait(&strange).await.unwrap();
+    engine.wait(&sound).await.unwrap();
+    let row = ground.store.run(&strange).await.unwrap().unwrap();
+    let lease = ground.store.claim(&row.thread, "newer", 0, i64::MAX).await.unwrap();
+    let lines = vec![br#"{"v":99,"dreamt":{}}"#.to_vec()];
+    ground.store.commit(store::Commit { lines, release: true, ..store::Commit::new(strange.clone(), lease, 0, 1) }).await.unwrap();
+    let refused = engine.answer(&strange, TaskId { step: 0, index: 0 }, 1, json!("yes")).await.unwrap_err();
+    assert!(refused.to_string().contains("newer Baton") && refused.to_string().contains("entry 1"), "{refused}");
+    engine.answer(&sound, TaskId { step: 0, index: 0 }, 1, json!("yes")).await.unwrap();
+    assert_eq!(output(&engine, &sound).await, json!(["yes"]));
+}

@@ -1,0 +1,85 @@
+//! The embedded engine over a scripted world and the memory store: what a run's user sees, through every turn a run can take.
+
+mod children;
+mod crashes;
+mod flows;
+mod fork_replay;
+mod going;
+mod people;
+mod watching;
+
+use std::sync::Arc;
+
+use engine::{At, Engine, Order, Settings};
+use graph::{Event, Graph, Outcome, RunId, Told};
+use serde_json::Value;
+use store::{MemoryStore, Store};
+use world::script::{Outside, ScriptedWorld};
+
+/// What stays when an engine goes: the store, and what happened outside.
+#[derive(Clone)]
+struct Ground {
+    store: Arc<dyn Store>,
+    outside: Arc<Outside>,
+}
+
+impl Ground {
+    fn new() -> Self {
+        Ground { store: Arc::new(MemoryStore::new()), outside: Arc::default() }
+    }
+
+    /// A new process, as far as the store can tell. The ones before it are dead.
+    fn engine(&self, script: &str, flows: Vec<Graph>) -> Engine {
+        let world = ScriptedWorld::with_outside(script, self.outside.clone()).expect("the script is right");
+        Engine::new(self.store.clone(), Arc::new(world), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
+    }
+
+    fn calls(&self, name: &str) -> usize {
+        self.outside.calls().iter().filter(|call| call.name == name).count()
+    }
+}
+
+async fn start(engine: &Engine, flow: &str, input: Value) -> RunId {
+    engine.start(Order::new(flow, input)).await.expect("it starts")
+}
+
+async fn outcome(engine: &Engine, run: &RunId) -> Outcome {
+    match engine.wait(run).await.expect("it comes to rest") {
+        At::Over(closing) => closing.outcome.clone(),
+        other => panic!("not over: {other:?}"),
+    }
+}
+
+async fn output(engine: &Engine, run: &RunId) -> Value {
+    outcome(engine, run).await.output().expect("it ends well").clone()
+}
+
+async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<Told> {
+    let mut watcher = engine.watch(run, from_seq);
+    let mut all = Vec::new();
+    while let Some(seen) = watcher.next().await {
+        if let engine::Seen::Told(told) = seen.expect("it can be watched") {
+            all.push((*told).clone());
+        }
+    }
+    all
+}
+
+fn names(events: &[Told]) -> Vec<&'static str> {
+    events
+        .iter()
+        .map(|told| match told.event {
+            Event::Started { .. } => "started",
+            Event::Entered { .. } => "entered",
+            Event::Asked { .. } => "asked",
+            Event::Replied { .. } => "replied",
+            Event::Skipped { .. } => "skipped",
+            Event::Doubted { .. } => "doubted",
+            Event::Noted { .. } => "noted",
+            Event::Said { .. } => "said",
+            Event::Left { .. } => "left",
+            Event::Edited { .. } => "edited",
+            Event::Ended { .. } => "ended",
+        })
+        .collect()
+}

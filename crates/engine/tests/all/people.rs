@@ -1,0 +1,76 @@
+use engine::{At, Delivery, EngineError, Settings};
+use graph::{FeedError, Outcome, TaskId, person, tool};
+use serde_json::json;
+use store::Status;
+
+use crate::flows::{fan, line};
+use crate::{Ground, outcome, output, start};
+
+const FIRST: TaskId = TaskId { step: 0, index: 0 };
+
+#[tokio::test]
+async fn a_run_is_put_away_and_another_process_answers() {
+    let ground = Ground::new();
+    let flow = || vec![line("l", vec![person("May I?"), tool("a", json!({}))])];
+    let engine = ground.engine("when tool a reply 1", flow());
+    let run = start(&engine, "l", json!({})).await;
+    let At::Parked(waiting) = engine.wait(&run).await.unwrap() else { panic!("it should wait") };
+    assert_eq!((waiting[0].task, waiting[0].question.prompt.as_str()), (FIRST, "May I?"));
+    assert_eq!(ground.store.run(&run).await.unwrap().unwrap().status, Status::Asking);
+    drop(engine);
+
+    let engine = ground.engine("when tool a reply 1", flow());
+    assert_eq!(engine.recover().await.unwrap(), 0, "nobody can move it but a person");
+    assert_eq!(engine.waiting(&run).await.unwrap().len(), 1);
+    assert_eq!(engine.answer(&run, FIRST, 1, json!("yes")).await.unwrap(), Delivery::Taken);
+    assert_eq!(output(&engine, &run).await, json!(["yes", 1]));
+}
+
+#[tokio::test]
+async fn an_answer_nobody_asked_for_changes_nothing() {
+    let ground = Ground::new();
+    let engine = ground.engine("", vec![line("l", vec![person("May I?")])]);
+    let run = start(&engine, "l", json!({})).await;
+    engine.wait(&run).await.unwrap();
+    for (task, attempt) in [(TaskId { step: 9, index: 0 }, 1), (TaskId { step: 0, index: 4 }, 1), (FIRST, 7)] {
+        let refused = engine.answer(&run, task, attempt, json!("?")).await.unwrap_err();
+        assert!(matches!(refused, EngineError::Feed(FeedError::NeverAsked { .. } | FeedError::NeverTried { .. })), "{refused}");
+    }
+    engine.answer(&run, FIRST, 1, json!("yes")).await.unwrap();
+    assert_eq!(output(&engine, &run).await, json!(["yes"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_come_while_other_work_is_in_flight() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool slow reply 1 after 1s", vec![fan("f", vec![person("?"), tool("slow", json!({}))])]);
+    let run = start(&engine, "f", json!({})).await;
+    engine.answer(&run, FIRST, 1, json!("early")).await.unwrap();
+    assert_eq!(output(&engine, &run).await, json!(["early", 1]));
+}
+
+#[tokio::test]
+async fn a_parked_run_can_be_cancelled() {
+    let ground = Ground::new();
+    let engine = ground.engine("", vec![line("l", vec![person("?")])]);
+    let run = start(&engine, "l", json!({})).await;
+    engine.wait(&run).await.unwrap();
+    engine.cancel(&run, "never mind").await.unwrap();
+    assert_eq!(outcome(&engine, &run).await, Outcome::Cancelled { reason: "never mind".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn word_for_a_run_that_another_process_drives_reaches_it() {
+    let ground = Ground::new();
+    let flow = || vec![fan("f", vec![person("?"), tool("slow", json!({}))])];
+    let script = "when tool slow reply 1 after 5s";
+    let driver = ground.engine(script, flow());
+    let run = start(&driver, "f", json!({})).await;
+
+    // This one cannot tell that the other is gone, because it is not.
+    let world = world::script::ScriptedWorld::parse(script).unwrap();
+    let other = engine::Engine::new(ground.store.clone(), std::sync::Arc::new(world), flow(), Settings::default());
+    assert_eq!(other.answer(&run, FIRST, 1, json!("from afar")).await.unwrap(), Delivery::Posted);
+    assert_eq!(output(&other, &run).await, json!(["from afar", 1]));
+    assert!(ground.store.signals(&Settings::default().owner).await.unwrap().is_empty());
+}

@@ -1,0 +1,89 @@
+//! Word left for a run reaches whoever drives it, at least once and in order.
+
+use serde_json::json;
+use store::{SignalKind, StoreError};
+
+use crate::hand::{Home, Pen, UNTIL, claim, run_id, task, thread_id};
+
+fn cancel(reason: &str) -> SignalKind {
+    SignalKind::Cancel { reason: reason.to_owned() }
+}
+
+/// What lies there for an owner: the runs and the words, in order.
+async fn words(home: &Home, owner: &str) -> Vec<String> {
+    let signals = home.signals(owner).await.unwrap();
+    assert!(signals.is_sorted_by(|a, b| a.id < b.id));
+    let word = |kind| match kind {
+        SignalKind::Cancel { reason } => reason,
+        SignalKind::Answer { task, attempt, value } => format!("{task}#{attempt}={value}"),
+    };
+    signals.into_iter().map(|signal| format!("{}: {}", signal.run, word(signal.kind))).collect()
+}
+
+pub(crate) async fn signals_reach_whoever_holds_the_thread_in_order(home: Home) {
+    Pen::start(&home, "t", "b").await;
+    Pen::start(&home, "t", "a").await;
+    let yours = claim(&home, "u", "you").await;
+    Pen::start_at(&home, yours, "c", 0, |_| {}).await;
+    for (run, kind) in [
+        ("b", SignalKind::Answer { task: task(3, 1), attempt: 2, value: json!({"yes": [true, null]}) }),
+        ("c", cancel("yours")),
+        ("a", cancel("one")),
+        ("b", cancel("two")),
+    ] {
+        home.post(&run_id(run), kind).await.unwrap();
+    }
+    assert_eq!(words(&home, "me").await, [r#"b: 3.1#2={"yes":[true,null]}"#, "a: one", "b: two"]);
+    assert_eq!(words(&home, "you").await, ["c: yours"]);
+    assert_eq!(words(&home, "nobody").await, [""; 0]);
+}
+
+pub(crate) async fn signals_stay_until_accepted(home: Home) {
+    Pen::start(&home, "t", "r").await;
+    for reason in ["one", "two", "three"] {
+        home.post(&run_id("r"), cancel(reason)).await.unwrap();
+    }
+    let second = home.signals("me").await.unwrap()[1].id;
+    assert_eq!(words(&home, "me").await.len(), 3);
+    home.accept(second).await.unwrap();
+    assert_eq!(words(&home, "me").await, ["r: one", "r: three"]);
+}
+
+pub(crate) async fn signals_follow_the_lease(home: Home) {
+    let pen = Pen::start(&home, "t", "r").await;
+    home.post(&run_id("r"), cancel("stop")).await.unwrap();
+    home.release(&pen.lease).await.unwrap();
+    assert_eq!(words(&home, "me").await, [""; 0]);
+    // Left while nobody held it: whoever comes finds both.
+    home.post(&run_id("r"), cancel("now")).await.unwrap();
+    claim(&home, "t", "you").await;
+    assert_eq!(words(&home, "you").await, ["r: stop", "r: now"]);
+    home.claim(&thread_id("t"), "third", UNTIL + 1, UNTIL + 2).await.unwrap();
+    assert_eq!(words(&home, "you").await, [""; 0]);
+    assert_eq!(words(&home, "third").await.len(), 2);
+}
+
+pub(crate) async fn a_signals_number_is_never_used_again(home: Home) {
+    Pen::start(&home, "t", "r").await;
+    home.post(&run_id("r"), cancel("one")).await.unwrap();
+    let first = home.signals("me").await.unwrap()[0].id;
+    home.accept(first).await.unwrap();
+    home.post(&run_id("r"), cancel("two")).await.unwrap();
+    home.accept(first).await.unwrap();
+    assert_eq!(words(&home, "me").await, ["r: two"]);
+}
+
+pub(crate) async fn accepting_what_is_gone_is_fine(home: Home) {
+    for signal in [0, 1, 77, u64::MAX] {
+        home.accept(signal).await.unwrap();
+    }
+    Pen::start(&home, "t", "r").await;
+    home.post(&run_id("r"), cancel("here")).await.unwrap();
+    assert_eq!(words(&home, "me").await, ["r: here"]);
+}
+
+pub(crate) async fn a_run_must_exist_to_be_sent_word(home: Home) {
+    claim(&home, "t", "me").await;
+    assert_eq!(home.post(&run_id("absent"), cancel("x")).await, Err(StoreError::NoRun { run: run_id("absent") }));
+    assert_eq!(words(&home, "me").await, [""; 0]);
+}
