@@ -160,11 +160,12 @@ impl Run {
     /// Takes an answer. Gives back what to write into the journal, or nothing when the answer came before. On an error
     /// nothing has changed.
     pub fn feed(&mut self, task: TaskId, attempt: u32, reply: Reply) -> Result<Option<Entry>, FeedError> {
+        let reply = bounded(reply, self.graph.limits());
         let Some(asking) = self.find(task)? else { return Ok(None) };
         match asking.tasks[task.index as usize].take_attempt(task, attempt, &reply)? {
             None => Ok(None),
             Some(asked) => {
-                let reply = Arc::new(bounded(reply, self.graph.limits()));
+                let reply = Arc::new(reply);
                 self.answer(task, attempt, reply.clone());
                 Ok(Some(Entry::Replied { task, attempt, asked, reply }))
             }
@@ -340,10 +341,26 @@ impl Run {
 
 /// The reply as the run will remember it: one that is too large or too deep becomes a failure that says so.
 fn bounded(reply: Reply, limits: &Limits) -> Reply {
-    let Ok(value) = &reply.result else { return reply };
-    match measure(value, limits.reply_bytes_max, "reply_bytes_max", limits.json_depth_max) {
-        Ok(()) => reply,
-        Err(why) => Reply { result: Err(Failure::new(FailureKind::Limit, format!("the reply is too large: {why}"))), ..reply },
+    let Reply { result, usage, took_us } = reply;
+    let result = result.and_then(|value| match measure(&value, limits.reply_bytes_max, "reply_bytes_max", limits.json_depth_max) {
+        Ok(()) => Ok(value),
+        Err(why) => {
+            take_apart(value);
+            Err(Failure::new(FailureKind::Limit, format!("the reply is too large: {why}")))
+        }
+    });
+    Reply { result, usage, took_us }
+}
+
+/// Drops a value level by level; dropping it as a whole would recurse as deep as it is.
+fn take_apart(value: Value) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(map) => open.extend(map.into_iter().map(|(_, item)| item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
     }
 }
 

@@ -1,0 +1,118 @@
+//! The machine by itself: an input and what comes out. One `drive` touches the API; the rest is data.
+
+mod building;
+mod journal;
+mod limits;
+mod stepping;
+
+use graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, Outcome, Replies, Reply, Run, Start, Told};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Keeps everything it was told, in order.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Diary {
+    rounds: u32,
+    heard: Vec<Value>,
+}
+
+impl Diary {
+    fn hear(&mut self, replies: &Replies<'_>) {
+        for reply in replies.iter() {
+            self.heard.push(match &reply.result {
+                Ok(value) => value.clone(),
+                Err(failure) => json!(failure.to_string()),
+            });
+        }
+    }
+}
+
+/// One node that asks once and ends.
+fn one_step(ask: impl Fn() -> Ask + Send + Sync + 'static) -> graph::Builder<Diary> {
+    let node = (
+        move |_: &Diary| ask(),
+        |diary: &mut Diary, replies: &Replies<'_>| {
+            diary.hear(replies);
+            Go::end()
+        },
+    );
+    Graph::of::<Diary>("one").node("only", node, &[END]).output(|diary| json!(diary.heard))
+}
+
+fn start(graph: &Graph) -> Run {
+    Run::start(graph, Start::new(graph.name(), "t", "r", json!({}))).expect("it starts")
+}
+
+struct Driven {
+    outcome: Outcome,
+    journal: Vec<Entry>,
+    events: Vec<Told>,
+    /// What was handed out, in order.
+    jobs: Vec<Job>,
+}
+
+impl Driven {
+    fn output(&self) -> &Value {
+        self.outcome.output().expect("it ended well")
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.jobs.iter().map(|job| job.effect.name()).collect()
+    }
+}
+
+/// Answers every job by `reply`, the first of its ask first or the last first, until the run ends.
+fn drive(run: Run, last_first: bool, reply: impl Fn(&Job) -> Reply) -> Driven {
+    drive_on(run, last_first, &reply, vec![])
+}
+
+fn drive_on(mut run: Run, last_first: bool, reply: &dyn Fn(&Job) -> Reply, mut journal: Vec<Entry>) -> Driven {
+    if journal.is_empty() {
+        journal.push(run.start_entry());
+    }
+    let mut open: Vec<Job> = Vec::new();
+    let mut jobs = Vec::new();
+    let mut events = Vec::new();
+    loop {
+        let next = run.next();
+        events.extend(run.take_events());
+        match next {
+            Next::Perform(new) => {
+                jobs.extend(new.iter().cloned());
+                open.extend(new);
+                // By place and not by arrival, so that a run which was rebuilt is answered in the same order.
+                open.sort_by_key(|job| job.task);
+            }
+            Next::Await => {}
+            Next::Wait(questions) => panic!("nobody is there to answer {questions:?}"),
+            Next::Done(outcome) => return Driven { outcome: (*outcome).clone(), journal, events, jobs },
+        }
+        let job = if last_first { open.pop().expect("something is open") } else { open.remove(0) };
+        journal.extend(run.feed(job.task, job.attempt, reply(&job)).expect("it was asked"));
+    }
+}
+
+fn echo(job: &Job) -> Reply {
+    match &*job.effect {
+        graph::Effect::CallTool(call) => Reply::ok(call.arguments.clone()),
+        other => Reply::ok(json!(other.name())),
+    }
+}
+
+fn kinds(events: &[Told]) -> String {
+    let kind = |told: &Told| match &told.event {
+        Event::Started { .. } => 'S',
+        Event::Entered { .. } => 'e',
+        Event::Asked { .. } => 'a',
+        Event::Replied { .. } => 'r',
+        Event::Skipped { .. } => 's',
+        Event::Doubted { .. } => 'd',
+        Event::Noted { .. } => 'n',
+        Event::Said { .. } => 'm',
+        Event::Left { .. } => 'l',
+        Event::Edited { .. } => 'x',
+        Event::Ended { .. } => 'E',
+    };
+    events.iter().map(kind).collect()
+}

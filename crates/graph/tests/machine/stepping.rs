@@ -1,0 +1,144 @@
+use graph::{Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Hole, Next, Outcome, Replies, Reply, Request, TaskId, person, tool};
+use serde_json::json;
+
+use crate::{Diary, drive, echo, kinds, one_step, start};
+
+fn diamond() -> Ask {
+    let mut ask = Ask::default();
+    let first = ask.add(tool("first", json!({ "n": 1 })));
+    let left = ask.add(Request::from(tool("left", json!({ "from": null }))).hole(Hole::whole("/arguments/from", first, "/n")));
+    let right = ask.add(Request::from(tool("right", json!("n is ?"))).hole(Hole::within("/arguments", 5..6, first, "/n")));
+    ask.add(Request::from(tool("last", json!({}))).after(left).after(right));
+    ask
+}
+
+#[test]
+fn effects_are_released_as_soon_as_what_they_need_is_there() {
+    let graph = one_step(diamond).build().unwrap();
+    let driven = drive(start(&graph), false, echo);
+    assert_eq!(driven.names(), ["first", "left", "right", "last"]);
+    assert_eq!(driven.output(), &json!([{ "n": 1 }, { "from": 1 }, "n is 1", {}]));
+    assert_eq!(kinds(&driven.events), "SearaarrarlE");
+}
+
+#[test]
+fn the_order_of_replies_does_not_change_the_state() {
+    let graph = one_step(|| Ask { requests: (0..20).map(|i| tool("t", json!(i)).into()).collect() }).build().unwrap();
+    assert_eq!(drive(start(&graph), false, echo).output(), drive(start(&graph), true, echo).output());
+}
+
+#[test]
+fn what_needs_a_failed_effect_is_skipped_unless_it_says_otherwise() {
+    let ask = || {
+        let mut ask = Ask::default();
+        let bad = ask.add(tool("bad", json!({})));
+        let after = ask.add(Request::from(tool("after", json!({}))).after(bad));
+        ask.add(Request::from(tool("after that", json!({}))).after(after));
+        ask.add(Request::from(tool("anyway", json!("done"))).whatever_became_of(bad));
+        ask
+    };
+    let driven = drive(start(&one_step(ask).build().unwrap()), false, |job| match job.effect.name() {
+        "bad" => Reply::failed(Failure::new(FailureKind::Tool, "no")),
+        _ => echo(job),
+    });
+    assert_eq!(driven.names(), ["bad", "anyway"]);
+    let heard = driven.output();
+    assert_eq!((&heard[0], &heard[3]), (&json!("tool: no"), &json!("done")));
+    assert!(heard[1].as_str().unwrap().starts_with("need: effect 0 (bad) failed"), "{heard}");
+    assert!(heard[2].as_str().unwrap().starts_with("need: effect 1 (after) failed"), "{heard}");
+}
+
+#[test]
+fn a_failure_is_tried_again_only_when_that_makes_sense() {
+    let ask = || Ask::one(Request::from(tool("t", json!({}))).attempts(3).backoff(Backoff { first_ms: 100, factor: 2, most_ms: 1_000 }));
+    let graph = one_step(ask).build().unwrap();
+    let attempts = |failure: Failure| {
+        let driven = drive(start(&graph), false, move |_| Reply::failed(failure.clone()));
+        driven.jobs.iter().map(|job| (job.attempt, job.after_ms)).collect::<Vec<_>>()
+    };
+    assert_eq!(attempts(Failure::new(FailureKind::Network, "x")), [(1, 0)]);
+    let waits = attempts(Failure::new(FailureKind::Network, "x").retry());
+    assert_eq!(waits.len(), 3);
+    assert!((50..=100).contains(&waits[1].1) && (100..=200).contains(&waits[2].1), "{waits:?}");
+    assert_eq!(attempts(Failure::new(FailureKind::Network, "x").retry_after_ms(77))[1], (2, 77));
+    assert_eq!(attempts(Failure::new(FailureKind::Network, "x").retry_after_ms(u64::MAX)).len(), 1, "nobody waits that long");
+    let keys = drive(start(&graph), false, |_| Reply::failed(Failure::new(FailureKind::Network, "x").retry()));
+    assert!(keys.jobs.iter().all(|job| job.key == keys.jobs[0].key), "the key stays the same over attempts");
+}
+
+#[test]
+fn a_reply_that_came_before_or_was_never_asked_for_changes_nothing() {
+    let graph = one_step(|| Ask { requests: vec![tool("a", json!(1)).into(), Request::from(tool("b", json!(2))).after(0)] }).build().unwrap();
+    let mut run = start(&graph);
+    let Next::Perform(jobs) = run.next() else { panic!("there is work") };
+    let (a, b) = (jobs[0].task, TaskId { step: 0, index: 1 });
+    assert_eq!(
+        run.feed(TaskId { step: 5, index: 0 }, 1, Reply::ok(0)),
+        Err(FeedError::NeverAsked { task: TaskId { step: 5, index: 0 }, at_step: 0 })
+    );
+    assert_eq!(
+        run.feed(TaskId { step: 0, index: 9 }, 1, Reply::ok(0)),
+        Err(FeedError::NeverAsked { task: TaskId { step: 0, index: 9 }, at_step: 0 })
+    );
+    assert_eq!(run.feed(b, 1, Reply::ok(0)), Err(FeedError::NeverTried { task: b, attempt: 1, at: 0 }));
+    assert_eq!(run.feed(a, 2, Reply::ok(0)), Err(FeedError::NeverTried { task: a, attempt: 2, at: 1 }));
+    assert!(run.feed(a, 1, Reply::ok(json!(1))).unwrap().is_some());
+    assert!(run.feed(a, 1, Reply::ok(json!("again"))).unwrap().is_none());
+    let Next::Perform(jobs) = run.next() else { panic!("b is due") };
+    run.feed(jobs[0].task, 1, Reply::ok(json!(2))).unwrap();
+    let Next::Done(outcome) = run.next() else { panic!("it is done") };
+    assert_eq!(outcome.output(), Some(&json!([1, 2])));
+    assert!(run.feed(a, 1, Reply::ok(0)).unwrap().is_none());
+}
+
+#[test]
+fn a_question_waits_without_holding_up_the_rest() {
+    let graph =
+        one_step(|| Ask { requests: vec![person("May I?").into(), tool("t", json!(1)).into(), Request::from(tool("then", json!(2))).after(0)] })
+            .build()
+            .unwrap();
+    let mut run = start(&graph);
+    let Next::Perform(jobs) = run.next() else { panic!("there is work beside the question") };
+    assert_eq!(jobs.len(), 1);
+    assert!(matches!(run.next(), Next::Await));
+    run.feed(jobs[0].task, 1, Reply::ok(1)).unwrap();
+    let Next::Wait(questions) = run.next() else { panic!("only the question is left") };
+    assert_eq!(questions[0].question.prompt, "May I?");
+    run.feed(questions[0].task, 1, Reply::ok("yes")).unwrap();
+    assert!(matches!(run.next(), Next::Perform(jobs) if jobs[0].effect.name() == "then"));
+}
+
+#[test]
+fn cancelling_ends_it_once() {
+    let graph = one_step(|| Ask::one(tool("t", json!(1)))).build().unwrap();
+    let mut run = start(&graph);
+    run.next();
+    assert!(run.cancel("enough").is_some());
+    assert!(run.cancel("enough").is_none());
+    assert!(matches!(run.next(), Next::Done(outcome) if *outcome == Outcome::Cancelled { reason: "enough".into() }));
+}
+
+#[test]
+fn notes_and_messages_are_told_in_place() {
+    let node = (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end().note("plan", json!([1])).say("assistant", "hello"));
+    let graph = Graph::of::<Diary>("g").node("n", node, &[END]).build().unwrap();
+    assert_eq!(kinds(&drive(start(&graph), false, echo).events), "SenmlE");
+}
+
+#[test]
+fn a_flow_may_give_up_in_its_own_words_and_may_not_leave_its_drawing() {
+    let going = |go: fn() -> Go| {
+        let graph = Graph::of::<Diary>("g")
+            .node("a", (|_: &Diary| Ask::nothing(), move |_: &mut Diary, _: &Replies<'_>| go()), &["b"])
+            .node("b", (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end()), &[END])
+            .build()
+            .unwrap();
+        match drive(start(&graph), false, echo).outcome {
+            Outcome::Failed { fault } => fault.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(going(|| Go::fail("nothing to be found")), "nothing to be found");
+    assert_eq!(going(|| Go::to("a")), "node a went to a, but declares no such edge");
+    assert_eq!(going(Go::end), "node a went to end, but declares no such edge");
+}
