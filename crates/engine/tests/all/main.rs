@@ -1,5 +1,7 @@
 //! The embedded engine over a scripted world and the memory store: what a run's user sees, through every turn a run can take.
 
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
 mod children;
 mod crashes;
 mod flows;
