@@ -24,6 +24,8 @@ pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
+/// Reading about a run or thread that does not exist is `NoRun` or `NoThread`, except where the answer can be `None` or an
+/// empty list of a filter. Lines and messages are numbered from 0.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Writes one run's next moment: all of it, or none. When this returns, it is as durable as the home can make it.

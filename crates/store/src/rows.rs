@@ -62,7 +62,7 @@ pub struct Commit {
     pub at_ms: i64,
     /// Set on the first commit of a run.
     pub new: Option<NewRun>,
-    /// The number of the first line.
+    /// The number of the first line; a journal begins with 0.
     pub first_seq: u64,
     pub lines: Vec<Vec<u8>>,
     /// Effects that are about to change the world.

@@ -367,9 +367,9 @@ async fn one_bad_write_hurts_nobody_else() {
         }
     }
     // Nothing is remembered of what was rolled back.
-    for n in 0..10 {
+    for (n, lease) in leases.iter().enumerate() {
         let next = if [3, 6].contains(&n) { 0 } else { 1 };
-        store.commit(line(&format!("r{n}"), &leases[n], next, "next")).await.unwrap();
+        store.commit(line(&format!("r{n}"), lease, next, "next")).await.unwrap();
     }
 }
 
