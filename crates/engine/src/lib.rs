@@ -23,7 +23,7 @@ mod settings;
 mod upkeep;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,6 +68,8 @@ pub(crate) struct Inner {
     stopping: AtomicBool,
     /// Whether this engine takes up what others left.
     sweeping: AtomicBool,
+    /// Runs that are about to be taken up, and those that could not be and are not tried again.
+    seen: Mutex<HashSet<RunId>>,
 }
 
 /// A run in memory, as others in the process see it.
@@ -161,6 +163,7 @@ impl Engine {
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             sweeping: AtomicBool::new(false),
+            seen: Mutex::default(),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
             world,

@@ -1,9 +1,11 @@
 //! What an engine does on the side: keeps its leases, looks for word from other processes, takes up what nobody drives.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use graph::RunId;
 use store::{RunFilter, RunRow, SignalKind, Status, StoreError};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -95,6 +97,9 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
         }
         return Ok(false);
     }
+    if !engine.seen().insert(row.run.clone()) {
+        return Ok(false);
+    }
     let engine = engine.clone();
     tokio::spawn(async move {
         let run = row.run;
@@ -104,15 +109,29 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
         };
         match taken {
             // Somebody else has it, or it ended meanwhile: as it should be.
-            Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(StoreError::Held { .. })) => {}
-            Err(e) => tracing::error!(%run, "an unfinished run could not be taken up: {e}"),
+            Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(_)) => {
+                if let Err(EngineError::Store(e)) = &taken
+                    && !matches!(e, StoreError::Held { .. })
+                {
+                    tracing::warn!(%run, "an unfinished run could not be taken up now: {e}");
+                }
+                engine.seen().remove(&run);
+            }
+            // Its journal does not fit the flow as it is now. That does not mend itself; it is said once.
+            Err(e) => tracing::error!(%run, "an unfinished run cannot be taken up: {e}"),
         }
     });
     Ok(true)
 }
 
+impl Inner {
+    fn seen(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Engine {
-    async fn tell_signal(&self, run: &graph::RunId, kind: SignalKind) -> Result<()> {
+    async fn tell_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
         self.tell(run, kind.clone(), |done| match kind.clone() {
             SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
             SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },

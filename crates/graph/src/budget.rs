@@ -99,14 +99,19 @@ impl Budget {
         }
     }
 
-    /// What is left for a child that starts now.
-    pub(crate) fn left(&self, account: &Account) -> Budget {
-        let committed = account.committed;
+    /// What a child may spend that starts now and whose parent promised `estimate` for it: no more than that, and no more than
+    /// there is. So children that go side by side cannot together spend what one of them could.
+    pub(crate) fn for_child(&self, account: &Account, estimate: Usage) -> Budget {
+        let others = account.committed.minus(estimate);
+        let part = |max: Option<u64>, spent: u64, promised: u64| {
+            let left = max.map(|max| max.saturating_sub(spent));
+            if promised == 0 { left } else { Some(left.map_or(promised, |left| left.min(promised))) }
+        };
         Budget {
-            tokens_max: self.tokens_max.map(|m| m.saturating_sub(committed.tokens())),
-            usd_micros_max: self.usd_micros_max.map(|m| m.saturating_sub(committed.usd_micros)),
-            calls_max: self.calls_max.map(|m| m.saturating_sub(committed.calls)),
-            time_ms_max: self.time_ms_max.map(|m| m.saturating_sub(account.elapsed_us / 1_000)),
+            tokens_max: part(self.tokens_max, others.tokens(), estimate.tokens()),
+            usd_micros_max: part(self.usd_micros_max, others.usd_micros, estimate.usd_micros),
+            calls_max: part(self.calls_max, others.calls, estimate.calls),
+            time_ms_max: self.time_ms_max.map(|max| max.saturating_sub(account.elapsed_us / 1_000)),
             reserve: Reserve::default(),
         }
     }

@@ -159,3 +159,21 @@ async fn a_newer_journal_entry_stops_one_run_and_no_other() {
     engine.answer(&sound, TaskId { step: 0, index: 0 }, 1, json!("yes")).await.unwrap();
     assert_eq!(output(&engine, &sound).await, json!(["yes"]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_lost_its_thread_writes_nothing_more() {
+    let ground = Ground::new();
+    let script = "when tool a reply 1 after 10ms\nwhen tool b reply 2 after 10ms";
+    let flows = || vec![line("l", vec![tool("a", json!({})), tool("b", json!({}))])];
+    let slow = ground.engine(script, flows());
+    let run = start(&slow, "l", json!({})).await;
+    tokio::time::sleep(Duration::from_millis(15)).await;
+    // Taken for dead, though it lives.
+    let other = ground.engine(script, flows());
+    other.recover().await.unwrap();
+    assert_eq!(output(&other, &run).await, json!([1, 2]));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(ground.store.journal(&run, 0, 99).await.unwrap().len(), 3, "a start and two replies, each once");
+    assert_eq!(output(&slow, &run).await, json!([1, 2]), "what the other wrote is the truth");
+    assert!(slow.start(engine::Order::new("l", json!({}))).await.is_ok(), "its other threads are not hurt");
+}

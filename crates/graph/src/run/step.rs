@@ -145,7 +145,7 @@ impl Asking {
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
                 depth: start.depth,
-                budget: start.budget.left(&ledger.account(task.at_us)),
+                budget: start.budget.for_child(&ledger.account(task.at_us), task.request.estimate),
             });
             task.progress = Progress::Flying(attempt);
         }

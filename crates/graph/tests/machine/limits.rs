@@ -56,6 +56,18 @@ fn what_is_in_flight_is_already_promised() {
 }
 
 #[test]
+fn children_side_by_side_share_what_is_left() {
+    let estimate = Usage { tokens_out: 40, ..Usage::default() };
+    let ask = move || Ask { requests: vec![Request::from(agent("a", json!({}))).estimate(estimate), agent("b", json!({})).into()] };
+    let graph = one_step(ask).build().unwrap();
+    let driven = drive(with_budget(&graph, Budget { tokens_max: Some(100), calls_max: Some(9), ..Budget::default() }), false, echo);
+    let parts: Vec<_> = driven.jobs.iter().map(|job| (job.budget.tokens_max, job.budget.calls_max)).collect();
+    assert_eq!(parts, [(Some(40), Some(7)), (Some(60), Some(7))]);
+    let driven = drive(start(&graph), false, echo);
+    assert_eq!(driven.jobs.iter().map(|job| job.budget.tokens_max).collect::<Vec<_>>(), [Some(40), None]);
+}
+
+#[test]
 fn a_phase_has_one_clock_and_starts_it_anew() {
     // think and work share 25 ms; each takes 10. The second round begins with a fresh clock.
     let step = |next: &'static str| {
