@@ -280,7 +280,7 @@ impl Live {
             self.children.insert(job.task, Child { run: child_run(job.key), job: job.clone(), is: Childs::Going });
             return (job, Past::Fresh);
         }
-        let past = if self.begun.remove(&(job.task, job.attempt)) { Past::Begun } else { Past::Fresh };
+        let past = if !self.begun.is_empty() && self.begun.remove(&(job.task, job.attempt)) { Past::Begun } else { Past::Fresh };
         match self.engine.world.nature(&job) {
             Nature::Repeatable => (job, Past::Fresh),
             Nature::Checkable | Nature::Once => {
@@ -411,7 +411,7 @@ impl Live {
     fn answered(&mut self, task: TaskId, entry: Option<Entry>) {
         let Some(entry) = entry else { return };
         self.write(&entry);
-        if self.intended.remove(&task) {
+        if !self.intended.is_empty() && self.intended.remove(&task) {
             self.commit.settled.push(task);
         }
     }

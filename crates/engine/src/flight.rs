@@ -13,6 +13,9 @@ use crate::open::words_of;
 use crate::watch::Seen;
 use crate::{Active, EngineError, Inner};
 
+/// As good as never, and small enough to be added to any clock.
+const DEADLINE_MS_MAX: u64 = 365 * 24 * 3_600_000;
+
 /// How an attempt came down.
 pub(crate) enum Landed {
     Replied {
@@ -46,7 +49,8 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, job: Job, past:
     if let Effect::CallAgent(call) = &*job.effect
         && engine.flows.contains_key(&call.agent)
     {
-        return engine.child(&job, call).await;
+        // Boxed: a child's whole beginning would otherwise be part of every flight, and there may be a thousand.
+        return Box::pin(engine.child(&job, call)).await;
     }
     if past == Past::Begun {
         match guarded(engine.world.look_up(&job)).await {
@@ -67,7 +71,8 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, job: Job, past:
     };
     let begun = Instant::now();
     let performed = guarded(engine.world.perform(&job, &progress));
-    let reply = match tokio::time::timeout(Duration::from_millis(job.deadline_ms), performed).await {
+    let deadline = begun + Duration::from_millis(job.deadline_ms.min(DEADLINE_MS_MAX));
+    let reply = match tokio::time::timeout_at(deadline, performed).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(why)) => {
             Reply::failed(Failure::new(FailureKind::Internal, format!("performing {} {} crashed: {why}", job.effect.kind(), job.effect.name())))

@@ -41,7 +41,7 @@ impl Ask {
             if request.attempts_max == 0 || request.attempts_max > limits.attempts_max {
                 return Err(AskError::Attempts { index, asked: request.attempts_max, attempts_max: limits.attempts_max });
             }
-            for of in request.all_needs() {
+            for of in awaited(&request.needs, &request.holes) {
                 has_needs = true;
                 needed_by.get_mut(of).ok_or(AskError::Dangling { index, of, count })?.push(index);
                 missing[index] += 1;
@@ -146,10 +146,11 @@ impl Request {
         self.is_last = true;
         self
     }
+}
 
-    pub(crate) fn all_needs(&self) -> impl Iterator<Item = usize> + '_ {
-        self.needs.iter().map(|need| need.of).chain(self.holes.iter().map(|hole| hole.from))
-    }
+/// Everything an effect waits for: what it needs, and what its holes are filled from.
+pub(crate) fn awaited<'a>(needs: &'a [Need], holes: &'a [Hole]) -> impl Iterator<Item = usize> + 'a {
+    needs.iter().map(|need| need.of).chain(holes.iter().map(|hole| hole.from))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

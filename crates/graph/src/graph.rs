@@ -25,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) budget: Budget,
     pub(crate) phases: Vec<Phase>,
     pub(crate) end: Name,
+    /// The label of effects that have none, so that they share one.
+    pub(crate) blank: Name,
     pub(crate) shape: Digest,
     pub(crate) behaviour: Box<dyn Behaviour>,
 }
@@ -212,6 +214,7 @@ where
             budget: self.budget,
             phases,
             end: END.into(),
+            blank: "".into(),
             shape: Digest::of_text(""),
             behaviour: Box::new(Typed { nodes: behaviour, input: self.input, output: self.output }),
         };

@@ -81,7 +81,7 @@ pub struct Job {
     pub label: Name,
     pub effect: Arc<Effect>,
     /// The arguments that came out of other effects' replies, and so carry foreign words.
-    pub filled: Arc<[Hole]>,
+    pub filled: Vec<Hole>,
     pub after_ms: u64,
     pub deadline_ms: u64,
     /// For a child run: how deep it is, and what it may spend.

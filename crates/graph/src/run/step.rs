@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::ledger::Ledger;
 use super::task::{Attempt, verdict};
 use super::{Fault, Job, Next, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
+use crate::ask::awaited;
 use crate::fill::fill;
 use crate::node::Target;
 use crate::{Effect, Event, Failure, FailureKind, Graph, Key, Question, Replies, Reply, Start, TaskId};
@@ -62,7 +63,7 @@ impl Run {
         let count = ask.requests.len();
         let mut asking = Asking {
             node,
-            tasks: ask.requests.into_iter().map(Task::new).collect(),
+            tasks: ask.requests.into_iter().map(|request| Task::new(request, &self.graph)).collect(),
             open: count,
             blocked: count,
             working: 0,
@@ -139,9 +140,9 @@ impl Asking {
                 attempt: attempt.number,
                 key: Key::of(&start.thread, &start.run, place),
                 node: graph.node_name(self.node).clone(),
-                label: task.request.label.as_str().into(),
+                label: task.request.label.clone(),
                 effect: attempt.effect.clone(),
-                filled: task.request.holes.as_slice().into(),
+                filled: task.request.holes.clone(),
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
                 depth: start.depth,
@@ -190,7 +191,7 @@ impl Asking {
                         self.settled(index, Arc::new(Reply::ok(value)));
                     }
                     Ok(Verdict::Again) => {
-                        let label = task.request.label.as_str().into();
+                        let label = task.request.label.clone();
                         let again = Attempt { after_ms: 0, number: open.number + 1, ..open };
                         release.teller.tell(Event::Asked { task: place, attempt: again.number, label, effect: again.effect.clone(), after_ms: 0 });
                         task.progress = Progress::Due(again);
@@ -250,7 +251,7 @@ impl Asking {
     }
 
     fn needs_met(&self, index: usize) -> bool {
-        self.tasks[index].request.all_needs().all(|of| self.tasks[of].answer().is_some())
+        awaited(&self.tasks[index].request.needs, &self.tasks[index].request.holes).all(|of| self.tasks[of].answer().is_some())
     }
 
     fn begin(&mut self, index: usize, release: &mut Release<'_>) -> Result<(), Failure> {
@@ -263,20 +264,13 @@ impl Asking {
                 return Err(Failure::new(FailureKind::Need, format!("effect {of} ({name}) failed, and this one needs it")));
             }
         }
-        let at_us = request.all_needs().map(|of| self.tasks[of].at_us).max().unwrap_or(0);
-        let effect = if request.holes.is_empty() { request.effect.clone() } else { fill(&request.effect, &request.holes, value_of)? };
-        let effect = Arc::new(effect);
+        let at_us = awaited(&request.needs, &request.holes).map(|of| self.tasks[of].at_us).max().unwrap_or(0);
+        let effect = if request.holes.is_empty() { request.effect.clone() } else { Arc::new(fill(&request.effect, &request.holes, value_of)?) };
         let task = &mut self.tasks[index];
         task.at_us = at_us;
         if effect.is_for_a_person() {
             let place = TaskId { step: release.step, index: index as u32 };
-            release.teller.tell(Event::Asked {
-                task: place,
-                attempt: 1,
-                label: task.request.label.as_str().into(),
-                effect: effect.clone(),
-                after_ms: 0,
-            });
+            release.teller.tell(Event::Asked { task: place, attempt: 1, label: task.request.label.clone(), effect: effect.clone(), after_ms: 0 });
             task.progress = Progress::Person(effect);
             return Ok(());
         }

@@ -4,14 +4,29 @@ use serde::Deserialize as _;
 
 use super::Verdict;
 use super::ledger::{Ledger, Teller};
-use crate::{Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Key, Reply, Request, Retry, Start, TaskId, Usage};
+use crate::{
+    Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Name, Need, Reply, Request, Retry, Start, TaskId, Usage,
+};
 
 /// One effect of the current step.
 pub(crate) struct Task {
-    pub(super) request: Request,
+    pub(super) request: Wish,
     pub(super) progress: Progress,
     /// When it ended, or will begin its next attempt, counted from the start of the step.
     pub(super) at_us: u64,
+}
+
+/// A request as its task keeps it: what is handed out with every event and job is shared.
+pub(super) struct Wish {
+    pub(super) label: Name,
+    pub(super) effect: Arc<Effect>,
+    pub(super) needs: Vec<Need>,
+    pub(super) holes: Vec<Hole>,
+    pub(super) attempts_max: u32,
+    pub(super) deadline_ms: u64,
+    pub(super) backoff: Backoff,
+    pub(super) estimate: Usage,
+    pub(super) is_last: bool,
 }
 
 pub(super) enum Progress {
@@ -46,7 +61,10 @@ pub(super) struct Release<'a> {
 }
 
 impl Task {
-    pub(super) fn new(request: Request) -> Self {
+    pub(super) fn new(request: Request, graph: &Graph) -> Self {
+        let Request { label, effect, needs, holes, attempts_max, deadline_ms, backoff, estimate, is_last } = request;
+        let label = if label.is_empty() { graph.0.blank.clone() } else { label.into() };
+        let request = Wish { label, effect: Arc::new(effect), needs, holes, attempts_max, deadline_ms, backoff, estimate, is_last };
         Task { request, progress: Progress::Blocked, at_us: 0 }
     }
 
@@ -122,7 +140,7 @@ impl Release<'_> {
         self.teller.tell(Event::Asked {
             task: TaskId { step: self.step, index: index as u32 },
             attempt: number,
-            label: task.request.label.as_str().into(),
+            label: task.request.label.clone(),
             effect: effect.clone(),
             after_ms,
         });
