@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -403,6 +404,10 @@ impl Live {
                     }
                 }
             }
+            // It let go because everything does; so does this run, once what came in is written.
+            Landed::ChildLost(EngineError::Stopping) => {
+                self.stop_by.get_or_insert_with(Instant::now);
+            }
             Landed::ChildLost(e) => return Err(e),
         }
         Ok(())
@@ -514,7 +519,17 @@ impl Live {
 // Plain functions with named types stand between the loop and its flights: a flight may begin a child, whose loop has flights of
 // its own, and the compiler needs one place where that circle is cut.
 fn spawn(live: Live, first: Option<Next>) {
-    tokio::spawn(live.drive(first));
+    let (engine, active, run) = (live.engine.clone(), live.active.clone(), live.commit.run.clone());
+    tokio::spawn(async move {
+        // Flows and effects are guarded where they run. What is left is a bug of ours or of a world's; it must not leave a run that
+        // nobody drives and nobody may take up.
+        if let Err(panic) = AssertUnwindSafe(live.drive(first)).catch_unwind().await {
+            let why = open::words_of(&*panic);
+            tracing::error!(%run, "its driver crashed: {why}");
+            engine.delist(&run);
+            active.at.send_replace(At::Lost(EngineError::Crashed { run, why }));
+        }
+    });
 }
 
 fn flight(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> BoxFuture<'static, Landed> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use graph::RunId;
 use store::{RunFilter, RunRow, SignalKind, Status, StoreError};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::{Control, Engine, EngineError, Inner, Result};
 
@@ -15,40 +15,53 @@ use crate::{Control, Engine, EngineError, Inner, Result};
 const PAGE_RUNS: usize = 256;
 
 pub(crate) fn spawn(engine: &Arc<Inner>) {
-    let weak = Arc::downgrade(engine);
-    let poll = Duration::from_millis(engine.settings.poll_ms.max(1));
     let renew_every = Duration::from_millis((engine.settings.lease_ms.max(3) / 3) as u64);
-    tokio::spawn(keep(weak, poll, renew_every));
+    let poll = Duration::from_millis(engine.settings.poll_ms.max(1));
+    tokio::spawn(renew(Arc::downgrade(engine), renew_every));
+    tokio::spawn(look_around(Arc::downgrade(engine), poll, 3 * renew_every));
 }
 
-/// Ends when the engine is dropped.
-async fn keep(engine: Weak<Inner>, poll: Duration, renew_every: Duration) {
-    let mut ticks = tokio::time::interval(poll);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut renewed, mut swept) = (Instant::now(), Instant::now());
+/// Keeps the leases, and does nothing else: whatever is slow, this must not be. Ends when the engine is dropped.
+async fn renew(engine: Weak<Inner>, every: Duration) {
+    let mut ticks = interval(every);
     loop {
         ticks.tick().await;
         let Some(engine) = engine.upgrade() else { return };
         if engine.holds_any() {
-            if renewed.elapsed() >= renew_every {
-                renewed = Instant::now();
-                let until_ms = (engine.settings.clock)() + engine.settings.lease_ms;
-                if let Err(e) = engine.store.renew(&engine.settings.owner, until_ms).await {
-                    tracing::warn!("leases could not be renewed: {e}");
-                }
-            }
-            if let Err(e) = pass_on(&engine).await {
-                tracing::warn!("word from other processes could not be read: {e}");
+            let until_ms = (engine.settings.clock)() + engine.settings.lease_ms;
+            if let Err(e) = engine.store.renew(&engine.settings.owner, until_ms).await {
+                tracing::warn!("leases could not be renewed: {e}");
             }
         }
+    }
+}
+
+/// Passes on word from other processes and takes up what they left. Ends when the engine is dropped.
+async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration) {
+    let mut ticks = interval(poll);
+    let mut swept = Instant::now();
+    loop {
+        ticks.tick().await;
+        let Some(engine) = engine.upgrade() else { return };
+        if engine.holds_any()
+            && let Err(e) = pass_on(&engine).await
+        {
+            tracing::warn!("word from other processes could not be read: {e}");
+        }
         // A peer on another machine that died is only noticed when its leases have run out.
-        if engine.sweeping.load(Ordering::Relaxed) && swept.elapsed() >= 3 * renew_every {
+        if engine.sweeping.load(Ordering::Relaxed) && swept.elapsed() >= sweep_every {
             swept = Instant::now();
             if let Err(e) = recover(&engine).await {
                 tracing::warn!("unfinished runs could not be looked for: {e}");
             }
         }
     }
+}
+
+fn interval(every: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Hands on what other processes left for runs that go here.
