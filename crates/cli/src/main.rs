@@ -1,1 +1,75 @@
-fn main() {}
+//! The binary `baton`: reads the command line, chooses the concrete parts, and says how it went by its exit code.
+//!
+//! Deliberately absent: deciding, driving and keeping. Those are `graph`, `engine` and `store`; here they are put together.
+
+mod bench;
+mod command;
+mod exit;
+mod find;
+mod follow;
+mod owner;
+mod place;
+mod question;
+mod sample;
+mod text;
+mod view;
+mod wiring;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+
+use command::Command;
+use place::Place;
+
+/// Runs flows of models, tools and people durably: what was confirmed survives a crash, and every run can be watched, replayed and
+/// branched.
+#[derive(Parser)]
+#[command(name = "baton", version, after_help = AFTER_HELP, disable_help_subcommand = true, max_term_width = 110)]
+struct Baton {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  baton ask \"What is a relay baton?\"      run a flow and print its answer
+  baton ask \"…\" --approve                 a person is asked before the answer is written
+  baton runs list                         what ran, and how it went
+  baton runs show 1f3a                    any unique part of an id will do
+  baton runs resume --all                 go on with everything a crash interrupted
+  baton bench engine                      measure this machine
+
+Exit codes:
+    0  it went well
+    1  the run failed or was cancelled, or a check found a difference
+    2  wrong usage: an unknown option, run, thread or flow
+    3  the database cannot be used
+    4  the run waits for a person; the way to answer was printed
+  130  interrupted; an unfinished run can be resumed (143 when terminated)
+
+Environment:
+  BATON_DB   the database file, as --db     BATON_LOG  what to log to stderr, e.g. debug or engine=trace
+  NO_COLOR   no colours";
+
+fn main() -> ExitCode {
+    let baton = Baton::parse();
+    log_to_stderr();
+    match baton.command.run(&baton.place) {
+        Ok(exit) => exit.code(),
+        Err(trouble) => trouble.tell().code(),
+    }
+}
+
+fn log_to_stderr() {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).without_time();
+    match std::env::var("BATON_LOG") {
+        Ok(filter) => log.with_env_filter(EnvFilter::new(filter)).init(),
+        // Filters are regular expressions, and most starts need none.
+        Err(_) => log.with_max_level(LevelFilter::WARN).init(),
+    }
+}

@@ -1,0 +1,37 @@
+//! The commands. Each is a file with its arguments and what it does; this list names them all.
+
+mod ask;
+mod budget;
+mod flows;
+mod runs;
+mod threads;
+
+use clap::Subcommand;
+
+use crate::bench;
+use crate::exit::{Exit, Result};
+use crate::place::Place;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Ask(ask::Ask),
+    #[command(subcommand)]
+    Runs(runs::Runs),
+    #[command(subcommand)]
+    Threads(threads::Threads),
+    Flows(flows::Flows),
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+impl Command {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        match self {
+            Command::Ask(ask) => ask.run(place),
+            Command::Runs(runs) => runs.run(place),
+            Command::Threads(threads) => threads.run(place),
+            Command::Flows(flows) => flows.run(),
+            Command::Bench(bench) => bench.run(),
+        }
+    }
+}

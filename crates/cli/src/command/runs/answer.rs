@@ -1,0 +1,71 @@
+use engine::{Delivery, History};
+use graph::{RunId, TaskId};
+use store::{RunRow, Store, StoreError};
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::follow::{self, Follow, remark};
+use crate::place::Place;
+use crate::text::tail;
+use crate::{find, question, wiring};
+
+/// Answer a run's question; the run goes on here
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  baton runs answer 1f3a yes\n  baton runs answer 1f3a 3.0 '{\"approve\": true}'",
+    override_usage = "baton runs answer RUN [TASK] VALUE"
+)]
+pub(crate) struct Answer {
+    run: String,
+    /// Which question, as `runs show` names it; needed only when several are open. Then the answer: JSON, or plain text
+    #[arg(required = true, num_args = 1..=2, value_name = "[TASK] VALUE", allow_negative_numbers = true)]
+    words: Vec<String>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Answer {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        let (task, typed) = match self.words.as_slice() {
+            [task, typed] => (Some(parse_task(task)?), typed),
+            [typed] => (None, typed),
+            _ => return Err(Trouble::Usage("baton runs answer RUN [TASK] VALUE".into())),
+        };
+        wiring::block_on(async {
+            let engine = wiring::engine_there(place)?;
+            let store = &**engine.store();
+            let row = find::run(store, &self.run).await?;
+            if row.status.is_over() {
+                return Err(engine::EngineError::Over { run: row.run, status: row.status }.into());
+            }
+            let open = question::choose(&question::open(&engine, &row).await?, task)?;
+            let value = question::answer(&open.waiting.question, typed);
+            // A child's answer moves the whole family, and the eldest has what the user asked for.
+            let root = eldest(store, row).await?;
+            let known = History::of(store, engine.flows(), &root).await.map_or(0, |past| past.events.len() as u64);
+            if !self.json {
+                wiring::say_sample(place);
+            }
+            match follow::give(&engine, &open, value, &root).await? {
+                Delivery::Taken => Follow::new(&engine, &root, self.json)?.from(known).until_rest().await,
+                Delivery::Posted => {
+                    remark(&format!("passed on to the process that drives the run; `baton runs watch {}` shows what follows", tail(&root)));
+                    Ok(Exit::Well)
+                }
+            }
+        })
+    }
+}
+
+async fn eldest(store: &dyn Store, mut row: RunRow) -> Result<RunId> {
+    while let Some(parent) = row.parent {
+        row = store.run(&parent).await?.ok_or(StoreError::NoRun { run: parent })?;
+    }
+    Ok(row.run)
+}
+
+fn parse_task(text: &str) -> Result<TaskId> {
+    let parts = text.split_once('.').and_then(|(step, index)| Some((step.parse().ok()?, index.parse().ok()?)));
+    let (step, index) = parts.ok_or_else(|| Trouble::Usage(format!("{text:?} is not a task such as 3.0; quote an answer that has spaces")))?;
+    Ok(TaskId { step, index })
+}

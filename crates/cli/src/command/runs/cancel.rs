@@ -1,0 +1,38 @@
+use std::io::Write as _;
+
+use engine::Delivery;
+
+use crate::exit::{Exit, Result};
+use crate::place::Place;
+use crate::text::tail;
+use crate::{find, wiring};
+
+/// End a run and its children, whichever process drives them
+#[derive(clap::Args)]
+pub(crate) struct Cancel {
+    run: String,
+    /// Why, for whoever looks later
+    #[arg(long, default_value = "cancelled by the user")]
+    reason: String,
+}
+
+impl Cancel {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let engine = wiring::engine_there(place)?;
+            let row = find::run(&**engine.store(), &self.run).await?;
+            let short = tail(&row.run);
+            match engine.cancel(&row.run, &self.reason).await? {
+                Delivery::Taken => {
+                    // Its children end on the way.
+                    engine.wait(&row.run).await?;
+                    writeln!(anstream::stdout(), "cancelled {short}")?;
+                }
+                Delivery::Posted => {
+                    writeln!(anstream::stdout(), "asked the process that drives {short} to cancel it; `baton runs watch {short}` shows when it has")?;
+                }
+            }
+            Ok(Exit::Well)
+        })
+    }
+}

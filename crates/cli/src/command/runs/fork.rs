@@ -1,0 +1,61 @@
+use std::collections::BTreeMap;
+
+use graph::ThreadId;
+use serde_json::Value;
+
+use crate::exit::{Exit, Result};
+use crate::follow::{Follow, remark};
+use crate::place::Place;
+use crate::text::tail;
+use crate::{find, wiring};
+
+/// Start a new run with the past of another up to a step; the original stays as it is
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  baton runs fork 1f3a --at 3
+  baton runs fork 1f3a --at 3 --patch '{\"question\": \"Another one?\"}'
+  baton runs fork 1f3a --at 0 --reply '0=[\"one query\"]'")]
+pub(crate) struct Fork {
+    run: String,
+    /// The first step that is done anew; `runs show` numbers them
+    #[arg(long, value_name = "STEP")]
+    at: u64,
+    /// A JSON merge patch for the state on entering that step
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    patch: Option<Value>,
+    /// A reply for an effect of that step, in place of asking for it; may be repeated
+    #[arg(long, value_name = "INDEX=JSON", value_parser = reply)]
+    reply: Vec<(u32, Value)>,
+    /// The thread of the new run [default: a new one]
+    #[arg(long)]
+    thread: Option<String>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Fork {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let engine = wiring::engine_there(place)?;
+            let row = find::run(&**engine.store(), &self.run).await?;
+            let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();
+            let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread: self.thread.map(ThreadId::from) };
+            let new = engine.fork(&row.run, fork).await?;
+            if !self.json {
+                wiring::say_sample(place);
+                remark(&format!("run {} goes on from step {} of {}", tail(&new), self.at, tail(&row.run)));
+            }
+            Follow::new(&engine, &new, self.json)?.until_rest().await
+        })
+    }
+}
+
+fn json(text: &str) -> std::result::Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON ({error}); quote it for the shell, as in '{{\"a\": 1}}'"))
+}
+
+fn reply(text: &str) -> std::result::Result<(u32, Value), String> {
+    let (index, value) = text.split_once('=').ok_or("write INDEX=JSON, as in '0={\"hits\": []}'")?;
+    Ok((index.parse().map_err(|_| format!("{index:?} is not the number of an effect in its step"))?, json(value)?))
+}

@@ -1,0 +1,73 @@
+use std::io::Write as _;
+
+use anstyle::Style;
+use store::{RunFilter, Status, Store as _};
+
+use crate::exit::{Exit, Result};
+use crate::follow::remark;
+use crate::place::Place;
+use crate::text::{self, BOLD, DIM, Table, age, now_ms, one_line, tail};
+use crate::wiring;
+
+/// List runs, newest first
+#[derive(clap::Args)]
+pub(crate) struct List {
+    /// Only those that are running, asking, waiting, done, failed or cancelled; several with commas
+    #[arg(long, value_delimiter = ',', value_parser = parse_status)]
+    status: Vec<Status>,
+    #[arg(long, default_value_t = 20)]
+    limit: usize,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let store = place.open()?;
+            // One more than asked for, to know whether that was all.
+            let filter = RunFilter { statuses: self.status, limit: self.limit.saturating_add(1), ..RunFilter::default() };
+            let mut rows = store.runs(filter).await?;
+            let has_more = rows.len() > self.limit;
+            rows.truncate(self.limit);
+            let mut out = anstream::stdout().lock();
+            if self.json {
+                for row in rows {
+                    writeln!(out, "{}", serde_json::to_string(&row)?)?;
+                }
+                return Ok(Exit::Well);
+            }
+            if rows.is_empty() {
+                remark("no such runs; `baton ask \"…\"` starts one");
+                return Ok(Exit::Well);
+            }
+            let mut table = Table::new(&["run", "status", "flow", "age", "title"]);
+            for row in rows {
+                let title = match row.parent {
+                    Some(parent) => format!("{} (for {})", one_line(&row.title, 50), tail(&parent)),
+                    None => one_line(&row.title, 70),
+                };
+                table.row([
+                    (BOLD, tail(&row.run).to_owned()),
+                    (text::status(row.status), row.status.as_str().to_owned()),
+                    (Style::new(), row.flow),
+                    (DIM, age(row.created_ms, now_ms())),
+                    (Style::new(), title),
+                ]);
+            }
+            table.write(&mut out)?;
+            if has_more {
+                remark(&format!("the newest {}; --limit shows more", self.limit));
+            }
+            Ok(Exit::Well)
+        })
+    }
+}
+
+fn parse_status(text: &str) -> std::result::Result<Status, String> {
+    Status::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+        format!("there are: {}", known.join(", "))
+    })
+}

@@ -1,0 +1,51 @@
+//! Everything about runs. Each is a file; this list names them all.
+
+mod answer;
+mod cancel;
+mod fork;
+mod list;
+mod replay;
+mod resume;
+mod show;
+mod watch;
+
+use crate::exit::{Exit, Result};
+use crate::place::Place;
+
+/// Look at runs, go on with them, answer, cancel, replay and branch them
+#[derive(clap::Subcommand)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) enum Runs {
+    List(list::List),
+    Show(show::Show),
+    Watch(watch::Watch),
+    Resume(resume::Resume),
+    Answer(answer::Answer),
+    Cancel(cancel::Cancel),
+    Replay(replay::Replay),
+    Fork(fork::Fork),
+}
+
+const AFTER_HELP: &str = "\
+RUN is any part of an id that fits only one run; lists show the end of each.
+
+Examples:
+  baton runs list --status asking
+  baton runs show 1f3a
+  baton runs answer 1f3a yes
+  baton runs fork 1f3a --at 2 --patch '{\"question\": \"Another one?\"}'";
+
+impl Runs {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        match self {
+            Runs::List(list) => list.run(place),
+            Runs::Show(show) => show.run(place),
+            Runs::Watch(watch) => watch.run(place),
+            Runs::Resume(resume) => resume.run(place),
+            Runs::Answer(answer) => answer.run(place),
+            Runs::Cancel(cancel) => cancel.run(place),
+            Runs::Replay(replay) => replay.run(place),
+            Runs::Fork(fork) => fork.run(place),
+        }
+    }
+}

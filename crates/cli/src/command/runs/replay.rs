@@ -1,0 +1,42 @@
+use std::io::Write as _;
+
+use serde_json::json;
+
+use crate::exit::{Exit, Result};
+use crate::place::Place;
+use crate::text::{GREEN, RED, YELLOW, paint, tail};
+use crate::{find, wiring};
+
+/// Run a journal again without touching anything, and compare; exits with 1 if the flow now goes another way
+#[derive(clap::Args)]
+pub(crate) struct Replay {
+    run: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Replay {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let store = place.open()?;
+            let row = find::run(&store, &self.run).await?;
+            let found = engine::replay(&store, &wiring::flows()?, &row.run).await?;
+            let exit = if found.difference.is_some() { Exit::Failed } else { Exit::Well };
+            let mut out = anstream::stdout().lock();
+            if self.json {
+                writeln!(out, "{}", json!({ "run": row.run, "replayed": found }))?;
+                return Ok(exit);
+            }
+            let (entries, events) = (found.entries, found.events);
+            match &found.difference {
+                None => writeln!(out, "{} {}: {entries} journal entries give the same {events} events", paint(GREEN, "the same"), tail(&row.run))?,
+                Some(words) => writeln!(out, "{} {}: {words}", paint(RED, "different"), tail(&row.run))?,
+            }
+            if found.shape_changed {
+                writeln!(out, "{}", paint(YELLOW, format!("the graph of {} is drawn differently now", row.flow)))?;
+            }
+            Ok(exit)
+        })
+    }
+}

@@ -1,0 +1,89 @@
+use std::io::Write as _;
+use std::time::Duration;
+
+use engine::{Engine, EngineError, History};
+use store::{RunFilter, Status};
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::follow::{Follow, Interrupts, remark};
+use crate::place::Place;
+use crate::text::tail;
+use crate::{find, wiring};
+
+/// Go on with a run that was interrupted, here
+#[derive(clap::Args)]
+pub(crate) struct Resume {
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    run: Option<String>,
+    /// Go on with every unfinished run that nobody drives
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Resume {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        match &self.run {
+            Some(typed) => wiring::block_on(async {
+                let engine = wiring::engine_there(place)?;
+                let row = find::run(&**engine.store(), typed).await?;
+                if !self.json {
+                    wiring::say_sample(place);
+                }
+                // What was told before the interruption need not be told again.
+                let known = History::of(&**engine.store(), engine.flows(), &row.run).await.map_or(0, |past| past.events.len() as u64);
+                engine.resume(&row.run).await?;
+                Follow::new(&engine, &row.run, self.json)?.from(known).until_rest().await
+            }),
+            None => wiring::block_on_all_cores(all(place)),
+        }
+    }
+}
+
+async fn all(place: &Place) -> Result<Exit> {
+    let engine = wiring::engine_there(place)?;
+    let mut interrupts = Interrupts::listen()?;
+    let unfinished = unfinished(&engine).await?;
+    let taken = engine.recover().await?;
+    remark(&format!("{taken} unfinished runs"));
+    let mut exit = Exit::Well;
+    for run in unfinished {
+        let rest = tokio::select! {
+            rest = engine.wait(&run) => rest,
+            exit = interrupts.next() => {
+                engine.stop(Duration::from_secs(3)).await;
+                remark("nothing is lost; go on with: baton runs resume --all");
+                return Ok(exit);
+            }
+        };
+        let words = match rest {
+            Ok(engine::At::Over(closing)) => match &closing.outcome {
+                graph::Outcome::Done { .. } => "done".to_owned(),
+                graph::Outcome::Failed { fault } => {
+                    exit = Exit::Failed;
+                    format!("failed: {fault}")
+                }
+                graph::Outcome::Cancelled { reason } => format!("cancelled: {reason}"),
+            },
+            Ok(engine::At::Parked(_)) => format!("waits for a person; `baton runs show {}` shows the question", tail(&run)),
+            Ok(engine::At::Going | engine::At::Lost(_)) => "driven elsewhere".into(),
+            Err(EngineError::Stopping) => "stopped".into(),
+            Err(error) => {
+                exit = Exit::Failed;
+                Trouble::from(error).to_string()
+            }
+        };
+        writeln!(anstream::stdout(), "{}  {words}", tail(&run))?;
+    }
+    Ok(exit)
+}
+
+async fn unfinished(engine: &Engine) -> Result<Vec<graph::RunId>> {
+    const RUNS_MAX: usize = 10_000;
+    let filter = RunFilter { statuses: vec![Status::Running, Status::Waiting], limit: RUNS_MAX, ..RunFilter::default() };
+    let rows = engine.store().runs(filter).await?;
+    // A child is its parent's to go on with.
+    Ok(rows.into_iter().rev().filter(|row| row.parent.is_none()).map(|row| row.run).collect())
+}

@@ -1,0 +1,122 @@
+use std::io::Write as _;
+
+use engine::{Engine, History, closing_of};
+use graph::{Event, Key, Outcome, TaskId, child_run};
+use serde_json::json;
+use store::RunRow;
+
+use crate::exit::{Exit, Result};
+use crate::follow::answer_of;
+use crate::place::Place;
+use crate::question::{self, Open};
+use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
+use crate::view::lines::Lines;
+use crate::{find, wiring};
+
+/// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
+#[derive(clap::Args)]
+pub(crate) struct Show {
+    run: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let engine = wiring::engine_there(place)?;
+            let row = find::run(&**engine.store(), &self.run).await?;
+            // A journal that no longer fits its flow still has a row worth showing.
+            let history = History::of(&**engine.store(), engine.flows(), &row.run).await;
+            let open = if row.status.is_over() { Vec::new() } else { question::open(&engine, &row).await? };
+            match self.json {
+                true => print_json(&row, history, &open)?,
+                false => print(&engine, &row, &history, &open)?,
+            }
+            Ok(Exit::Well)
+        })
+    }
+}
+
+fn print_json(row: &RunRow, history: engine::Result<History>, open: &[Open]) -> Result<()> {
+    let told = match history {
+        Ok(past) => json!({
+            "start": past.start, "events": past.events, "entries": past.lines, "state": past.state, "step": past.step, "node": past.node,
+            "spent": past.spent, "elapsed_us": past.elapsed_us,
+        }),
+        Err(error) => json!({ "trouble": error.to_string() }),
+    };
+    Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": told, "waiting": open }))?)
+}
+
+fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open: &[Open]) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    let fact = |name: &str, value: String| format!("{}  {value}", paint(DIM, format!("{name:<7}")));
+    let (head, end) = short(&row.run);
+    writeln!(out, "{}", fact("run", format!("{head}{}", paint(BOLD, end))))?;
+    writeln!(out, "{}", fact("flow", row.flow.clone()))?;
+    writeln!(out, "{}", fact("thread", row.thread.to_string()))?;
+    writeln!(out, "{}", fact("asked", one_line(&row.title, 100)))?;
+    writeln!(out, "{}", fact("status", paint(text::status(row.status), row.status.as_str())))?;
+    let (begun, ended) = (age(row.created_ms, now_ms()), took(row.updated_ms.saturating_sub(row.created_ms).unsigned_abs() * 1_000));
+    writeln!(out, "{}", fact("begun", format!("{begun} ago; last changed {ended} later")))?;
+    if let Some(parent) = &row.parent {
+        writeln!(out, "{}", fact("for", format!("run {}", tail(parent))))?;
+    }
+    match history {
+        Ok(past) => {
+            if let Some(origin) = past.start.as_ref().and_then(|start| start.forked_from.as_ref()) {
+                writeln!(out, "{}", fact("fork", format!("of run {} at step {}", tail(&origin.run), origin.step)))?;
+            }
+            writeln!(out, "{}", fact("spent", format!("{}, {}", spent(&past.spent), took(past.elapsed_us))))?;
+            writeln!(out)?;
+            let said = print_steps(&mut out, engine, row, past)?;
+            if let Some(Outcome::Done { output }) = past.outcome.as_deref() {
+                writeln!(out, "\n{}", answer_of(output, said.as_deref()))?;
+            }
+        }
+        Err(error) => {
+            writeln!(out, "\n{} {error}", paint(YELLOW, "its steps cannot be told:"))?;
+            if let Some(closing) = closing_of(row) {
+                writeln!(out, "{}", crate::view::lines::ended(&closing.outcome))?;
+            }
+        }
+    }
+    for open in open {
+        writeln!(out, "\n{} {}", paint(YELLOW, "?"), open.waiting.question.prompt)?;
+        writeln!(out, "  answer with: {}", paint(BOLD, open.how()))?;
+    }
+    if row.status == store::Status::Running {
+        writeln!(out, "\n`baton runs watch {end}` shows what comes; `baton runs resume {end}` goes on with it if nobody does")?;
+    }
+    Ok(())
+}
+
+/// Gives back what the flow last said.
+fn print_steps(out: &mut impl std::io::Write, engine: &Engine, row: &RunRow, past: &History) -> Result<Option<String>> {
+    let mut lines = Lines::default();
+    for told in &past.events {
+        let is_child = |task: &TaskId| {
+            let effect = lines.open.get(task).map(|open| &*open.effect);
+            matches!(effect, Some(graph::Effect::CallAgent(call)) if engine.flows().contains_key(&call.agent))
+        };
+        let child = match &told.event {
+            Event::Replied { task, .. } if is_child(task) => Some(child_run(Key::of(&row.thread, &row.run, *task))),
+            _ => None,
+        };
+        for line in lines.of(&told.event) {
+            match &child {
+                Some(child) => writeln!(out, "{line}  {}", paint(DIM, format!("run {}", tail(child))))?,
+                None => writeln!(out, "{line}")?,
+            }
+        }
+    }
+    for (task, open) in &lines.open {
+        let tries = if open.attempt > 1 { format!(", attempt {}", open.attempt) } else { String::new() };
+        if !open.effect.is_for_a_person() {
+            writeln!(out, "    {} {}  {}", paint(YELLOW, "…"), open.label, paint(DIM, format!("task {task}{tries}, no answer yet")))?;
+        }
+    }
+    Ok(lines.said)
+}

@@ -1,0 +1,41 @@
+use crate::exit::{Exit, Result};
+use crate::follow::Interrupts;
+use crate::place::Place;
+use crate::view::View;
+use crate::{find, wiring};
+
+/// Watch a run, whichever process drives it: what was, then what comes, until it is over
+#[derive(clap::Args)]
+pub(crate) struct Watch {
+    run: String,
+    /// The first event to show
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    from: u64,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Watch {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let engine = wiring::engine_there(place)?;
+            let row = find::run(&**engine.store(), &self.run).await?;
+            let mut view = View::new(self.json);
+            let mut interrupts = Interrupts::listen()?;
+            let mut watcher = engine.watch(&row.run, self.from);
+            let end = loop {
+                tokio::select! {
+                    // Only the end of this process drops it, so it need not keep its place.
+                    seen = watcher.next() => match seen {
+                        Some(seen) => view.see(&seen?)?,
+                        None => break Exit::Well,
+                    },
+                    exit = interrupts.next() => break exit,
+                }
+            };
+            view.clear();
+            Ok(end)
+        })
+    }
+}

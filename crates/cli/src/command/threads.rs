@@ -1,0 +1,130 @@
+use std::io::Write as _;
+
+use graph::ThreadId;
+use serde_json::json;
+use store::{Freed, Retention, RunFilter, Store, StoreError};
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::place::Place;
+use crate::text::{self, BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
+use crate::{find, wiring};
+
+/// Look at threads and their messages; delete old ones
+#[derive(clap::Subcommand)]
+pub(crate) enum Threads {
+    /// List threads, most recently used first
+    List {
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the messages and runs of a thread
+    Show {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a thread with its messages, runs and journals
+    Delete {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+    },
+    /// Delete old threads and give the space back. Threads with unfinished runs are kept
+    #[command(group = clap::ArgGroup::new("which").required(true))]
+    Prune {
+        /// Keep the N most recently used
+        #[arg(long, value_name = "N", group = "which")]
+        keep: Option<u64>,
+        /// Keep those used within so many days
+        #[arg(long, value_name = "D", group = "which")]
+        days: Option<u32>,
+    },
+}
+
+/// Messages and runs shown of one thread.
+const SHOWN_MAX: usize = 1_000;
+
+impl Threads {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let store = place.open()?;
+            match self {
+                Threads::List { limit, json } => list(&store, limit, json).await,
+                Threads::Show { thread, json } => show(&store, &named(&store, &thread).await?, json).await,
+                Threads::Delete { thread } => {
+                    let thread = named(&store, &thread).await?;
+                    freed(store.delete_thread(&thread, now_ms()).await?)
+                }
+                Threads::Prune { keep, days } => {
+                    const DAY_MS: i64 = 86_400_000;
+                    let retention = match (keep, days) {
+                        (Some(keep), _) => Retention::KeepLast(keep),
+                        (None, Some(days)) => Retention::KeepSince { ms: now_ms() - i64::from(days) * DAY_MS },
+                        (None, None) => return Err(Trouble::Usage("say --keep N or --days D".into())),
+                    };
+                    freed(store.retain(retention, now_ms()).await?)
+                }
+            }
+        })
+    }
+}
+
+/// By its name, or by any run of it: people see runs more often than threads.
+async fn named(store: &dyn Store, typed: &str) -> Result<ThreadId> {
+    let thread = ThreadId::from(typed);
+    if store.thread(&thread).await?.is_some() {
+        return Ok(thread);
+    }
+    match find::run(store, typed).await {
+        Ok(row) => Ok(row.thread),
+        Err(Trouble::Usage(_)) => Err(StoreError::NoThread { thread }.into()),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+async fn list(store: &dyn Store, limit: usize, as_json: bool) -> Result<Exit> {
+    let rows = store.threads(None, limit).await?;
+    let mut out = anstream::stdout().lock();
+    if as_json {
+        for row in rows {
+            writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        }
+        return Ok(Exit::Well);
+    }
+    let mut table = Table::new(&["thread", "used", "messages", "title"]);
+    for row in rows {
+        let cells = [row.thread.to_string(), age(row.updated_ms, now_ms()), row.messages.to_string(), one_line(&row.title, 60)];
+        table.row(cells.map(|cell| (anstyle::Style::new(), cell)));
+    }
+    table.write(&mut out)?;
+    Ok(Exit::Well)
+}
+
+async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exit> {
+    let row = store.thread(thread).await?.ok_or_else(|| StoreError::NoThread { thread: thread.clone() })?;
+    let messages = store.messages(thread, 0, SHOWN_MAX).await?;
+    let runs = store.runs(RunFilter { thread: Some(thread.clone()), limit: SHOWN_MAX, ..RunFilter::default() }).await?;
+    let mut out = anstream::stdout().lock();
+    if as_json {
+        writeln!(out, "{}", json!({ "thread": row, "messages": messages, "runs": runs }))?;
+        return Ok(Exit::Well);
+    }
+    writeln!(out, "{} {}", paint(BOLD, &row.thread), paint(DIM, one_line(&row.title, 80)))?;
+    for message in messages {
+        writeln!(out, "\n{} {}\n{}", paint(BOLD, &message.role), paint(DIM, format!("run {}", tail(&message.run))), message.content.trim_end())?;
+    }
+    writeln!(out)?;
+    for run in runs.iter().rev() {
+        let status = paint(text::status(run.status), run.status.as_str());
+        writeln!(out, "run {}  {status}  {}  {}", tail(&run.run), run.flow, one_line(&run.title, 60))?;
+    }
+    Ok(Exit::Well)
+}
+
+fn freed(freed: Freed) -> Result<Exit> {
+    writeln!(anstream::stdout(), "deleted {} threads with {} runs; {} freed", freed.threads, freed.runs, bytes(freed.bytes))?;
+    Ok(Exit::Well)
+}

@@ -1,0 +1,58 @@
+//! Where the database is, and what is found there.
+
+use std::path::{Path, PathBuf};
+
+use store::{SqliteSettings, SqliteStore};
+
+use crate::exit::{Result, Trouble};
+
+/// The options every command has.
+#[derive(clap::Args)]
+pub(crate) struct Place {
+    /// The database file [default: baton/baton.db in the user's data folder]
+    #[arg(long, env = "BATON_DB", global = true, value_name = "FILE", hide_env = true)]
+    db: Option<PathBuf>,
+    /// A script for the sample world, in place of the built-in one
+    #[arg(long, env = "BATON_SCRIPT", global = true, value_name = "FILE", hide = true)]
+    pub(crate) script: Option<PathBuf>,
+}
+
+impl Place {
+    /// For commands that begin something: the file is made if there is none.
+    pub(crate) fn open_or_make(&self) -> Result<SqliteStore> {
+        let path = self.path()?;
+        if self.db.is_none()
+            && let Some(folder) = path.parent()
+        {
+            make_private(folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+        }
+        Ok(SqliteStore::open(path, SqliteSettings::default())?)
+    }
+
+    /// For commands that look at what there is: a mistyped path must not become an empty database.
+    pub(crate) fn open(&self) -> Result<SqliteStore> {
+        let path = self.path()?;
+        if !path.exists() {
+            let path = path.display();
+            return Err(Trouble::Place(format!("there is no database at {path} yet; `baton ask \"…\"` makes one, --db names another")));
+        }
+        Ok(SqliteStore::open(path, SqliteSettings::default())?)
+    }
+
+    pub(crate) fn path(&self) -> Result<PathBuf> {
+        if let Some(path) = &self.db {
+            return Ok(path.clone());
+        }
+        let data = dirs::data_dir().ok_or_else(|| Trouble::Place("this user has no data folder; name a database file with --db".into()))?;
+        Ok(data.join("baton").join("baton.db"))
+    }
+}
+
+/// What people asked is theirs alone.
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    let mut maker = std::fs::DirBuilder::new();
+    maker.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    maker.create(folder)
+}

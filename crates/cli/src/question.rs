@@ -1,0 +1,137 @@
+//! What a run has to ask people: finding it, printing it, and turning what a person types into an answer.
+
+use engine::Engine;
+use graph::{Question, RunId, TaskId, Waiting};
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::{RunFilter, RunRow, Status};
+
+use crate::exit::{Result, Trouble};
+use crate::text::tail;
+
+/// A question, and the run that has it: the one that was looked at, or a child of it at any depth.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Open {
+    pub(crate) run: RunId,
+    #[serde(flatten)]
+    pub(crate) waiting: Waiting,
+}
+
+impl Open {
+    pub(crate) fn how(&self) -> String {
+        let words = words(&self.waiting.question);
+        let other = words.get(1..).filter(|others| !others.is_empty()).map(|others| format!("   (or {})", others.join(", "))).unwrap_or_default();
+        format!("baton runs answer {} {} {}{other}", tail(&self.run), self.waiting.task, words.first().map_or("VALUE", String::as_str))
+    }
+}
+
+/// Children looked at.
+const RUNS_MAX: usize = 1_000;
+
+/// Every question that keeps a run from going on.
+pub(crate) async fn open(engine: &Engine, root: &RunRow) -> Result<Vec<Open>> {
+    let filter = RunFilter {
+        thread: Some(root.thread.clone()),
+        statuses: vec![Status::Running, Status::Asking, Status::Waiting],
+        limit: RUNS_MAX,
+        ..RunFilter::default()
+    };
+    let rows = engine.store().runs(filter).await?;
+    let mut open = Vec::new();
+    for asking in rows.iter().rev().filter(|row| row.status == Status::Asking && is_below(row, root, &rows)) {
+        let waiting = engine.waiting(&asking.run).await?;
+        open.extend(waiting.into_iter().map(|waiting| Open { run: asking.run.clone(), waiting }));
+    }
+    Ok(open)
+}
+
+fn is_below<'a>(mut row: &'a RunRow, root: &RunRow, rows: &'a [RunRow]) -> bool {
+    loop {
+        if row.run == root.run {
+            return true;
+        }
+        match rows.iter().find(|above| Some(&above.run) == row.parent.as_ref()) {
+            Some(above) => row = above,
+            None => return false,
+        }
+    }
+}
+
+/// The one that is meant: by its task, or because there is no other.
+pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
+    let listed = || open.iter().map(|open| format!("\n  {}", open.how())).collect::<String>();
+    let fitting: Vec<&Open> = open.iter().filter(|open| task.is_none_or(|task| open.waiting.task == task)).collect();
+    match (fitting.as_slice(), task) {
+        ([one], _) => Ok((*one).clone()),
+        ([], _) if open.is_empty() => Err(Trouble::Usage("this run asks nothing now; `baton runs list --status asking` shows those that do".into())),
+        ([], Some(task)) => Err(Trouble::Usage(format!("task {task} asks nothing; these do:{}", listed()))),
+        (_, _) => Err(Trouble::Usage(format!("several questions are open; name the run and the task:{}", listed()))),
+    }
+}
+
+/// What was typed, in the form that was asked for. JSON is taken as it is; a bare word goes into the one field that is required.
+pub(crate) fn answer(question: &Question, typed: &str) -> Value {
+    let value = serde_json::from_str(typed).unwrap_or_else(|_| Value::String(typed.trim().to_owned()));
+    let Some((name, field)) = only_field(question).filter(|_| !value.is_object()) else { return value };
+    let value = match (field.get("type").and_then(Value::as_str), yes_or_no(&value)) {
+        (Some("boolean"), Some(yes)) => Value::Bool(yes),
+        _ => value,
+    };
+    json!({ name: value })
+}
+
+/// What one may type, where that is a choice.
+pub(crate) fn words(question: &Question) -> Vec<String> {
+    let Some((_, field)) = only_field(question) else { return Vec::new() };
+    match (field.get("type").and_then(Value::as_str), field.get("enum").and_then(Value::as_array)) {
+        (Some("boolean"), _) => vec!["yes".into(), "no".into()],
+        (_, Some(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn only_field(question: &Question) -> Option<(&str, &Value)> {
+    let schema = question.schema.as_ref()?;
+    match schema.get("required")?.as_array()?.as_slice() {
+        [Value::String(name)] => Some((name, schema.get("properties")?.get(name)?)),
+        _ => None,
+    }
+}
+
+fn yes_or_no(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(yes) => Some(*yes),
+        Value::String(word) => match word.to_lowercase().as_str() {
+            "y" | "yes" | "ok" | "true" => Some(true),
+            "n" | "no" | "false" => Some(false),
+            _ => None,
+        },
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(schema: Value, typed: &str, value: &Value) {
+        let question = Question { prompt: String::new(), schema: Some(schema).filter(|schema| !schema.is_null()) };
+        assert_eq!(&answer(&question, typed), value, "{typed}");
+    }
+
+    #[test]
+    fn what_is_typed_becomes_what_was_asked_for() {
+        check(Value::Null, "plain words", &json!("plain words"));
+        check(Value::Null, "{\"a\": 1}", &json!({ "a": 1 }));
+        let approval = json!({ "type": "object", "required": ["approve"], "properties": { "approve": { "type": "boolean" } } });
+        for typed in ["yes", "Y", "true", "{\"approve\": true}"] {
+            check(approval.clone(), typed, &json!({ "approve": true }));
+        }
+        check(approval.clone(), "no", &json!({ "approve": false }));
+        check(approval, "perhaps", &json!({ "approve": "perhaps" }));
+        let doubt = json!({ "required": ["verdict"], "properties": { "verdict": { "enum": ["done", "again"] }, "value": {} } });
+        check(doubt.clone(), "again", &json!({ "verdict": "again" }));
+        let question = Question { prompt: String::new(), schema: Some(doubt) };
+        assert_eq!(words(&question), ["done", "again"]);
+    }
+}

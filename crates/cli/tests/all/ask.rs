@@ -1,0 +1,78 @@
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::{ANSWER, Home};
+
+#[test]
+fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
+    let home = Home::new();
+    let said = home.well(&["ask", "What is a baton?"]);
+    assert_eq!(said.out, ANSWER);
+    for words in ["sample world: no model is connected yet", "plan", "✓ planning", "↻ searching", "✗ reading the first hit", "done"] {
+        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+    }
+    assert!(!said.err.contains('\u{1b}'), "no colours where nobody looks");
+    assert_eq!(home.changes("notes.append"), 1);
+}
+
+#[test]
+fn json_is_one_object_a_line_and_the_last_says_how_it_ended() {
+    let home = Home::new();
+    let said = home.well(&["ask", "What is it?", "--json", "--thread", "t1"]);
+    let lines = said.lines();
+    let told: Vec<_> = lines.iter().filter(|line| line["seq"].is_u64()).collect();
+    let seqs: Vec<u64> = told.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (0..told.len() as u64).collect::<Vec<_>>(), "without gaps");
+    assert_eq!(told[0]["event"], "started");
+    assert_eq!(told.last().unwrap()["event"], "ended");
+    let last = lines.last().unwrap();
+    assert_eq!((&last["status"], &last["thread"], &last["flow"]), (&json!("done"), &json!("t1"), &json!("research")));
+    assert_eq!(last["output"]["rounds"], 2);
+    assert!(last["spent"]["tokens_in"].as_u64().unwrap() > 0);
+    assert_eq!(said.err, "", "programs are left in peace");
+}
+
+#[test]
+fn a_team_has_its_topics_looked_up_by_runs_of_their_own() {
+    let home = Home::new();
+    let said = home.well(&["ask", "--flow", "team", "batons; relays ;"]);
+    assert!(said.out.starts_with("2 of 2 topics answered.\nbatons: It is"), "{}", said.out);
+    assert_eq!(home.runs().iter().filter(|run| run["parent"].is_string()).count(), 2);
+    assert_eq!((home.changes("mail.send"), home.changes("notes.append")), (1, 2));
+    assert!(home.well(&["runs", "show", &home.newest_root()]).out.contains("run "), "children are named");
+}
+
+#[test]
+fn a_question_may_come_on_stdin() {
+    let home = Home::new();
+    let mut child = home.command(&["ask", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"What is it?\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), ANSWER);
+    assert_eq!(home.runs()[0]["title"], "What is it?");
+}
+
+#[test]
+fn a_budget_bounds_what_is_done() {
+    let home = Home::new();
+    let said = home.well(&["ask", "What is it?", "--budget", "calls=1", "--json"]);
+    let last = said.lines().pop().unwrap();
+    assert_eq!(last["spent"]["calls"], 1);
+    home.baton(&["ask", "x", "--budget", "patience=3"]).complains(2, &["patience", "tokens=N"]);
+}
+
+#[test]
+fn a_wrong_script_is_told_before_anything_begins() {
+    let home = Home::new();
+    let script = home.script("when * * hang\n");
+    home.baton(&["ask", "x", "--script", &script]).complains(2, &["the script is wrong"]);
+    assert_eq!(home.runs().len(), 0);
+}
+
+impl Home {
+    fn newest_root(&self) -> String {
+        let runs = self.runs();
+        runs.iter().find(|run| run["parent"].is_null()).unwrap()["run"].as_str().unwrap().to_owned()
+    }
+}

@@ -1,0 +1,100 @@
+//! The program as its users have it: the real binary, a database of its own, and what comes out.
+
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod ask;
+mod bench;
+mod crash;
+mod runs;
+mod wrong;
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A folder with a database, for one test.
+struct Home {
+    folder: tempfile::TempDir,
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Home {
+    fn new() -> Home {
+        Home { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn db(&self) -> PathBuf {
+        self.folder.path().join("baton.db")
+    }
+
+    /// A command that is not started yet, with nobody at its stdin.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(args).env("BATON_DB", self.db()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
+        command.env_remove("BATON_LOG").env_remove("BATON_SCRIPT").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn baton(&self, args: &[&str]) -> Said {
+        Said::of(self.command(args).output().unwrap())
+    }
+
+    /// The same, and it must go well.
+    fn well(&self, args: &[&str]) -> Said {
+        let said = self.baton(args);
+        assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
+        said
+    }
+
+    fn runs(&self) -> Vec<Value> {
+        self.well(&["runs", "list", "--json"]).lines()
+    }
+
+    fn newest(&self) -> String {
+        self.runs()[0]["run"].as_str().unwrap().to_owned()
+    }
+
+    /// What the sample world really changed.
+    fn changes(&self, tool: &str) -> usize {
+        let text = std::fs::read_to_string(self.folder.path().join("baton.db.sample.jsonl")).unwrap_or_default();
+        let of_tool = |line: &&str| serde_json::from_str::<Value>(line).unwrap()["effect"]["call_tool"]["tool"] == tool;
+        text.lines().filter(of_tool).count()
+    }
+
+    fn script(&self, text: &str) -> String {
+        let path = self.folder.path().join("world.script");
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Said {
+    fn of(output: Output) -> Said {
+        let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
+        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Every line of stdout as JSON.
+    fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    }
+
+    #[track_caller]
+    fn complains(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        for words in words {
+            assert!(self.err.contains(words), "no {words:?} in {}", self.err);
+        }
+    }
+}
+
+const ANSWER: &str = "It is a relay baton: whoever holds it runs, and then hands it on. See https://example.org/baton.\n";

@@ -1,0 +1,128 @@
+use serde_json::{Value, json};
+
+use crate::{ANSWER, Home};
+
+#[test]
+fn an_approval_is_given_from_another_process() {
+    let home = Home::new();
+    let asked = home.baton(&["ask", "What is it?", "--approve"]);
+    asked.complains(4, &["May I answer \"What is it?\"", "baton runs answer", " 6.0 yes", "(or no)"]);
+    assert_eq!(asked.out, "");
+    let run = home.newest();
+    assert_eq!(home.runs()[0]["status"], "asking");
+    assert!(home.well(&["runs", "show", &run]).out.contains("answer with: baton runs answer"));
+    home.baton(&["runs", "answer", &run, "9.9", "yes"]).complains(2, &["task 9.9 asks nothing", "6.0"]);
+
+    let answered = home.well(&["runs", "answer", &run, "yes"]);
+    assert_eq!(answered.out, ANSWER);
+    assert!(!answered.err.contains("planning"), "what was told before is not told again: {}", answered.err);
+    home.baton(&["runs", "answer", &run, "yes"]).complains(2, &["is over", "fork"]);
+}
+
+#[test]
+fn a_refusal_is_an_answer_too() {
+    let home = Home::new();
+    let parked = home.baton(&["ask", "What is it?", "--approve", "--json"]);
+    assert_eq!(parked.code, Some(4));
+    let last = parked.lines().pop().unwrap();
+    assert_eq!((&last["status"], &last["waiting"][0]["task"]), (&json!("asking"), &json!([6, 0])));
+    let said = home.well(&["runs", "answer", last["run"].as_str().unwrap(), "6.0", "{\"approve\": false}", "--json"]);
+    assert_eq!(said.lines().pop().unwrap()["output"]["answer"], "I was asked not to answer this.");
+    assert_eq!(home.changes("notes.append"), 0);
+}
+
+#[test]
+fn lists_and_shows_what_ran() {
+    let home = Home::new();
+    home.well(&["ask", "What is it?"]);
+    let run = home.newest();
+    let short = &run[run.len() - 8..];
+    let listed = home.well(&["runs", "list"]).out;
+    assert!(listed.contains(short) && listed.contains("done") && listed.contains("research") && listed.contains("What is it?"), "{listed}");
+    assert_eq!(home.well(&["runs", "list", "--status", "asking,failed", "--json"]).lines(), Vec::<Value>::new());
+
+    let shown = home.well(&["runs", "show", short]).out;
+    for words in [run.as_str(), "0 plan", "✓ planning  5.0 ms", "attempt 3", "8 note_it", "✓ done", "calls", ANSWER.trim()] {
+        assert!(shown.contains(words), "no {words:?} in {shown}");
+    }
+    let object = home.well(&["runs", "show", short, "--json"]).lines().remove(0);
+    assert_eq!(object["run"]["status"], "done");
+    assert_eq!(object["history"]["state"]["rounds"], 2);
+    assert_eq!(object["history"]["events"].as_array().unwrap().last().unwrap()["event"], "ended");
+}
+
+#[test]
+fn watching_begins_wherever_one_likes() {
+    let home = Home::new();
+    home.well(&["ask", "What is it?"]);
+    let run = home.newest();
+    let all = home.well(&["runs", "watch", &run, "--json"]).lines();
+    let tail = home.well(&["runs", "watch", &run, "--from", "40", "--json"]).lines();
+    assert_eq!(all[40..], tail);
+    assert!(home.well(&["runs", "watch", &run]).err.contains("✓ done"));
+}
+
+#[test]
+fn a_replay_finds_no_difference() {
+    let home = Home::new();
+    home.well(&["ask", "What is it?"]);
+    let run = home.newest();
+    assert!(home.well(&["runs", "replay", &run]).out.starts_with("the same"));
+    let object = home.well(&["runs", "replay", &run, "--json"]).lines().remove(0);
+    assert_eq!(object["replayed"]["difference"], Value::Null);
+    assert!(object["replayed"]["entries"].as_u64().unwrap() > 10);
+}
+
+#[test]
+fn a_fork_goes_its_own_way_from_a_step() {
+    let home = Home::new();
+    home.well(&["ask", "What is it?"]);
+    let run = home.newest();
+    let patched = home.well(&["runs", "fork", &run, "--at", "7", "--patch", "{\"question\": \"And who uses it?\"}", "--json"]);
+    // The step is asked once as it was, and anew after the edit.
+    let asked = patched.lines().into_iter().rfind(|line| line["event"] == "asked" && line["task"] == json!([7, 0])).unwrap();
+    assert!(asked["effect"].to_string().contains("And who uses it?"), "{asked}");
+
+    let replied = home.well(&["runs", "fork", &run, "--at", "7", "--reply", "0=\"Another answer.\""]);
+    assert_eq!(replied.out, "Another answer.\n");
+    let shown = home.well(&["runs", "show", &home.newest()]).out;
+    assert!(shown.contains("of run") && shown.contains("at step 7"), "{shown}");
+    home.baton(&["runs", "fork", &run, "--at", "99"]).complains(2, &["no step 99", "baton runs show"]);
+    home.baton(&["runs", "fork", &run, "--at", "1", "--patch", "{"]).complains(2, &["not JSON"]);
+}
+
+#[test]
+fn cancelling_ends_a_run_that_waits() {
+    let home = Home::new();
+    home.baton(&["ask", "What is it?", "--approve"]);
+    let run = home.newest();
+    assert!(home.well(&["runs", "cancel", &run, "--reason", "changed my mind"]).out.starts_with("cancelled"));
+    assert!(home.well(&["runs", "show", &run]).out.contains("cancelled: changed my mind"));
+    home.baton(&["runs", "cancel", &run]).complains(2, &["is over (cancelled)"]);
+    home.baton(&["runs", "resume", &run]).complains(2, &["is over"]);
+}
+
+#[test]
+fn threads_are_shown_and_given_back() {
+    let home = Home::new();
+    home.well(&["ask", "What is it?", "--thread", "mine"]);
+    home.well(&["ask", "And this?"]);
+    let shown = home.well(&["threads", "show", "mine"]).out;
+    assert!(shown.contains(ANSWER.trim()) && shown.contains("assistant"), "{shown}");
+    assert_eq!(home.well(&["threads", "list", "--json"]).lines().len(), 2);
+    assert!(home.well(&["threads", "prune", "--keep", "1"]).out.contains("deleted 1 threads with 1 runs"));
+    assert!(home.well(&["threads", "delete", &home.newest()]).out.contains("deleted 1 threads"));
+    assert_eq!(home.well(&["threads", "list", "--json"]).lines(), Vec::<Value>::new());
+    home.baton(&["threads", "show", "mine"]).complains(2, &["thread mine does not exist", "baton threads list"]);
+    home.baton(&["threads", "prune"]).complains(2, &["--keep"]);
+}
+
+#[test]
+fn flows_are_drawn() {
+    let home = Home::new();
+    assert_eq!(home.well(&["flows"]).out, "research\nteam\n");
+    assert!(home.well(&["flows", "research"]).out.contains("critic → plan, approve"));
+    assert!(home.well(&["flows", "team", "--mermaid"]).out.starts_with("flowchart TD\n"));
+    assert_eq!(home.well(&["flows", "team", "--json"]).lines()[0]["start"], "gather");
+    home.baton(&["flows", "chess"]).complains(2, &["research, team"]);
+}
