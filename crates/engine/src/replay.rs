@@ -32,8 +32,8 @@ impl History {
         trouble.map_or(Ok(history), Err)
     }
 
-    /// What can be told, and what stopped it.
-    async fn as_far_as_it_goes(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<(History, Option<EngineError>)> {
+    /// What can be told, and what stopped it: a flow that changed, or a damaged entry.
+    pub async fn as_far_as_it_goes(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<(History, Option<EngineError>)> {
         let start = start_of(store, run).await?;
         let graph =
             flows.get(&*start.flow).ok_or_else(|| EngineError::NoFlow { flow: start.flow.to_string(), known: flows.keys().cloned().collect() })?;

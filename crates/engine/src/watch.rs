@@ -59,7 +59,7 @@ impl Watcher {
         Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live: None, is_over: false }
     }
 
-    /// The next event; `None` after the last one of a run that is over.
+    /// The next event; `None` after the last one of a run that is over. Safe to drop and call again.
     pub async fn next(&mut self) -> Option<Result<Seen>> {
         loop {
             if let Some(seen) = self.ready.pop_front() {
@@ -92,10 +92,11 @@ impl Watcher {
         }
     }
 
-    /// Listens first and reads the past after, so that nothing falls between the two.
+    /// Listens first and reads the past after, so that nothing falls between the two. A caller may drop this anywhere.
     async fn attach(&mut self) -> Result<()> {
-        self.live = self.engine.active(&self.run).map(|active| active.feed.subscribe());
+        let live = self.engine.active(&self.run).map(|active| active.feed.subscribe());
         self.catch_up().await?;
+        self.live = live;
         if self.ready.is_empty() && !self.is_over && self.live.is_none() {
             // Parked, or driven by another process: look again later.
             tokio::time::sleep(Duration::from_millis(self.engine.settings.poll_ms)).await;

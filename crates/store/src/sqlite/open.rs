@@ -39,12 +39,25 @@ const READER_CACHE_KIB: u32 = 512;
 /// The connection that writes. The file exists and is up to date when this returns.
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection> {
     examine(path)?;
+    let is_new = file_bytes(path) == 0;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     if connection.is_readonly("main").named(path)? {
         return Err(StoreError::Open { path: path.display().to_string(), why: "it may only be read".to_owned() });
     }
     prepare(&connection, path, durability)?;
+    if is_new && durability == Durability::Full {
+        settle(path).map_err(|error| StoreError::Open { path: path.display().to_string(), why: error.to_string() })?;
+    }
     Ok(connection)
+}
+
+/// Makes a new file and its name durable: SQLite only syncs the WAL from here on, and that is nothing without the file.
+fn settle(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()?;
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        Some(_) | None => File::open(".")?.sync_all(),
+    }
 }
 
 /// A connection that only reads, and never waits for the writer.
@@ -77,11 +90,12 @@ fn prepare(connection: &Connection, path: &Path, durability: Durability) -> Resu
         Durability::Full => "FULL",
         Durability::Off => "OFF",
     };
-    // The first two only matter to a file that is being made, and must come before its first page.
+    // The first two only matter to a file that is being made, and must come before its first page. Nothing is in such a file yet, so
+    // it is not synced on the way to WAL, but once at the end by `settle`; a file that has a WAL already is not written to here.
     connection
         .execute_batch(&format!(
-            "PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_mode = WAL;
-             PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}; PRAGMA journal_size_limit = {}; PRAGMA temp_store = MEMORY;",
+            "PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}; PRAGMA journal_size_limit = {}; PRAGMA temp_store = MEMORY;",
             WAL_PAGES_MAX * PAGE_BYTES
         ))
         .named(path)?;
