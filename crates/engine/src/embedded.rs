@@ -138,7 +138,7 @@ impl Live {
         let seat = Seat { engine: engine.clone(), active, control, lease: lease.clone(), place };
         let ready = match beginning {
             Beginning::New { machine, title, past } => Ok((Live::new_one(seat, machine, title, &past), None)),
-            Beginning::Kept { row, word } => Live::kept(seat, &row, word).await,
+            Beginning::Kept { row, word } => Live::kept(seat, &row.run, word).await,
         };
         match ready {
             Ok((mut live, next)) => {
@@ -165,9 +165,12 @@ impl Live {
         live
     }
 
-    async fn kept(seat: Seat, row: &RunRow, word: Option<Control>) -> Result<(Live, Option<Next>)> {
+    async fn kept(seat: Seat, run: &RunId, word: Option<Control>) -> Result<(Live, Option<Next>)> {
         let engine = seat.engine.clone();
-        let opened = open::open(&*engine.store, &engine.flows, &row.run).await?;
+        // Read anew: before the lease was held, another may have put the run away or ended it.
+        let row = engine.row(run).await?;
+        crate::must_be_open(&row)?;
+        let opened = open::open(&*engine.store, &engine.flows, run).await?;
         let mut live = Live::at(seat, Box::new(opened.machine));
         live.tail_bytes = opened.tail_bytes;
         live.snapshot_bytes = opened.snapshot_bytes;

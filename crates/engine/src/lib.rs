@@ -186,6 +186,12 @@ impl Engine {
     ///
     /// With `runs_max` runs going, it waits for a place; with `queue_max` callers waiting, it says `Busy` at once.
     pub async fn start(&self, order: Order) -> Result<RunId> {
+        // Asked a second time: nothing is begun, not even for a moment, or whoever takes up the run would think that it goes already.
+        if let Some(run) = &order.run
+            && self.0.store.run(run).await?.is_some()
+        {
+            return Ok(run.clone());
+        }
         let run = order.run.unwrap_or_else(|| RunId::from(uuid::Uuid::now_v7().simple().to_string()));
         let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
@@ -245,10 +251,8 @@ impl Engine {
     /// The questions a parked run has for people.
     pub async fn waiting(&self, run: &RunId) -> Result<Vec<Waiting>> {
         let mut opened = open::open(&*self.0.store, &self.0.flows, run).await?;
-        match open::guarded(&mut opened.machine)? {
-            graph::Next::Wait(waiting) => Ok(waiting),
-            _ => Ok(Vec::new()),
-        }
+        open::guarded(&mut opened.machine)?;
+        Ok(opened.machine.waiting())
     }
 
     /// Gives a person's answer, wherever the run is driven.
@@ -369,9 +373,7 @@ impl Inner {
             return Ok(());
         }
         let row = self.row(run).await?;
-        if closing_of(&row).is_some_and(|closing| !matches!(closing.outcome, Outcome::Failed { fault: graph::Fault::Crash { .. } })) {
-            return Err(EngineError::Over { run: run.clone(), status: row.status });
-        }
+        must_be_open(&row)?;
         let started = Live::begin(self, Beginning::Kept { row, word }, place).await?;
         match started.await {
             Ok(result) => result,
@@ -385,6 +387,16 @@ struct Leave<'a>(&'a AtomicUsize);
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A run that is over is not taken up; one whose flow crashed may be, in case it is mended.
+fn must_be_open(row: &RunRow) -> Result<()> {
+    match closing_of(row) {
+        Some(closing) if !matches!(closing.outcome, Outcome::Failed { fault: graph::Fault::Crash { .. } }) => {
+            Err(EngineError::Over { run: row.run.clone(), status: row.status })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -86,12 +86,19 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
     let mut found = 0;
     let mut before = None;
     loop {
-        let filter = RunFilter { statuses: vec![Status::Running, Status::Waiting], before: before.take(), limit: PAGE_RUNS, ..RunFilter::default() };
+        let filter = RunFilter {
+            statuses: vec![Status::Running, Status::Waiting, Status::Asking],
+            before: before.take(),
+            limit: PAGE_RUNS,
+            ..RunFilter::default()
+        };
         let rows = engine.store.runs(filter).await?;
         let full = rows.len() == PAGE_RUNS;
         before = rows.last().map(|row| row.run.clone());
         for row in rows {
-            if engine.active(&row.run).is_none() {
+            // Of those that ask, only orphans are anybody's business but the person's.
+            let may_be_an_orphan = row.parent.is_some();
+            if engine.active(&row.run).is_none() && (row.status != Status::Asking || may_be_an_orphan) {
                 found += usize::from(take_care(engine, row).await?);
             }
         }

@@ -288,6 +288,14 @@ impl Run {
         }
     }
 
+    /// The questions that are open before people now, whatever else is going on.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        match &self.position {
+            Position::Asking(asking) => asking.waiting(self.step),
+            Position::At(_) | Position::Ended(_) => Vec::new(),
+        }
+    }
+
     /// Journal entries so far, the start included: also the number of the next one.
     pub fn entries(&self) -> u64 {
         self.entries

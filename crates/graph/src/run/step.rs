@@ -279,7 +279,7 @@ impl Asking {
         Ok(())
     }
 
-    fn waiting(&self, step: u64) -> Vec<Waiting> {
+    pub(super) fn waiting(&self, step: u64) -> Vec<Waiting> {
         let open = self.tasks.iter().enumerate().filter_map(|(index, task)| {
             let task_id = TaskId { step, index: index as u32 };
             match &task.progress {
