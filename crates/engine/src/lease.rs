@@ -54,8 +54,9 @@ impl Inner {
         let until_ms = now_ms + settings.lease_ms;
         match self.store.claim(thread, &settings.owner, now_ms, until_ms).await {
             Err(StoreError::Held { owner, .. }) if (settings.is_gone)(&owner) => {
-                // Its process is dead: let its leases run out now.
-                self.store.renew(&owner, now_ms - 1).await?;
+                // Its process is dead: let its leases have run out long ago. Not just before now: others may be at this too, with clocks
+                // a moment apart, and a later one must not bring them back.
+                self.store.renew(&owner, 0).await?;
                 Ok(self.store.claim(thread, &settings.owner, now_ms, until_ms).await?)
             }
             result => Ok(result?),
