@@ -1,0 +1,139 @@
+//! Compares a cut run with the uncut one.
+//!
+//! What must be equal, for every run and child run:
+//! - how it ended, with its output, in which the flow has a digest of all it saw;
+//! - the messages it added to its thread;
+//! - its events, as follows. Those of the flow (entered, noted, said, left, ended) one by one and in order. Those of each task
+//!   (asked, replied, skipped) in order too; but between the tasks of one step any order is right, because a cut or another
+//!   shuffle has their replies arrive in another order;
+//! - where no effect was ever in doubt, also what it cost and how long it took.
+//!
+//! Where a person had to say whether an effect happened, that task has a doubt and a verdict in its events which the uncut run has
+//! not; attempts that the verdict replaced are missing or have other numbers, and their costs are unknown. Of such a task only what
+//! was asked and what came of it is compared, and of child runs the result without its cost.
+
+use std::collections::BTreeMap;
+
+use graph::{Effect, Event, Failure, Reply, RunId, TaskId, Told, Verdict};
+use serde_json::Value;
+
+use super::harness::{Record, RunRecord};
+
+/// `has_costs` says whether costs can be compared at all.
+pub fn compare(uncut: &Record, cut: &Record, has_costs: bool) -> Result<(), String> {
+    let (known, found): (Vec<&RunId>, Vec<&RunId>) = (uncut.runs.keys().collect(), cut.runs.keys().collect());
+    if known != found {
+        return Err(format!("there are the runs {found:?}, and uncut there were {known:?}"));
+    }
+    let has_doubts = cut.runs.values().flat_map(|run| &run.events).any(|told| matches!(told.event, Event::Doubted { .. }));
+    for (run, known) in &uncut.runs {
+        compare_run(known, &cut.runs[run], has_costs && !has_doubts).map_err(|why| format!("{run}: {why}"))?;
+    }
+    if uncut.messages != cut.messages {
+        return Err(format!("the messages are {:?}, and uncut they were {:?}", cut.messages, uncut.messages));
+    }
+    Ok(())
+}
+
+fn compare_run(uncut: &RunRecord, cut: &RunRecord, is_exact: bool) -> Result<(), String> {
+    let differs = |what: &str, found: &dyn std::fmt::Debug, known: &dyn std::fmt::Debug| Err(format!("{what}: {found:?}, and uncut {known:?}"));
+    if uncut.closing.outcome != cut.closing.outcome {
+        return differs("it ended as", &cut.closing.outcome, &uncut.closing.outcome);
+    }
+    if is_exact && uncut.closing != cut.closing {
+        return differs("it cost", &cut.closing, &uncut.closing);
+    }
+    if uncut.events == cut.events {
+        return Ok(());
+    }
+    let (known, found) = (Apart::of(&uncut.events), Apart::of(&cut.events));
+    for at in 0..known.flow.len().max(found.flow.len()) {
+        let (known, found) = (known.flow.get(at), found.flow.get(at));
+        if known != found {
+            return differs(&format!("its flow's event {at} is"), &found, &known);
+        }
+    }
+    for task in known.tasks.keys().chain(found.tasks.keys()) {
+        let (Some(known), Some(found)) = (known.tasks.get(task), found.tasks.get(task)) else {
+            return differs(&format!("task {task} has"), &found.tasks.get(task), &known.tasks.get(task));
+        };
+        let is_equal = match is_exact {
+            true => known == found,
+            false if found.iter().any(|event| matches!(event, Event::Doubted { .. })) => end_of(known) == end_of(found),
+            false => known.len() == found.len() && known.iter().zip(found).all(|(known, found)| is_alike(known, found)),
+        };
+        if !is_equal {
+            return differs(&format!("task {task} has"), found, known);
+        }
+    }
+    Ok(())
+}
+
+/// Events apart: the flow's, and each task's.
+struct Apart<'a> {
+    flow: Vec<&'a Event>,
+    tasks: BTreeMap<TaskId, Vec<&'a Event>>,
+}
+
+impl<'a> Apart<'a> {
+    fn of(events: &'a [Told]) -> Self {
+        let mut apart = Apart { flow: Vec::new(), tasks: BTreeMap::new() };
+        for told in events {
+            match &told.event {
+                Event::Asked { task, .. } | Event::Replied { task, .. } | Event::Skipped { task, .. } | Event::Doubted { task, .. } => {
+                    apart.tasks.entry(*task).or_default().push(&told.event);
+                }
+                Event::Started { .. }
+                | Event::Entered { .. }
+                | Event::Noted { .. }
+                | Event::Said { .. }
+                | Event::Left { .. }
+                | Event::Edited { .. }
+                | Event::Ended { .. } => apart.flow.push(&told.event),
+            }
+        }
+        apart
+    }
+}
+
+/// What was asked, and what came of it after all attempts and verdicts.
+fn end_of<'a>(events: &[&'a Event]) -> (Option<&'a Effect>, Option<Result<Value, Failure>>) {
+    let mut asked = None;
+    let mut doubted = None;
+    let mut end = None;
+    for event in events {
+        match event {
+            Event::Asked { effect, .. } => asked = Some(&**effect),
+            Event::Doubted { attempt, .. } => doubted = Some(*attempt),
+            Event::Replied { attempt, reply, .. } if doubted == Some(*attempt) => end = verdict(reply),
+            Event::Replied { reply, .. } => end = Some(reply.result.clone()),
+            Event::Skipped { failure, .. } => end = Some(Err(failure.clone())),
+            Event::Started { .. }
+            | Event::Entered { .. }
+            | Event::Noted { .. }
+            | Event::Said { .. }
+            | Event::Left { .. }
+            | Event::Edited { .. }
+            | Event::Ended { .. } => {}
+        }
+    }
+    (asked, end)
+}
+
+fn verdict(reply: &Reply) -> Option<Result<Value, Failure>> {
+    match serde_json::from_value(reply.result.clone().ok()?) {
+        Ok(Verdict::Done { value }) => Some(Ok(value)),
+        Ok(Verdict::Again | Verdict::Failed) | Err(_) => None,
+    }
+}
+
+/// Equal but for costs: a child run in which something was doubted cannot say what it cost.
+fn is_alike(known: &Event, found: &Event) -> bool {
+    match (known, found) {
+        (
+            Event::Replied { task, attempt, reply, again_ms },
+            Event::Replied { task: task_found, attempt: attempt_found, reply: reply_found, again_ms: again_found },
+        ) => task == task_found && attempt == attempt_found && again_ms == again_found && reply.result == reply_found.result,
+        _ => known == found,
+    }
+}

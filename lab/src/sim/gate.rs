@@ -1,0 +1,215 @@
+//! Where a process can die. Every write to the store and every performance passes the gate before and after; a cut at the n-th
+//! passage is a kill at that instant, and nothing of that process happens from then on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future;
+use graph::{RunId, ThreadId};
+use store::{
+    Commit, Freed, Intent, Lease, Line, MessageRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow,
+};
+use tokio::sync::Notify;
+
+use super::case::Pace;
+use super::dice::Dice;
+use super::ledger::Ledger;
+
+/// One process's way to the world and to its store.
+pub struct Gate {
+    pace: Pace,
+    turn: u64,
+    asked: AtomicU64,
+    passed: AtomicU64,
+    cut: Option<u64>,
+    is_dead: AtomicBool,
+    died: Notify,
+    is_loud: bool,
+}
+
+impl Gate {
+    pub fn new(cut: Option<u64>, pace: Pace, turn: u64, is_loud: bool) -> Self {
+        Gate { pace, turn, asked: AtomicU64::new(0), passed: AtomicU64::new(0), cut, is_dead: AtomicBool::new(false), died: Notify::new(), is_loud }
+    }
+
+    /// One instant. The process may die in it, and then this never returns.
+    pub async fn pass(&self, what: impl FnOnce() -> String) {
+        self.alive().await;
+        let point = self.passed.fetch_add(1, Ordering::Relaxed);
+        let is_cut = self.cut == Some(point);
+        if self.is_loud {
+            eprintln!("  {point:>4} {}{}", what(), if is_cut { "  ✂" } else { "" });
+        }
+        if is_cut {
+            self.is_dead.store(true, Ordering::Relaxed);
+            self.died.notify_one();
+            future::pending::<()>().await;
+        }
+    }
+
+    /// The dead neither read nor write.
+    pub async fn alive(&self) {
+        if self.is_dead.load(Ordering::Relaxed) {
+            future::pending::<()>().await;
+        }
+    }
+
+    /// Lets others go first, as a store that has to wait for a disk would. What then overtakes what follows from the seed.
+    async fn wait_for_the_disk(&self) {
+        if self.pace == Pace::AtOnce {
+            return;
+        }
+        let mut dice = Dice::new(&[self.turn, self.asked.fetch_add(1, Ordering::Relaxed)]);
+        match dice.below(10) {
+            0 if self.pace == Pace::Slow => tokio::time::sleep(Duration::from_millis(1 + dice.below(3))).await,
+            0..4 => {
+                for _ in 0..=dice.below(4) {
+                    tokio::task::yield_now().await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub async fn death(&self) {
+        self.died.notified().await;
+    }
+
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+}
+
+/// A store as one process sees it.
+pub struct GatedStore {
+    pub inner: Arc<dyn Store>,
+    pub gate: Arc<Gate>,
+    pub ledger: Arc<Ledger>,
+    /// A store with threads of its own answers when it likes. To have the same run twice, the one thread of the simulation stands
+    /// still until it did.
+    pub stands_still: bool,
+}
+
+impl GatedStore {
+    async fn write<T>(&self, what: &str, name: &str, write: impl Future<Output = Result<T>>) -> Result<T> {
+        self.gate.pass(|| format!("before {what} {name}")).await;
+        let written = self.ask(write).await;
+        self.gate.pass(|| format!("after  {what} {name}")).await;
+        written
+    }
+
+    async fn read<T>(&self, read: impl Future<Output = T>) -> T {
+        self.gate.alive().await;
+        self.ask(read).await
+    }
+
+    async fn ask<T>(&self, what: impl Future<Output = T>) -> T {
+        self.gate.wait_for_the_disk().await;
+        let answer = if self.stands_still { futures::executor::block_on(tokio::task::unconstrained(what)) } else { what.await };
+        self.gate.wait_for_the_disk().await;
+        self.gate.alive().await;
+        answer
+    }
+}
+
+#[async_trait]
+impl Store for GatedStore {
+    async fn commit(&self, commit: Commit) -> Result<()> {
+        let name = if self.gate.is_loud { describe(&commit) } else { String::new() };
+        self.gate.pass(|| format!("before commit {name}")).await;
+        let noted = self.ledger.read(&commit);
+        let written = self
+            .ask(async {
+                let written = self.inner.commit(commit).await;
+                if written.is_ok() {
+                    self.ledger.journalled(noted);
+                }
+                written
+            })
+            .await;
+        self.gate.pass(|| format!("after  commit {name}")).await;
+        written
+    }
+
+    async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
+        self.write("claim", thread.as_str(), self.inner.claim(thread, owner, now_ms, until_ms)).await
+    }
+
+    async fn renew(&self, owner: &str, until_ms: i64) -> Result<()> {
+        self.write("renew", owner, self.inner.renew(owner, until_ms)).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<()> {
+        self.write("release", lease.thread.as_str(), self.inner.release(lease)).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
+        self.read(self.inner.run(run)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
+        self.read(self.inner.runs(filter)).await
+    }
+
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+        self.read(self.inner.journal(run, from_seq, limit)).await
+    }
+
+    async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>> {
+        self.read(self.inner.snapshot(run)).await
+    }
+
+    async fn intents(&self, run: &RunId) -> Result<Vec<Intent>> {
+        self.read(self.inner.intents(run)).await
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>> {
+        self.read(self.inner.thread(thread)).await
+    }
+
+    async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
+        self.read(self.inner.threads(before, limit)).await
+    }
+
+    async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
+        self.read(self.inner.messages(thread, from_seq, limit)).await
+    }
+
+    async fn post(&self, run: &RunId, signal: SignalKind) -> Result<()> {
+        self.write("post", run.as_str(), self.inner.post(run, signal)).await
+    }
+
+    async fn signals(&self, owner: &str) -> Result<Vec<Signal>> {
+        self.read(self.inner.signals(owner)).await
+    }
+
+    async fn accept(&self, signal: u64) -> Result<()> {
+        self.write("accept", "", self.inner.accept(signal)).await
+    }
+
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+        self.write("retain", "", self.inner.retain(retention, now_ms)).await
+    }
+
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+        self.write("delete", thread.as_str(), self.inner.delete_thread(thread, now_ms)).await
+    }
+}
+
+fn describe(commit: &Commit) -> String {
+    let lines: Vec<_> = commit.lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+    let intents: Vec<_> = commit.intents.iter().map(|intent| format!("{}#{}", intent.task, intent.attempt)).collect();
+    let settled: Vec<_> = commit.settled.iter().map(ToString::to_string).collect();
+    format!(
+        "{} at {} status {:?} intents {intents:?} settled {settled:?} messages {}{}{}\n         {}",
+        commit.run,
+        commit.first_seq,
+        commit.status,
+        commit.messages.len(),
+        if commit.snapshot.is_some() { " snapshot" } else { "" },
+        if commit.release { " release" } else { "" },
+        lines.join("\n         ")
+    )
+}

@@ -1,0 +1,284 @@
+//! One simulated run, from its order to its end, through as many deaths as it is given.
+//!
+//! ```text
+//!   life 0: engine ─► recover, start ─► … ✂ at its n-th point
+//!   life 1: engine ─► recover, start ─► … ✂                     the store and what happened outside stay
+//!   life 2: engine ─► recover, start ─► … the person answers … ─► all over ─► read what the store says
+//! ```
+//!
+//! Each life is a runtime of its own with one thread and a clock that stands still while anything can be done, so the same seed
+//! and the same cuts give the same run, in no time. A death drops the runtime and everything in it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{Closing, Engine, EngineError, Flows, History, Seen, Settings, closing_of};
+use graph::{RunId, ThreadId, Told};
+use store::{RunFilter, RunRow, Status, Store, StoreError};
+use tokio::time::Instant;
+
+use super::case::{Case, Elsewhere};
+use super::dice::mix;
+use super::gate::{Gate, GatedStore};
+use super::home::Home;
+use super::person::{Act, Person};
+
+/// What is left of a run when it is over.
+pub struct Record {
+    pub runs: BTreeMap<RunId, RunRecord>,
+    /// What each root run added to its thread.
+    pub messages: BTreeMap<(ThreadId, RunId), Vec<(String, String)>>,
+    /// Points the last life passed.
+    pub points: u64,
+    pub deaths: usize,
+    pub performances: u64,
+}
+
+pub struct RunRecord {
+    pub closing: Closing,
+    pub events: Vec<Told>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    pub is_loud: bool,
+    /// Have somebody watch every root run.
+    pub is_watched: bool,
+    /// The order of replies in the first life; later ones have their own.
+    pub shuffle: u64,
+}
+
+/// Far more than any run here needs by its own clock. Who is not done by then never will be.
+const LIFE_MAX: Duration = Duration::from_secs(600);
+/// How long the person lets word that was left lie before asking what became of it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Long enough that nothing is repaired by a lease that runs out, where deaths are seen.
+const LEASE_MS_LONG: i64 = 3_600_000;
+const LEASE_MS_SHORT: i64 = 2_000;
+
+/// Runs a case, each life ended at its cut. An error says what went wrong, whatever it would have been compared with.
+pub fn run(case: &Case, home: &dyn Home, cuts: &[u64], options: Options) -> Result<Record, String> {
+    let mut lives = Lives { case, elsewhere: Elsewhere::default(), clock: Arc::new(AtomicI64::new(1_000_000)), seen: Arc::default(), options };
+    for life in 0.. {
+        if let Some(mut record) = lives.live(home, life, cuts.get(life).copied())? {
+            record.deaths = life;
+            return Ok(record);
+        }
+    }
+    unreachable!("without a cut a life ends the run")
+}
+
+struct Lives<'a> {
+    case: &'a Case,
+    elsewhere: Elsewhere,
+    clock: Arc<AtomicI64>,
+    seen: Arc<SeenEvents>,
+    options: Options,
+}
+
+/// What watchers were told, across all lives.
+type SeenEvents = Mutex<BTreeMap<RunId, Vec<Arc<Told>>>>;
+
+impl Lives<'_> {
+    /// `None` when it was cut.
+    fn live(&mut self, home: &dyn Home, life: usize, cut: Option<u64>) -> Result<Option<Record>, String> {
+        if self.options.is_loud {
+            eprintln!("life {life}");
+        }
+        let turn = mix(&[self.case.seed, 12, life as u64, self.options.shuffle]);
+        let gate = Arc::new(Gate::new(cut, self.case.pace, turn, self.options.is_loud));
+        let store = home.open()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().map_err(|e| e.to_string())?;
+        let ended = runtime.block_on(async {
+            let begun = Instant::now();
+            let ended = tokio::select! {
+                biased;
+                () = gate.death() => Ok(None),
+                ended = tokio::time::timeout(LIFE_MAX, self.go(&store, &gate, life)) => match ended {
+                    Ok(ended) => ended.map(Some),
+                    Err(_) => Err(format!("after {LIFE_MAX:?} it was still not over: {}", self.stuck(&*store).await)),
+                },
+            };
+            self.clock.fetch_add(begun.elapsed().as_millis() as i64 + 1, Ordering::Relaxed);
+            ended
+        });
+        drop(runtime);
+        let troubles = self.elsewhere.ledger.troubles();
+        if let Some(first) = troubles.first() {
+            return Err(format!("{first} ({} such)", troubles.len()));
+        }
+        ended
+    }
+
+    async fn go(&self, store: &Arc<dyn Store>, gate: &Arc<Gate>, life: usize) -> Result<Record, String> {
+        let case = self.case;
+        let shuffle = if life == 0 { self.options.shuffle } else { mix(&[case.seed, life as u64]) };
+        let gated = GatedStore { inner: store.clone(), gate: gate.clone(), ledger: self.elsewhere.ledger.clone(), stands_still: false };
+        let engine = Engine::new(Arc::new(gated), case.world(&self.elsewhere, gate, shuffle), case.flows.clone(), self.settings(life));
+        engine.recover().await.map_err(|e| format!("recovering: {e}"))?;
+        let mut watching = Vec::new();
+        for ordered in &case.orders {
+            self.start(&engine, &**store, ordered, life).await?;
+            if self.options.is_watched {
+                watching.push(tokio::spawn(watch(engine.clone(), ordered.run.clone(), self.seen.clone())));
+            }
+        }
+        self.rest(&engine, &**store).await?;
+        for watching in watching {
+            watching.await.map_err(|e| e.to_string())??;
+        }
+        let points = gate.passed();
+        let mut record = self.read(&**store, engine.flows(), life).await?;
+        record.points = points;
+        self.compare_with_watchers(&record)?;
+        Ok(record)
+    }
+
+    fn settings(&self, life: usize) -> Settings {
+        let case = self.case;
+        let sees_the_dead = case.sees_the_dead;
+        let (base, begun) = (self.clock.clone(), Instant::now());
+        Settings {
+            owner: owner_of(life),
+            is_gone: Arc::new(move |_| sees_the_dead),
+            lease_ms: if sees_the_dead { LEASE_MS_LONG } else { LEASE_MS_SHORT },
+            snapshot_bytes_min: case.snapshot_bytes_min,
+            runs_max: case.runs_max,
+            clock: Arc::new(move || base.load(Ordering::Relaxed) + begun.elapsed().as_millis() as i64),
+            ..Settings::default()
+        }
+    }
+
+    /// A caller that was cut off does not know whether its run was started, and asks again under the same name.
+    async fn start(&self, engine: &Engine, store: &dyn Store, ordered: &super::case::Ordered, life: usize) -> Result<(), String> {
+        if life > 0 && !self.case.asks_again && store.run(&ordered.run).await.map_err(|e| e.to_string())?.is_some() {
+            return Ok(());
+        }
+        loop {
+            match engine.start(ordered.order()).await {
+                Ok(_) => return Ok(()),
+                Err(EngineError::Store(StoreError::Held { .. })) if !self.case.sees_the_dead => tokio::time::sleep(Duration::from_millis(500)).await,
+                Err(e) => return Err(format!("{} cannot be started: {e}", ordered.run)),
+            }
+        }
+    }
+
+    /// Until every run is over. While runs go, it waits; when only a person can move them, the person does.
+    async fn rest(&self, engine: &Engine, store: &dyn Store) -> Result<(), String> {
+        let eyes = self.elsewhere.eyes(self.case.kind);
+        let person = Person { seed: self.case.seed, outside: &*eyes, may_have_posted: !self.case.sees_the_dead, is_loud: self.options.is_loud };
+        let mut looks = 0;
+        loop {
+            let rows = all_runs(store).await?;
+            if rows.iter().all(|row| row.status.is_over()) && self.case.orders.iter().all(|ordered| rows.iter().any(|row| row.run == ordered.run)) {
+                return Ok(());
+            }
+            match person.act(engine, &rows, is_at_rest(&rows)).await? {
+                Act::Taken => {}
+                Act::None => {
+                    looks += 1;
+                    tokio::time::sleep(Duration::from_millis(1 + mix(&[self.case.seed, looks]) % 20)).await;
+                }
+                Act::Posted => tokio::time::sleep(PATIENCE).await,
+            }
+        }
+    }
+
+    /// All that the store has to say, and whether it agrees with itself.
+    async fn read(&self, store: &dyn Store, flows: &Flows, life: usize) -> Result<Record, String> {
+        let words = |e: StoreError| e.to_string();
+        let mut runs = BTreeMap::new();
+        let mut messages: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for row in all_runs(store).await? {
+            let run = &row.run;
+            let closing = closing_of(&row).ok_or_else(|| format!("{run} is over, but does not say how"))?;
+            let history = History::of(store, flows, run).await.map_err(|e| format!("{run} cannot be replayed: {e}"))?;
+            if history.outcome.as_deref() != Some(&closing.outcome) {
+                return Err(format!("{run} ended as {:?}, but its journal says {:?}", closing.outcome, history.outcome));
+            }
+            if (history.spent, history.elapsed_us) != (closing.spent, closing.elapsed_us) {
+                return Err(format!("{run} cost {closing:?}, but its journal says {:?} and {} us", history.spent, history.elapsed_us));
+            }
+            if self.options.is_watched {
+                let replayed = engine::replay(store, flows, run).await.map_err(|e| format!("{run} cannot be replayed: {e}"))?;
+                if let Some(difference) = replayed.difference {
+                    return Err(format!("a replay of {run} differs: {difference}"));
+                }
+            }
+            let intents = store.intents(run).await.map_err(words)?;
+            if row.status != Status::Cancelled && !intents.is_empty() {
+                return Err(format!("{run} is over and still intends {intents:?}"));
+            }
+            if store.snapshot(run).await.map_err(words)?.is_some() {
+                return Err(format!("{run} is over and still has a snapshot"));
+            }
+            runs.insert(row.run, RunRecord { closing, events: history.events });
+        }
+        for thread in store.threads(None, usize::MAX >> 1).await.map_err(words)? {
+            let now_ms = self.clock.load(Ordering::Relaxed);
+            match store.claim(&thread.thread, "the harness", now_ms, now_ms).await {
+                Ok(_) => {}
+                // The dead cannot give back; theirs runs out, or goes to the next who wants the thread.
+                Err(StoreError::Held { owner, .. }) if owner != owner_of(life) => {}
+                Err(e) => return Err(format!("a lease was left behind: {e}")),
+            }
+            for message in store.messages(&thread.thread, 0, usize::MAX >> 1).await.map_err(words)? {
+                messages.entry((thread.thread.clone(), message.run)).or_default().push((message.role, message.content));
+            }
+        }
+        Ok(Record { runs, messages, points: 0, deaths: 0, performances: self.elsewhere.ledger.performances() })
+    }
+
+    /// What was told while it went, through all its lives, is what the journal tells afterwards: to the byte, with no gap, and
+    /// nothing that was not yet safe.
+    fn compare_with_watchers(&self, record: &Record) -> Result<(), String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for (run, told) in seen.iter() {
+            let events = &record.runs.get(run).ok_or_else(|| format!("{run} was watched and is not in the store"))?.events;
+            let text = |told: &Told| serde_json::to_string(told).unwrap_or_default();
+            if told.len() != events.len() {
+                return Err(format!("a watcher of {run} saw {} events, and its journal tells {}", told.len(), events.len()));
+            }
+            if let Some((then, now)) = told.iter().zip(events).find(|(then, now)| text(then) != text(now)) {
+                return Err(format!("a watcher of {run} was told {}, and its journal tells {}", text(then), text(now)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn stuck(&self, store: &dyn Store) -> String {
+        let rows = all_runs(store).await.unwrap_or_default();
+        rows.iter().filter(|row| !row.status.is_over()).map(|row| format!("{} is {}", row.run, row.status.as_str())).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn owner_of(life: usize) -> String {
+    format!("life {life}")
+}
+
+async fn watch(engine: Engine, run: RunId, seen: Arc<SeenEvents>) -> Result<(), String> {
+    let from = seen.lock().unwrap_or_else(PoisonError::into_inner).get(&run).map_or(0, Vec::len);
+    let mut watcher = engine.watch(&run, from as u64);
+    while let Some(next) = watcher.next().await {
+        if let Seen::Told(told) = next.map_err(|e| format!("watching {run}: {e}"))? {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).entry(run.clone()).or_default().push(told);
+        }
+    }
+    Ok(())
+}
+
+async fn all_runs(store: &dyn Store) -> Result<Vec<RunRow>, String> {
+    store.runs(RunFilter { limit: usize::MAX >> 1, ..RunFilter::default() }).await.map_err(|e| e.to_string())
+}
+
+/// Nobody but a person can move anything.
+fn is_at_rest(rows: &[RunRow]) -> bool {
+    let waits_for_a_child = |row: &RunRow| rows.iter().any(|child| child.parent.as_ref() == Some(&row.run) && !child.status.is_over());
+    rows.iter().all(|row| match row.status {
+        Status::Running => false,
+        Status::Waiting => waits_for_a_child(row),
+        Status::Asking | Status::Done | Status::Failed | Status::Cancelled => true,
+    })
+}

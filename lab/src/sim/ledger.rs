@@ -1,0 +1,115 @@
+//! What nobody can undo: which attempts were begun, what happened outside, what is journalled. It outlives every cut, and notes
+//! what should never have been.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use graph::{Entry, Job, Key, Reply, RunId, TaskId};
+use store::Commit;
+use world::Nature;
+
+#[derive(Default)]
+pub struct Ledger(Mutex<Books>);
+
+#[derive(Default)]
+struct Books {
+    /// The last attempt at each task whose reply is in a journal.
+    answered: BTreeMap<(RunId, TaskId), u32>,
+    intended: BTreeSet<(RunId, TaskId, u32)>,
+    begun: BTreeMap<(Key, u32), u32>,
+    happened: BTreeMap<Key, (u32, Reply)>,
+    performances: u64,
+    troubles: Vec<String>,
+}
+
+/// What a commit will put on record if it is written.
+pub struct Noted {
+    run: RunId,
+    replied: Vec<(TaskId, u32)>,
+    intended: Vec<(TaskId, u32)>,
+}
+
+impl Ledger {
+    pub fn read(&self, commit: &Commit) -> Noted {
+        let replied = commit.lines.iter().filter_map(|line| match Entry::decode(line) {
+            Ok(Entry::Replied { task, attempt, .. }) => Some((task, attempt)),
+            Ok(_) => None,
+            Err(e) => {
+                self.trouble(format!("a line was written that cannot be read: {e}"));
+                None
+            }
+        });
+        let intended = commit.intents.iter().map(|intent| (intent.task, intent.attempt));
+        Noted { run: commit.run.clone(), replied: replied.collect(), intended: intended.collect() }
+    }
+
+    pub fn journalled(&self, noted: Noted) {
+        let mut books = self.books();
+        for (task, attempt) in noted.replied {
+            if let Some(before) = books.answered.insert((noted.run.clone(), task), attempt)
+                && before >= attempt
+            {
+                books.troubles.push(format!("{} {task}: attempt {attempt} was journalled after attempt {before}", noted.run));
+            }
+        }
+        for (task, attempt) in noted.intended {
+            books.intended.insert((noted.run.clone(), task, attempt));
+        }
+    }
+
+    /// An attempt begins; it had better be allowed to.
+    pub fn begin(&self, job: &Job, nature: Nature) {
+        let mut books = self.books();
+        books.performances += 1;
+        let place = (job.run.clone(), job.task);
+        let what = || format!("{} {} ({} {}) attempt {}", job.run, job.task, job.effect.kind(), job.effect.name(), job.attempt);
+        if books.answered.get(&place).is_some_and(|&last| last >= job.attempt) {
+            books.troubles.push(format!("{} was performed after its reply was journalled", what()));
+        }
+        let times = books.begun.entry((job.key, job.attempt)).or_default();
+        *times += 1;
+        let again = *times > 1;
+        match nature {
+            Nature::Repeatable => {}
+            Nature::Checkable | Nature::Once => {
+                if again && nature == Nature::Once {
+                    books.troubles.push(format!("{} was begun twice, and nobody was asked", what()));
+                }
+                if !books.intended.contains(&(place.0, place.1, job.attempt)) {
+                    books.troubles.push(format!("{} was begun without an intent in the store", what()));
+                }
+            }
+        }
+    }
+
+    /// The outside world changed.
+    pub fn happen(&self, key: Key, reply: &Reply) {
+        let mut books = self.books();
+        let change = books.happened.entry(key).or_insert_with(|| (0, reply.clone()));
+        change.0 += 1;
+        if change.0 > 1 {
+            books.troubles.push(format!("the effect {key} happened twice"));
+        }
+    }
+
+    /// What came of it, if it happened.
+    pub fn happened(&self, key: Key) -> Option<Reply> {
+        self.books().happened.get(&key).map(|(_, reply)| reply.clone())
+    }
+
+    pub fn trouble(&self, words: String) {
+        self.books().troubles.push(words);
+    }
+
+    pub fn troubles(&self) -> Vec<String> {
+        self.books().troubles.clone()
+    }
+
+    pub fn performances(&self) -> u64 {
+        self.books().performances
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

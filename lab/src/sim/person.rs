@@ -1,0 +1,120 @@
+//! The person: answers every question in the same words each time, and looks outside before vouching for anything.
+
+use engine::{Delivery, Engine, EngineError};
+use graph::{Key, RunId, Waiting};
+use serde_json::{Value, json};
+use store::{RunRow, Status};
+
+use super::asks::{CANCEL_ME, CANCEL_ROOT};
+use super::dice::{hash, mix};
+
+/// What the person can find out about an effect: what came of it, if it happened.
+pub type LookOutside = dyn Fn(Key) -> Option<Value> + Send + Sync;
+
+pub struct Person<'a> {
+    pub seed: u64,
+    pub outside: &'a LookOutside,
+    /// Whether dead processes are not known to be dead, so that word is left for them.
+    pub may_have_posted: bool,
+    pub is_loud: bool,
+}
+
+/// What the person did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// There was nothing to do.
+    None,
+    Taken,
+    /// Left word with a process that holds the run, or did when it died.
+    Posted,
+}
+
+/// A question, and where.
+struct Open<'a> {
+    row: &'a RunRow,
+    waiting: Waiting,
+}
+
+impl Person<'_> {
+    /// Does one thing about runs that nobody else can move: vouches first, answers next, and ends runs only when nothing else is
+    /// left and nothing moves, so that what an end cuts off is the same each time.
+    pub async fn act(&self, engine: &Engine, rows: &[RunRow], is_at_rest: bool) -> Result<Act, String> {
+        let mut open = Vec::new();
+        for row in rows.iter().filter(|row| matches!(row.status, Status::Asking | Status::Waiting)) {
+            let waiting = engine.waiting(&row.run).await.map_err(|e| format!("the questions of {} cannot be read: {e}", row.run))?;
+            open.extend(waiting.into_iter().map(|waiting| Open { row, waiting }));
+        }
+        open.sort_by_key(|open| (!open.is_doubt(), open.cancels(), open.row.run.clone(), open.waiting.task));
+        let Some(first) = open.first() else { return Ok(Act::None) };
+        let prompt = &first.waiting.question.prompt;
+        if self.is_loud {
+            eprintln!("       person: {} {}: {prompt}", first.row.run, first.waiting.task);
+        }
+        if first.cancels() && !is_at_rest {
+            return Ok(Act::None);
+        }
+        if first.cancels() {
+            let run = if prompt.contains(CANCEL_ROOT) { root_of(rows, &first.row.run) } else { first.row.run.clone() };
+            return match engine.cancel(&run, "a person had enough").await {
+                Ok(delivery) => Ok(delivery.into()),
+                // The end is known, and has not yet reached those below; that is the engine's to see to.
+                Err(EngineError::Over { .. }) => Ok(Act::None),
+                Err(e) => Err(format!("{run} cannot be cancelled: {e}")),
+            };
+        }
+        let answer = if first.is_doubt() { self.verdict(first) } else { self.answer(prompt) };
+        let tell = || engine.answer(&first.row.run, first.waiting.task, first.waiting.attempt, answer.clone());
+        let delivery = match tell().await {
+            Ok(delivery) => delivery,
+            // Word that was left for a dead process has reached the living one just now.
+            Err(EngineError::Over { .. }) if self.may_have_posted => return Ok(Act::Taken),
+            Err(e) => return Err(format!("{} {} cannot be answered: {e}", first.row.run, first.waiting.task)),
+        };
+        if mix(&[self.seed, hash(prompt.as_bytes())]).is_multiple_of(4) {
+            // People press the button twice.
+            match tell().await {
+                Ok(_) | Err(EngineError::Over { .. }) => {}
+                Err(e) => return Err(format!("{} {}: the second, equal answer was not ignored: {e}", first.row.run, first.waiting.task)),
+            }
+        }
+        Ok(delivery.into())
+    }
+
+    fn verdict(&self, open: &Open<'_>) -> Value {
+        match (self.outside)(Key::of(&open.row.thread, &open.row.run, open.waiting.task)) {
+            Some(value) => json!({ "verdict": "done", "value": value }),
+            None => json!({ "verdict": "again" }),
+        }
+    }
+
+    fn answer(&self, prompt: &str) -> Value {
+        let number = mix(&[self.seed, 8, hash(prompt.as_bytes())]);
+        json!({ "approve": number.is_multiple_of(8) || self.seed.is_multiple_of(2), "n": number % 100, "text": format!("yes {}", number % 7) })
+    }
+}
+
+impl From<Delivery> for Act {
+    fn from(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::Taken => Act::Taken,
+            Delivery::Posted => Act::Posted,
+        }
+    }
+}
+
+impl Open<'_> {
+    fn is_doubt(&self) -> bool {
+        self.waiting.question.schema.as_ref().is_some_and(|schema| schema["properties"].get("verdict").is_some())
+    }
+
+    fn cancels(&self) -> bool {
+        !self.is_doubt() && [CANCEL_ME, CANCEL_ROOT].iter().any(|word| self.waiting.question.prompt.contains(word))
+    }
+}
+
+fn root_of(rows: &[RunRow], run: &RunId) -> RunId {
+    match rows.iter().find(|row| row.run == *run).and_then(|row| row.parent.as_ref()) {
+        Some(parent) => root_of(rows, parent),
+        None => run.clone(),
+    }
+}
