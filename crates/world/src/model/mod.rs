@@ -209,7 +209,7 @@ impl Models {
                 }
             }
         }
-        failed(troubles)
+        failed(&troubles)
     }
 
     async fn ask(&self, name: &Name, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
@@ -310,7 +310,7 @@ fn done(read: Result<structured::Read, structured::NotJson>, cut_off: &str) -> R
 }
 
 /// Nobody could. If waiting may help with any of them, the machine is told so; the first model's trouble leads.
-fn failed(troubles: Vec<(&Name, Trouble)>) -> Reply {
+fn failed(troubles: &[(&Name, Trouble)]) -> Reply {
     let again = troubles.iter().filter_map(|(_, trouble)| match trouble.remedy {
         Remedy::Again { after_ms } => Some(after_ms.unwrap_or_default()),
         Remedy::Another | Remedy::User => None,

@@ -270,6 +270,10 @@ impl Model for Remote {
             Ok(Answer { finish: Finish::Filtered, .. }) => {
                 Err(Trouble::another(FailureKind::Refused, "the provider withheld the answer (content filter)"))
             }
+            // Valid JSON of some other service, in which genai finds nothing and does not mind.
+            Ok(answer) if answer.usage.is_zero() && answer.finish == Finish::Unknown && answer.said == Said::Text(String::new()) => {
+                Err(Trouble::another(FailureKind::Invalid, "its answer has not the form of its dialect: no text, no reason, no usage"))
+            }
             Ok(answer) => Ok(answer),
             Err(StreamError::BrokeOff) => Err(Trouble::again(FailureKind::Network, "the answer broke off before its end")),
             Err(StreamError::Genai(error)) => Err(sort::sorted(&error, &self.name, self.key.as_ref())),

@@ -153,7 +153,7 @@ impl<'c> Filler<'_, 'c> {
             let mut unique: Vec<Value> = Vec::new();
             values.into_iter().for_each(|value| {
                 if !unique.contains(&value) {
-                    unique.push(value)
+                    unique.push(value);
                 }
             });
             values = unique;

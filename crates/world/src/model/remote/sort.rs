@@ -92,8 +92,10 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
         429 => again(FailureKind::Refused),
         408 | 409 | 425 | 500..=599 => again(FailureKind::Network),
         404 | 410 => {
-            let nearest: Vec<String> = name::nearest(&name.to_string(), &[]).into_iter().filter(|near| *near != name.to_string()).collect();
-            Trouble::another(FailureKind::Refused, format!("{message}; is there such a model? {}", name::hint(&nearest)))
+            let whole = name.to_string();
+            let nearest: Vec<String> = name::nearest(&whole, &[]).into_iter().filter(|near| *near != whole && !near.contains('…')).collect();
+            let hint = if nearest.is_empty() { String::new() } else { format!(" {}", name::hint(&nearest)) };
+            Trouble::another(FailureKind::Refused, format!("{message}; is there such a model?{hint}"))
         }
         413 => Trouble::another(FailureKind::Refused, message),
         400 | 422 if says(&["context_length", "context length", "too long", "maximum context", "exceeds the maximum number of tokens"]) => {
@@ -106,13 +108,15 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
 
 /// An error told in the middle of a stream, where there is no status left to tell it by.
 fn in_stream(body: &Value) -> Trouble {
-    let text = body.to_string();
-    let said = said(&text);
+    let said = said(&body.to_string());
+    let text = body.to_string().to_lowercase();
     let passing = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable", "internal"];
     if passing.iter().any(|word| text.contains(word)) {
         Trouble::again(FailureKind::Network, format!("it gave up in the middle: {said}"))
-    } else {
+    } else if ["message", "error"].iter().any(|field| body.get(field).is_some()) || body.is_string() {
         Trouble::another(FailureKind::Refused, format!("it gave up in the middle: {said}"))
+    } else {
+        Trouble::another(FailureKind::Invalid, format!("its stream has not the form of its dialect: {said}"))
     }
 }
 
