@@ -22,6 +22,7 @@ pub mod remote;
 pub mod secret;
 pub mod structured;
 pub mod table;
+pub mod triton;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub use table::{Dialect, Endpoint, Row, Table};
 use crate::{Nature, Progress, World};
 use guard::Guard;
 use remote::Remote;
+use triton::Triton;
 
 /// Something that thinks. One value is one model.
 #[async_trait]
@@ -150,8 +152,13 @@ pub struct Models {
 
 /// An endpoint whose key was looked for.
 struct Opened {
-    endpoint: Arc<remote::Line>,
+    line: Line,
     key: Result<Option<Secret>, String>,
+}
+
+enum Line {
+    Http(Arc<remote::Line>),
+    Grpc(Arc<triton::Line>),
 }
 
 impl Models {
@@ -161,9 +168,14 @@ impl Models {
         let mut guards = BTreeMap::new();
         let clients = remote::clients()?;
         for (name, endpoint) in &table.endpoints {
-            let line = remote::Line::new(&clients, endpoint)?;
+            let line = match endpoint.dialect {
+                Dialect::Triton => Line::Grpc(Arc::new(triton::Line::new(endpoint))),
+                Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic | Dialect::Gemini | Dialect::Ollama => {
+                    Line::Http(Arc::new(remote::Line::new(&clients, endpoint)?))
+                }
+            };
             let key = endpoint.key.as_ref().map(|source| source.find(env)).transpose();
-            endpoints.insert(name.clone(), Opened { endpoint: Arc::new(line), key });
+            endpoints.insert(name.clone(), Opened { line, key });
             guards.insert(name.clone(), Guard::new(name, endpoint.calls_max));
         }
         let own = BTreeMap::from([(Family::Extract, Arc::new(extract::Extract) as Arc<dyn Model>)]);
@@ -231,7 +243,11 @@ impl Models {
         self.table.endpoint(name).map_err(|error| Trouble::user(error.to_string()))?;
         let opened = self.endpoints.get(name.endpoint()).ok_or_else(|| Trouble::user(format!("{name} has no endpoint")))?;
         let key = opened.key.clone().map_err(|why| Trouble::user(format!("{name}: {why}")))?;
-        Ok(Arc::new(Remote::new(name.clone(), opened.endpoint.clone(), self.table.row(name), key)))
+        let (name, row) = (name.clone(), self.table.row(name));
+        Ok(match &opened.line {
+            Line::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),
+            Line::Grpc(line) => Arc::new(Triton::new(name, line.clone(), row, key)),
+        })
     }
 
     /// The answer as a flow sees it: checked against what the call wanted, whoever gave it.

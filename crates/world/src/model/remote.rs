@@ -103,7 +103,7 @@ impl Remote {
             // genai's native Ollama drops schemas without a word; Ollama's own OpenAI door does not.
             Dialect::Ollama if self.schema_mode(call) => (AdapterKind::OpenAI, format!("{}v1/", self.line.url)),
             Dialect::Ollama => (AdapterKind::Ollama, self.line.url.clone()),
-            Dialect::Triton => return Err(Trouble::user(format!("{} speaks gRPC; this build has no Triton client", self.name))),
+            Dialect::Triton => return Err(Trouble::user(format!("{} speaks gRPC; it cannot be asked over HTTP", self.name))),
         };
         // Servers that want no key get a word that is none; without any, genai would not send the request.
         let key = self.key.as_ref().map_or("none", Secret::reveal);

@@ -81,6 +81,18 @@ pub struct Row {
     /// Has no schema mode, or one that does not work: the schema is put into words instead.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub schema_in_words: bool,
+    /// For endpoints that take one text and not messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<Template>,
+}
+
+/// How messages become one text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Template {
+    #[default]
+    Plain,
+    Chatml,
 }
 
 impl Default for Table {
@@ -122,6 +134,7 @@ impl Table {
                 dialect: row.dialect.or(at.dialect),
                 temperature_fixed: row.temperature_fixed || at.temperature_fixed,
                 schema_in_words: row.schema_in_words || at.schema_in_words,
+                template: row.template.or(at.template),
             };
         }
         whole
@@ -211,6 +224,7 @@ fn row(&(name, usd_in, usd_out, context): &Known) -> Row {
         dialect: None,
         temperature_fixed: name.starts_with("openai/gpt-5") || name.starts_with("openai/o"),
         schema_in_words: false,
+        template: None,
     }
 }
 
