@@ -1,10 +1,14 @@
 //! When all goes well.
 
+use std::time::Duration;
+
 use graph::{ModelCall, Usage};
 use serde_json::{Value, json};
+use world::model::choice::probe_ollama;
+use world::model::{Table, remote};
 
 use crate::dialect::{Dialect, Said, TOKENS};
-use crate::server::{Behaviour, Seen};
+use crate::server::{Behaviour, Nonsense, Seen, Server};
 use crate::{both_ways, find, key, question, try_one, with_schema, with_tools};
 
 #[tokio::test]
@@ -119,5 +123,25 @@ async fn a_text_that_was_cut_off_is_a_reply_that_says_so() {
         let reply = outcome.expect("in time").reply;
         assert_eq!(reply.result, Ok(json!("Hello the")), "{dialect:?}, streaming: {streaming}");
         assert_eq!(reply.about.expect("about")["finish"], json!("length"), "{dialect:?}, streaming: {streaming}");
+    }
+}
+
+#[tokio::test]
+async fn a_running_ollama_is_found_and_nothing_is_waited_for_long() {
+    let probe = async |behaviour| {
+        let server = Server::start(Dialect::Ollama, behaviour).await;
+        let table: Table = serde_json::from_value(Dialect::Ollama.table(&server.url)).expect("a table");
+        let found = probe_ollama(&remote::clients().expect("clients"), &table.over(), Duration::from_millis(300)).await;
+        (found, server.seen())
+    };
+    let models = json!({"models": [{"name": "qwen3:4b"}, {"name": "nomic-embed-text"}]}).to_string();
+    let (found, seen) = probe(Behaviour::Refuses(200, &[], models)).await;
+    assert_eq!(found, Ok(vec!["qwen3:4b".to_owned(), "nomic-embed-text".to_owned()]));
+    assert_eq!((seen[0].path.as_str(), seen[0].header("authorization")), ("/api/tags", ""));
+    let begun = std::time::Instant::now();
+    assert!(probe(Behaviour::Hangs { after_a_word: false }).await.0.expect_err("late").contains("300 ms"));
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    for behaviour in [Behaviour::Garbage(Nonsense::Html), Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Refuses(500, &[], String::new())] {
+        assert!(probe(behaviour).await.0.expect_err("no Ollama").contains("is no Ollama"));
     }
 }

@@ -21,6 +21,9 @@ mod sort;
 /// What these libraries log repeats other people's bodies. A program that logs should lay this over its own filter.
 pub const LOG_FILTER: &str = "genai=off,h2=off,hyper=off,hyper_util=off,reqwest=off,rustls=off";
 
+/// As much as a run takes in by default; a stream that never ends would otherwise grow until the deadline.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
 /// One model of one endpoint.
 pub struct Remote {
     name: Name,
@@ -218,6 +221,9 @@ impl Remote {
                 ChatStreamEvent::Chunk(chunk) => {
                     progress.tell(&chunk.content);
                     text.push_str(&chunk.content);
+                    if text.len() > ANSWER_BYTES_MAX {
+                        return Err(StreamError::TooLong);
+                    }
                 }
                 ChatStreamEvent::End(end) => {
                     // Where a dialect has no closing event, genai makes one up when the line goes dead: only a reason shows
@@ -248,6 +254,7 @@ impl Remote {
 enum StreamError {
     Genai(genai::Error),
     BrokeOff,
+    TooLong,
 }
 
 impl From<genai::Error> for StreamError {
@@ -276,6 +283,9 @@ impl Model for Remote {
             }
             Ok(answer) => Ok(answer),
             Err(StreamError::BrokeOff) => Err(Trouble::again(FailureKind::Network, "the answer broke off before its end")),
+            Err(StreamError::TooLong) => {
+                Err(Trouble::another(FailureKind::Limit, format!("the answer is longer than ANSWER_BYTES_MAX = {ANSWER_BYTES_MAX} bytes")))
+            }
             Err(StreamError::Genai(error)) => Err(sort::sorted(&error, &self.name, self.key.as_ref())),
         }
     }
