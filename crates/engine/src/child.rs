@@ -109,5 +109,5 @@ fn reply_of(closing: &Closing) -> Reply {
         Outcome::Cancelled { reason } => Err(Failure::new(FailureKind::Cancelled, reason.clone())),
     };
     // The child's own time: the hours it lay waiting for a person are nobody's budget.
-    Reply { result, usage: closing.spent, took_us: closing.elapsed_us }
+    Reply { result, usage: closing.spent, took_us: closing.elapsed_us, about: None }
 }

@@ -29,12 +29,25 @@ pub struct ModelCall {
     pub tokens_max: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
+    /// What the model may call by itself. The reply then names the calls; whether to make them is the flow's to decide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     pub role: String,
     pub content: String,
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub schema: Value,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -143,6 +143,12 @@ impl Digest {
                 value(&mut hash, call.schema.as_ref().unwrap_or(&Value::Null));
                 hash.update(call.tokens_max.unwrap_or_default().to_le_bytes());
                 hash.update(call.temperature.unwrap_or_default().to_le_bytes());
+                // Nothing at all for no tools: calls from before there were any keep their digest.
+                for tool in &call.tools {
+                    text(&mut hash, &tool.name);
+                    text(&mut hash, &tool.description);
+                    value(&mut hash, &tool.schema);
+                }
             }
             Effect::CallTool(call) => {
                 text(&mut hash, &call.tool);
@@ -260,5 +266,19 @@ mod tests {
         assert_ne!(digest(r#"{"a":1}"#), digest(r#"{"a":"1"}"#));
         assert_ne!(digest(r#"[[1],2]"#), digest(r#"[[1,2]]"#));
         assert_ne!(Digest::of(&crate::tool("x", json!({}))), Digest::of(&crate::agent("x", json!({}))));
+    }
+
+    #[test]
+    fn a_digest_sees_every_part_of_a_tool_offered_to_a_model() {
+        let digest = |name: &str, description: &str, schema: Value| {
+            let tools = vec![crate::ToolSpec { name: name.into(), description: description.into(), schema }];
+            Digest::of(&Effect::CallModel(crate::ModelCall { tools, ..crate::ModelCall::default() }))
+        };
+        let one = digest("a", "b", json!({"type": "object"}));
+        assert_eq!(one, digest("a", "b", json!({"type": "object"})));
+        for other in [digest("x", "b", json!({"type": "object"})), digest("a", "x", json!({"type": "object"})), digest("a", "b", json!({}))] {
+            assert_ne!(one, other);
+        }
+        assert_ne!(one, Digest::of(&Effect::CallModel(crate::ModelCall::default())));
     }
 }

@@ -12,15 +12,19 @@ pub struct Reply {
     /// How long it took, measured by whoever performed it; the only way time enters a run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub took_us: u64,
+    /// Who answered and how (`{"model": …, "finish": …}`), for people and for accounts. It stays in the journal, and no flow
+    /// decides by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<Value>,
 }
 
 impl Reply {
     pub fn ok(value: impl Into<Value>) -> Self {
-        Reply { result: Ok(value.into()), usage: Usage::default(), took_us: 0 }
+        Reply { result: Ok(value.into()), usage: Usage::default(), took_us: 0, about: None }
     }
 
     pub fn failed(failure: Failure) -> Self {
-        Reply { result: Err(failure), usage: Usage::default(), took_us: 0 }
+        Reply { result: Err(failure), usage: Usage::default(), took_us: 0, about: None }
     }
 
     pub fn using(mut self, usage: Usage) -> Self {
@@ -30,6 +34,11 @@ impl Reply {
 
     pub fn taking_us(mut self, took_us: u64) -> Self {
         self.took_us = took_us;
+        self
+    }
+
+    pub fn about(mut self, about: Value) -> Self {
+        self.about = Some(about);
         self
     }
 }

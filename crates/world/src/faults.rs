@@ -68,7 +68,7 @@ impl<W: World> World for Faulty<W> {
                 let unheard = self.inner.perform(job, progress).await;
                 // It cost what it cost, and took as long, whether or not anybody heard.
                 let told = self.lost(job, nature).await;
-                Reply { result: told.result, usage: unheard.usage, took_us: unheard.took_us }
+                Reply { usage: unheard.usage, took_us: unheard.took_us, ..told }
             }
             Fault::Duplicate => {
                 let first = self.inner.perform(job, progress).await;

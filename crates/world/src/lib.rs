@@ -1,11 +1,12 @@
 //! Performs effects. The only crate that calls out.
 //!
-//! `model`, `tool` and `agent` get a room each as they come. Today there is the trait they will stand behind, a [`script`]ed
-//! world, and [`faults`] that can be laid over any world.
+//! `model`, `tool` and `agent` get a room each as they come. Today there is the trait they stand behind, every kind of [`model`],
+//! a [`script`]ed world, and [`faults`] that can be laid over any world.
 //!
 //! Deliberately absent: deciding. Whether to try again, what to do with a failure, when to stop is `graph`'s.
 
 pub mod faults;
+pub mod model;
 pub mod script;
 
 use std::sync::Arc;
@@ -76,6 +77,11 @@ impl Progress {
     /// For callers that do not listen.
     pub fn nowhere() -> Self {
         Progress(None)
+    }
+
+    /// Whether it is worth the trouble: an answer that nobody follows need not be streamed.
+    pub fn is_heard(&self) -> bool {
+        self.0.is_some()
     }
 
     pub fn tell(&self, text: &str) {

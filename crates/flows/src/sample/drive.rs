@@ -33,7 +33,7 @@ pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> Ended {
         let (name, replies) = canned.iter().find(|(canned, _)| *canned == name).unwrap_or_else(|| panic!("no canned reply for {name}"));
         let at = told.entry(name).or_default();
         *at += 1;
-        Reply { result: replies[(*at - 1).min(replies.len() - 1)].clone(), usage: graph::Usage::default(), took_us: 0 }
+        Reply { result: replies[(*at - 1).min(replies.len() - 1)].clone(), usage: graph::Usage::default(), took_us: 0, about: None }
     };
     let (mut asked, mut words) = (Vec::new(), String::new());
     let outcome = loop {

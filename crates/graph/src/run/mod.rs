@@ -347,9 +347,12 @@ impl Run {
     }
 }
 
+/// What a reply may tell about itself; it is a line of notes, not a second reply.
+const ABOUT_BYTES_MAX: usize = 16 << 10;
+
 /// The reply as the run will remember it: one that is too large or too deep becomes a failure that says so.
 fn bounded(reply: Reply, limits: &Limits) -> Reply {
-    let Reply { result, usage, took_us } = reply;
+    let Reply { result, usage, took_us, about } = reply;
     let result = result.and_then(|value| match measure(&value, limits.reply_bytes_max, "reply_bytes_max", limits.json_depth_max) {
         Ok(()) => Ok(value),
         Err(why) => {
@@ -357,7 +360,15 @@ fn bounded(reply: Reply, limits: &Limits) -> Reply {
             Err(Failure::new(FailureKind::Limit, format!("the reply is too large: {why}")))
         }
     });
-    Reply { result, usage, took_us }
+    // Only a note: one that is out of all proportion is left out, and the reply kept.
+    let about = about.and_then(|about| match measure(&about, ABOUT_BYTES_MAX, "ABOUT_BYTES_MAX", limits.json_depth_max) {
+        Ok(()) => Some(about),
+        Err(_) => {
+            take_apart(about);
+            None
+        }
+    });
+    Reply { result, usage, took_us, about }
 }
 
 /// Drops a value level by level; dropping it as a whole would recurse as deep as it is.

@@ -114,7 +114,7 @@ impl World for ScriptedWorld {
             }
         };
         let took_us = u64::try_from(rule.after.as_micros()).unwrap_or(u64::MAX);
-        let reply = Reply { result: value, usage: rule.usage, took_us };
+        let reply = Reply { result: value, usage: rule.usage, took_us, about: None };
         match (nature, &reply.result) {
             (Nature::Checkable | Nature::Once, Ok(_)) => {
                 let before = rule.after / 2;

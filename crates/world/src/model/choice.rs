@@ -1,0 +1,247 @@
+//! Which model answers when nobody names one, and why: flag, configuration, a key in the environment, a running Ollama, the
+//! embedded model, extraction. The state of every option is kept, with what to do about each that fails, for `baton doctor`.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::remote::Clients;
+use super::{Env, Name, NameError, Table};
+
+/// What the user said, most urgent first.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    pub flag: Option<String>,
+}
+
+/// What is known about the embedded model without loading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Embedded {
+    /// Its weights are here, or may be pulled on first use.
+    Ready(Name),
+    /// Why not, and what to do.
+    Absent { why: String, todo: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    pub model: Name,
+    /// Which option it was.
+    pub by: Source,
+    /// All of them, in order.
+    pub ways: Vec<Way>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Flag,
+    Configuration,
+    Environment,
+    Ollama,
+    Embedded,
+    Extraction,
+}
+
+/// One way to a model, and how it stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Way {
+    pub source: Source,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Name>,
+    pub state: State,
+    pub detail: String,
+    /// What would make it work; empty if it does.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub todo: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Ready,
+    /// Nobody asked for it, or it is not installed.
+    Absent,
+    /// It was asked for and cannot work.
+    Broken,
+}
+
+/// A model that was named and cannot be had. Never taken for a wish for another one.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}: {}", .0.detail, .0.todo)]
+pub struct Unusable(pub Box<Way>, pub Vec<Way>);
+
+/// Looks at every option. `ollama` is what [`probe_ollama`] found.
+pub fn choose(wish: &Wish, table: &Table, env: Env<'_>, ollama: Result<Vec<String>, String>, embedded: &Embedded) -> Result<Choice, Unusable> {
+    let named = |source, text: Option<Result<Name, NameError>>, how: &str| match text {
+        None => Way { source, model: None, state: State::Absent, detail: "not given".to_owned(), todo: how.to_owned() },
+        Some(Err(error)) => Way { source, model: None, state: State::Broken, detail: error.to_string(), todo: how.to_owned() },
+        Some(Ok(name)) => usable(source, name, table, env, embedded),
+    };
+    let flag = wish.flag.as_deref().map(str::parse);
+    let ways = vec![
+        named(Source::Flag, flag, "name a model with --model"),
+        named(Source::Configuration, table.model.clone().map(Ok), "set `model` in the configuration"),
+        by_key(table, env),
+        by_ollama(ollama),
+        match embedded {
+            Embedded::Ready(name) => ready(Source::Embedded, name.clone(), "runs in this process"),
+            Embedded::Absent { why, todo } => {
+                Way { source: Source::Embedded, model: None, state: State::Absent, detail: why.clone(), todo: todo.clone() }
+            }
+        },
+        ready(Source::Extraction, Name::extract(), "picks sentences from the evidence; thinks nothing of its own"),
+    ];
+    // What somebody named stands or falls by itself; what was merely found may be passed over.
+    for way in &ways {
+        match (way.state, way.source, &way.model) {
+            (State::Broken, Source::Flag | Source::Configuration, _) => return Err(Unusable(Box::new(way.clone()), ways)),
+            (State::Ready, source, Some(model)) => return Ok(Choice { model: model.clone(), by: source, ways: ways.clone() }),
+            _ => {}
+        }
+    }
+    Ok(Choice { model: Name::extract(), by: Source::Extraction, ways })
+}
+
+fn ready(source: Source, name: Name, detail: &str) -> Way {
+    Way { source, model: Some(name), state: State::Ready, detail: detail.to_owned(), todo: String::new() }
+}
+
+/// A model that was named: is there an endpoint for it, and a key?
+fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Embedded) -> Way {
+    use super::Family;
+    let broken = |detail: String, todo: String| Way { source, model: Some(name.clone()), state: State::Broken, detail, todo };
+    match (&name.family, embedded) {
+        (Family::Extract, _) => return ready(source, name, "named"),
+        (Family::Embedded, Embedded::Ready(_)) => return ready(source, name, "named; runs in this process"),
+        (Family::Embedded, Embedded::Absent { why, todo }) => return broken(why.clone(), todo.clone()),
+        _ => {}
+    }
+    let endpoint = match table.endpoint(&name) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return broken(error.to_string(), "add the endpoint to the configuration, or use one that is there".to_owned()),
+    };
+    match endpoint.key.as_ref().map(|key| key.find(env)) {
+        Some(Err(why)) => broken(format!("{name}: {why}"), "set the key, or name another model".to_owned()),
+        Some(Ok(_)) => ready(source, name, &format!("named; key found; {}", endpoint.url)),
+        None => ready(source, name, &format!("named; {}", endpoint.url)),
+    }
+}
+
+/// A good and inexpensive model of the first vendor whose key is there.
+const BY_KEY: [(&str, &str); 3] =
+    [("anthropic", "anthropic/claude-haiku-4-5"), ("openai", "openai/gpt-4.1-mini"), ("gemini", "gemini/gemini-2.5-flash")];
+
+fn by_key(table: &Table, env: Env<'_>) -> Way {
+    let mut missing = Vec::new();
+    for (endpoint, model) in BY_KEY {
+        let Some(source) = table.endpoints.get(endpoint).and_then(|endpoint| endpoint.key.as_ref()) else { continue };
+        match (source.find(env), model.parse()) {
+            (Ok(_), Ok(name)) => return ready(Source::Environment, name, &format!("a key for {endpoint} was found")),
+            (Err(why), _) => missing.push(format!("{endpoint}: {why}")),
+            (Ok(_), Err(_)) => {}
+        }
+    }
+    let todo = "set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY".to_owned();
+    Way { source: Source::Environment, model: None, state: State::Absent, detail: missing.join("; "), todo }
+}
+
+fn by_ollama(found: Result<Vec<String>, String>) -> Way {
+    let source = Source::Ollama;
+    match found {
+        Err(why) => Way { source, model: None, state: State::Absent, detail: why, todo: "start it with `ollama serve`".to_owned() },
+        Ok(models) => {
+            let chats = models.iter().filter(|model| !model.contains("embed"));
+            match chats.clone().find_map(|model| format!("ollama/{model}").parse().ok()) {
+                Some(name) => ready(source, name, &format!("runs, with {}", models.join(", "))),
+                None => Way {
+                    source,
+                    model: None,
+                    state: State::Broken,
+                    detail: "runs, and has no model to talk to".to_owned(),
+                    todo: "get one with `ollama pull qwen3:4b`".to_owned(),
+                },
+            }
+        }
+    }
+}
+
+/// Asks a running Ollama for its models, and does not wait long for one that is not there.
+pub async fn probe_ollama(clients: &Clients, table: &Table, patience: Duration) -> Result<Vec<String>, String> {
+    let endpoint = table.endpoints.get("ollama").ok_or("no endpoint `ollama` is configured")?;
+    let url = reqwest::Url::parse(&format!("{}/api/tags", endpoint.url.trim_end_matches('/'))).map_err(|e| format!("{:?}: {e}", endpoint.url))?;
+    let ask = async {
+        let response = clients.for_url(&url).get(url.clone()).send().await.map_err(|_| format!("nothing answers at {}", endpoint.url))?;
+        let status = response.status();
+        let body: Value = response.json().await.map_err(|_| format!("{} is no Ollama (status {status})", endpoint.url))?;
+        let models = body.get("models").and_then(Value::as_array).ok_or_else(|| format!("{} is no Ollama", endpoint.url))?;
+        Ok(models.iter().filter_map(|model| model.get("name")?.as_str().map(str::to_owned)).collect())
+    };
+    let late = || format!("nothing answered at {} within {} ms", endpoint.url, patience.as_millis());
+    tokio::time::timeout(patience, ask).await.unwrap_or_else(|_| Err(late()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn absent() -> Embedded {
+        Embedded::Absent { why: "no weights".into(), todo: "baton models pull".into() }
+    }
+
+    fn check(flag: Option<&str>, config: Option<&str>, keys: &[&str], ollama: &[&str], embedded: &Embedded) -> Result<(String, Source), String> {
+        let table = Table { model: config.map(|name| name.parse().unwrap()), ..Table::default() };
+        let env = |name: &str| keys.contains(&name).then(|| "secret-key".to_owned());
+        let ollama = if ollama.is_empty() { Err("nothing there".into()) } else { Ok(ollama.iter().map(|&m| m.to_owned()).collect()) };
+        let wish = Wish { flag: flag.map(str::to_owned) };
+        match choose(&wish, &table, &env, ollama, embedded) {
+            Ok(choice) => {
+                let words = serde_json::to_string(&choice).unwrap();
+                assert!(!words.contains("secret-key"));
+                assert_eq!(choice.ways.len(), 6);
+                assert!(choice.ways.iter().all(|way| way.state == State::Ready || !way.todo.is_empty()));
+                Ok((choice.model.to_string(), choice.by))
+            }
+            Err(unusable) => Err(unusable.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_first_that_works_is_taken() {
+        let here = Embedded::Ready("embedded/small".parse().unwrap());
+        let keys = ["OPENAI_API_KEY"];
+        let cases = [
+            (check(Some("extract"), Some("openai/x"), &keys, &["q"], &here), "extract", Source::Flag),
+            (check(None, Some("openai/x"), &keys, &["q"], &here), "openai/x", Source::Configuration),
+            (check(None, None, &keys, &["q"], &here), "openai/gpt-4.1-mini", Source::Environment),
+            (check(None, None, &[], &["nomic-embed-text", "qwen3:4b"], &here), "ollama/qwen3:4b", Source::Ollama),
+            (check(None, None, &[], &["nomic-embed-text"], &here), "embedded/small", Source::Embedded),
+            (check(None, None, &[], &[], &absent()), "extract", Source::Extraction),
+        ];
+        for (got, model, source) in cases {
+            assert_eq!(got, Ok((model.to_owned(), source)));
+        }
+    }
+
+    #[test]
+    fn what_was_named_is_never_replaced_by_something_else() {
+        let keys = ["ANTHROPIC_API_KEY"];
+        assert!(check(Some("gpt-4o"), None, &keys, &[], &absent()).unwrap_err().contains("openai/gpt-4o"));
+        assert!(check(Some("openai/gpt-4o"), None, &keys, &[], &absent()).unwrap_err().contains("OPENAI_API_KEY"));
+        assert!(check(None, Some("compat/x/y"), &keys, &[], &absent()).is_err());
+        assert!(check(Some("embedded/small"), None, &keys, &[], &absent()).unwrap_err().contains("baton models pull"));
+    }
+
+    #[test]
+    fn doctor_gets_data() {
+        let choice = choose(&Wish::default(), &Table::default(), &|_| None, Err("nothing there".into()), &absent()).unwrap();
+        let value = serde_json::to_value(&choice).unwrap();
+        assert_eq!(value["by"], json!("extraction"));
+        assert_eq!(
+            value["ways"][3],
+            json!({"source": "ollama", "state": "absent", "detail": "nothing there", "todo": "start it with `ollama serve`"})
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! How a flow puts evidence into a request: one message of role `evidence` for each passage.
+//!
+//! ```text
+//! role: evidence
+//! content: Source: https://example.org/wal        ← optional first line: a title, a path, an address
+//!          A write-ahead log records changes …    ← the passage
+//! ```
+//!
+//! Passages are numbered from 1 in the order they come, and answers refer to them as `[1]`. Providers know no such role, so a
+//! remote model gets them as one user message; extraction reads nothing else.
+
+use graph::Message;
+
+pub const ROLE: &str = "evidence";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage<'m> {
+    /// From 1.
+    pub number: usize,
+    pub source: Option<&'m str>,
+    pub text: &'m str,
+}
+
+/// A message that carries one passage.
+pub fn message(source: &str, text: &str) -> Message {
+    // A source is one line, whatever it was before.
+    let source = source.split_whitespace().collect::<Vec<_>>().join(" ");
+    Message { role: ROLE.to_owned(), content: format!("Source: {source}\n{text}") }
+}
+
+pub fn passages(messages: &[Message]) -> Vec<Passage<'_>> {
+    let evidence = messages.iter().filter(|message| message.role == ROLE);
+    evidence.enumerate().map(|(index, message)| passage(index + 1, &message.content)).collect()
+}
+
+fn passage(number: usize, content: &str) -> Passage<'_> {
+    let (first, rest) = content.split_once('\n').unwrap_or((content, ""));
+    match first.trim().split_once(':') {
+        Some((word, source)) if word.eq_ignore_ascii_case("source") && !source.trim().is_empty() => {
+            Passage { number, source: Some(source.trim()), text: rest.trim() }
+        }
+        _ => Passage { number, source: None, text: content.trim() },
+    }
+}
+
+/// The passages as words for a model that knows no evidence.
+pub fn in_words(passages: &[Passage<'_>]) -> String {
+    let mut words = String::from("Evidence, to be cited by number:");
+    for passage in passages {
+        let source = passage.source.map(|source| format!(" {source}")).unwrap_or_default();
+        words.push_str(&format!("\n\n[{}]{source}\n{}", passage.number, passage.text));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passages_are_numbered_and_know_their_source() {
+        let plain = Message { role: ROLE.into(), content: "no source here: none".into() };
+        let messages = [message("a\nb", "One. Two."), Message { role: "user".into(), content: "Why?".into() }, plain];
+        let passages = passages(&messages);
+        assert_eq!(passages[0], Passage { number: 1, source: Some("a b"), text: "One. Two." });
+        assert_eq!(passages[1], Passage { number: 2, source: None, text: "no source here: none" });
+        assert_eq!(in_words(&passages), "Evidence, to be cited by number:\n\n[1] a b\nOne. Two.\n\n[2]\nno source here: none");
+    }
+}

@@ -1,0 +1,36 @@
+//! What is generated is committed, so that building the product needs no generator. This says when it is stale: it writes what it
+//! should be, and fails if that differs from what was there.
+
+use std::path::{Path, PathBuf};
+
+use tonic_prost_build::Builder;
+
+#[test]
+fn the_kserve_client_and_messages_are_what_the_proto_says() {
+    let client = |builder: Builder| builder.build_server(false);
+    renew(client, "crates/world/src/model/triton/kserve.rs");
+}
+
+#[test]
+fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
+    let server = |builder: Builder| builder.build_client(false).extern_path(".inference", "::world::model::triton::kserve");
+    renew(server, "lab/tests/models/kserve_server.rs");
+}
+
+fn renew(set: impl Fn(Builder) -> Builder, path: &str) {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let proto = root.join("crates/world/src/model/triton/kserve.proto");
+    let includes: PathBuf = root.join("crates/world/src/model/triton");
+    let files = protox::compile([&proto], [&includes]).expect("the proto compiles");
+    let out = tempfile::tempdir().expect("a directory");
+    // Comments would go through rustdoc as if they were Markdown.
+    let builder = tonic_prost_build::configure().build_transport(false).disable_comments(["."]).btree_map(".").out_dir(out.path());
+    set(builder).compile_fds(files).expect("code is generated");
+    let code = std::fs::read_to_string(out.path().join("inference.rs")).expect("the code");
+    let path = root.join(path);
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    if there != code {
+        std::fs::write(&path, code).expect("it can be written");
+        panic!("{} was stale and has been renewed; look at it and commit it", path.display());
+    }
+}

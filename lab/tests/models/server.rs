@@ -1,0 +1,181 @@
+//! A server on loopback that speaks one dialect and behaves as it is told. It keeps what it was asked.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use futures::stream;
+use serde_json::Value;
+
+use crate::dialect::{Dialect, Said};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Behaviour {
+    Says(Said),
+    /// A status, headers and a body.
+    Refuses(u16, &'static [(&'static str, &'static str)], String),
+    /// Breaks off in the middle, with a dead connection or with a clean end.
+    BreaksOff {
+        cleanly: bool,
+    },
+    /// Well-formed HTTP, and nonsense in it.
+    Garbage(Nonsense),
+    /// Takes the request and never says a word; or says one and then no more.
+    Hangs {
+        after_a_word: bool,
+    },
+    /// An error in the middle of a stream.
+    GivesUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Nonsense {
+    Html,
+    BrokenJson,
+    OtherJson,
+    Bytes,
+    Empty,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(dialect: Dialect, behaviour: Behaviour) -> Server {
+        Server::start_with(dialect, vec![behaviour]).await
+    }
+
+    /// Behaves in turn, and goes on as it did last.
+    pub(crate) async fn start_with(dialect: Dialect, behaviours: Vec<Behaviour>) -> Server {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let kept = seen.clone();
+        let handler = move |uri: Uri, headers: HeaderMap, body: Bytes| {
+            let (kept, behaviours) = (kept.clone(), behaviours.clone());
+            async move {
+                let path = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+                let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                let count = {
+                    let mut seen = kept.lock().expect("lock");
+                    seen.push(Seen { path: path.clone(), headers, body: body.clone() });
+                    seen.len()
+                };
+                let behaviour = behaviours[(count - 1).min(behaviours.len() - 1)].clone();
+                respond(dialect, behaviour, &path, &body).await
+            }
+        };
+        let app = Router::new().fallback(handler);
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.expect("serving") });
+        Server { url, seen, task }
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().expect("lock").clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn respond(dialect: Dialect, behaviour: Behaviour, path: &str, body: &Value) -> Response<Body> {
+    let streaming = body["stream"] == Value::Bool(true) || path.contains("streamGenerateContent");
+    let dialect = dialect.at(path);
+    let kind = match (streaming, dialect) {
+        (false, _) => "application/json",
+        (true, Dialect::Ollama) => "application/x-ndjson",
+        (true, _) => "text/event-stream",
+    };
+    let chunks = |said: &Said| if streaming { dialect.stream(said) } else { vec![dialect.body(said).to_string()] };
+    let hello = Said::Text("Hello there, reader.");
+    let ok = |kind: &str, body: Body| Response::builder().status(200).header("content-type", kind).body(body).expect("a response");
+    match behaviour {
+        Behaviour::Says(said) => ok(kind, dripping(chunks(&said), End::Clean)),
+        Behaviour::Refuses(status, headers, words) => {
+            let mut response = Response::builder().status(StatusCode::from_u16(status).expect("a status")).header("content-type", "application/json");
+            for (name, value) in headers {
+                response = response.header(*name, *value);
+            }
+            response.body(Body::from(words)).expect("a response")
+        }
+        Behaviour::BreaksOff { cleanly } => {
+            let mut part = chunks(&hello);
+            if streaming {
+                part.truncate(part.len() / 2);
+            } else {
+                let half = part[0].len() / 2;
+                part[0].truncate(half);
+            }
+            ok(kind, dripping(part, if cleanly { End::Clean } else { End::Dead }))
+        }
+        Behaviour::Garbage(nonsense) => match nonsense {
+            Nonsense::Html => ok("text/html", Body::from("<html><body>Welcome to nginx</body></html>")),
+            Nonsense::BrokenJson => ok(kind, Body::from("data: {\"choices\": [[[\n\n{\"message\": \n\n")),
+            Nonsense::OtherJson => ok(kind, Body::from(if streaming { "data: {\"cats\": 3}\n\n" } else { "{\"cats\": 3}" })),
+            Nonsense::Bytes => ok(kind, Body::from([0xff_u8, 0xfe, 0x00, 0x80, 0xc3, 0x28].repeat(200))),
+            Nonsense::Empty => ok(kind, Body::empty()),
+        },
+        Behaviour::Hangs { after_a_word: false } => std::future::pending().await,
+        Behaviour::Hangs { after_a_word: true } => {
+            let mut part = chunks(&hello);
+            part.truncate(1.max(part.len() / 2));
+            if !streaming {
+                part[0].truncate(5);
+            }
+            ok(kind, dripping(part, End::Never))
+        }
+        Behaviour::GivesUp => {
+            let mut part = chunks(&hello);
+            part.truncate(part.len() / 2);
+            part.push(dialect.stream_error());
+            ok(kind, dripping(part, End::Clean))
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Clean,
+    Dead,
+    Never,
+}
+
+/// Chunk by chunk, each in two pieces, so that nothing depends on how the bytes were cut.
+fn dripping(chunks: Vec<String>, end: End) -> Body {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    for chunk in chunks {
+        let (front, back) = chunk.as_bytes().split_at(chunk.len() / 2);
+        pieces.extend([front.to_vec(), back.to_vec()]);
+    }
+    let pieces = pieces.into_iter();
+    Body::from_stream(stream::unfold(pieces, move |mut pieces| async move {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match (pieces.next(), end) {
+            (Some(piece), _) => Some((Ok(Bytes::from(piece)), pieces)),
+            (None, End::Clean) => None,
+            (None, End::Dead) => Some((Err(std::io::Error::other("cut")), pieces)),
+            (None, End::Never) => std::future::pending().await,
+        }
+    }))
+}
