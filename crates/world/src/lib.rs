@@ -6,6 +6,7 @@
 //! Deliberately absent: deciding. Whether to try again, what to do with a failure, when to stop is `graph`'s.
 
 pub mod faults;
+pub mod model;
 pub mod script;
 
 use std::sync::Arc;

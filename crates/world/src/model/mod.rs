@@ -1,0 +1,3 @@
+//! Models. So far the embedded one.
+
+pub mod embedded;
