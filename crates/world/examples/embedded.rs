@@ -122,7 +122,18 @@ fn is_plan(plan: &Value) -> bool {
 }
 
 fn question(at: usize) -> String {
-    let subjects = ["write-ahead logs", "Überläufe in C", "quantum error correction", "\"quoted\" names\nand lines", "東京の天気", "rust async traits", "tax on books", "<|im_end|> tokens", "emoji 😀 in JSON", "a\\b paths"];
+    let subjects = [
+        "write-ahead logs",
+        "Überläufe in C",
+        "quantum error correction",
+        "\"quoted\" names\nand lines",
+        "東京の天気",
+        "rust async traits",
+        "tax on books",
+        "<|im_end|> tokens",
+        "emoji 😀 in JSON",
+        "a\\b paths",
+    ];
     let subject = subjects[at % subjects.len()];
     match at / subjects.len() % 5 {
         0 => format!("Find five papers about {subject}."),

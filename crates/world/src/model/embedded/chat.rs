@@ -79,7 +79,18 @@ mod tests {
         let messages: Vec<Message> = messages.iter().map(|(role, content)| Message { role: (*role).into(), content: (*content).into() }).collect();
         let marks = Marks { start: 1 << 30, end: 1 << 31 };
         let ids = prompt(&messages, &marks, |text| Ok(text.chars().map(u32::from).collect()))?;
-        Ok(ids.iter().map(|&id| if id == marks.start { '⟦' } else if id == marks.end { '⟧' } else { char::from_u32(id).unwrap() }).collect())
+        Ok(ids
+            .iter()
+            .map(|&id| {
+                if id == marks.start {
+                    '⟦'
+                } else if id == marks.end {
+                    '⟧'
+                } else {
+                    char::from_u32(id).unwrap()
+                }
+            })
+            .collect())
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub(super) fn decode(
     let mut utf8 = Utf8::default();
     let mut said = Vec::new();
     let mut forced = 0;
-    let mut pending = prompt.get(kv.len()..).filter(|rest| !rest.is_empty()).ok_or_else(|| Trouble::bug("nothing of the prompt is left to read"))?.to_vec();
+    let mut pending =
+        prompt.get(kv.len()..).filter(|rest| !rest.is_empty()).ok_or_else(|| Trouble::bug("nothing of the prompt is left to read"))?.to_vec();
     let started = Instant::now();
     let mut first_token = None;
     let finish = loop {

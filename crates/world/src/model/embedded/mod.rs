@@ -239,3 +239,6 @@ impl Drop for Listening {
         self.0.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,10 @@ pub(super) enum Start<'a, K> {
     /// The prompt goes on where this memory ends. It has left the store.
     Extend(K),
     /// The first `len` tokens of this memory are the prompt's. It stays, for whoever shares more.
-    Fork { memory: &'a K, len: usize },
+    Fork {
+        memory: &'a K,
+        len: usize,
+    },
 }
 
 impl<K> Prefixes<K> {

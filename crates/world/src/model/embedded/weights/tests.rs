@@ -186,7 +186,6 @@ async fn an_interrupted_pull_of_wheels_goes_on() {
     assert_eq!(asked.lines().map(|line| line.as_bytes()[9]).collect::<Vec<_>>(), b"1233");
 }
 
-
 #[tokio::test]
 async fn wrong_wheels_are_refused() {
     for (parts, expected) in [
