@@ -77,7 +77,7 @@ async fn it_follows_a_schema(model: &Embedded) {
     });
     let answer = ask(model, &call(&[("user", "What is the capital of Japan, and where is it?")], Some(schema), 64)).await;
     assert_eq!(answer.said, Said::Json(json!({"city": "Tokyo", "continent": "Asia"})));
-    assert!(answer.tokens.forced > 5, "{:?}", answer.tokens);
+    assert!(answer.tokens.forced >= 3, "{:?}", answer.tokens);
 }
 
 async fn text_cannot_end_its_turn(model: &Embedded) {

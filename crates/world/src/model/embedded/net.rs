@@ -1,7 +1,7 @@
 //! The Qwen2 network, forward only, over candle's quantized kernels.
 //!
 //! candle's own version keeps its attention cache inside the weights, where it can be neither cut back nor shared. Here the
-//! weights never change, and a [`Kv`] belongs to whoever thinks: it can be forked at a common prefix.
+//! weights never change, and a [`Kv`] belongs to whoever thinks: it can be cut back, and forked at a common prefix.
 //!
 //! ```text
 //!   ids ─ embed ─┬─ norm ─ q k v ─ rope ─ attend(Kv) ─ o ─(+)─┬─ norm ─ silu(gate)·up ─ down ─(+)─ … ─ norm ─ output
@@ -216,6 +216,10 @@ impl Kv {
 
     pub(super) fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
     }
 
     /// A copy of the first `len` tokens, in room of its own.

@@ -133,8 +133,14 @@ impl Mind {
         let cached = kv.len();
         let wish = Wish { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
         let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, wish, tell, is_cancelled);
-        // Of a call that was cut short, at least what was read of the prompt stays useful.
-        let said = decoded.as_ref().map_or(&[][..], |decoded| &decoded.tokens);
+        // Of a call that was cut short, what was read of the prompt stays useful.
+        let said = match &decoded {
+            Ok(decoded) => decoded.tokens.as_slice(),
+            Err(_) => {
+                kv.truncate(prompt.len());
+                &[]
+            }
+        };
         let known: Vec<u32> = prompt.iter().chain(said).copied().take(kv.len()).collect();
         if known.len() == kv.len() {
             let sizes = &self.net.sizes;

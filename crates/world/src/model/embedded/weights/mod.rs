@@ -11,7 +11,7 @@
 mod hugging;
 mod wheels;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -141,7 +141,8 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
         return Ok(Pulled { path, source: Source::Kept, failed: Vec::new() });
     }
     let lock = File::create(folder.join(format!("{}.lock", model.file))).map_err(in_folder)?;
-    if lock.try_lock().is_err() {
+    // A file system that knows no locks is no reason not to pull.
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
         return Err(PullError::InUse { name: model.name.clone(), folder: folder.into() });
     }
     let mut failed = Vec::new();
