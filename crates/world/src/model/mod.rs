@@ -14,6 +14,7 @@
 
 pub mod cassette;
 pub mod choice;
+pub mod embedded;
 pub mod evidence;
 pub mod extract;
 pub mod guard;

@@ -1,0 +1,239 @@
+//! The Qwen2 network, forward only, over candle's quantized kernels.
+//!
+//! candle's own version keeps its attention cache inside the weights, where it can be neither cut back nor shared. Here the
+//! weights never change, and a [`Kv`] belongs to whoever thinks: it can be cut back, and forked at a common prefix.
+//!
+//! ```text
+//!   ids ─ embed ─┬─ norm ─ q k v ─ rope ─ attend(Kv) ─ o ─(+)─┬─ norm ─ silu(gate)·up ─ down ─(+)─ … ─ norm ─ output
+//!                └───────────────────────────────────────┘    └────────────────────────────────┘     last token only
+//! ```
+
+use std::sync::Arc;
+
+use candle_core::quantized::{QMatMul, QTensor};
+use candle_core::{DType, Device, Module, Tensor};
+use candle_nn::{ops, rotary_emb};
+
+use super::Trouble;
+use super::gguf::Gguf;
+
+pub(super) struct Net {
+    embedding: Arc<QTensor>,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    output: QMatMul,
+    cos: Tensor,
+    sin: Tensor,
+    pub(super) sizes: Sizes,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sizes {
+    pub(super) layers: usize,
+    heads: usize,
+    heads_kv: usize,
+    head: usize,
+    norm_epsilon: f32,
+    rope_base: f32,
+    pub(super) vocabulary: usize,
+    /// The most tokens a prompt and its answer may have together.
+    pub(super) context: usize,
+}
+
+struct Layer {
+    norm_attention: Tensor,
+    q: Projection,
+    k: Projection,
+    v: Projection,
+    o: QMatMul,
+    norm_feed: Tensor,
+    gate: QMatMul,
+    up: QMatMul,
+    down: QMatMul,
+}
+
+struct Projection {
+    weight: QMatMul,
+    bias: Tensor,
+}
+
+impl Projection {
+    fn forward(&self, x: &Tensor) -> candle_core::Result<Tensor> {
+        self.weight.forward(x)?.broadcast_add(&self.bias)
+    }
+}
+
+impl Net {
+    /// `context_max` bounds what the file allows, since memory grows with it.
+    pub(super) fn load(gguf: &mut Gguf, context_max: usize) -> Result<Self, Trouble> {
+        let architecture = gguf.text("general.architecture")?;
+        if architecture != "qwen2" {
+            return Err(Trouble::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
+        }
+        let width = gguf.count("qwen2.embedding_length")?;
+        let heads = gguf.count("qwen2.attention.head_count")?;
+        let heads_kv = gguf.count("qwen2.attention.head_count_kv")?;
+        if !width.is_multiple_of(heads) || !heads.is_multiple_of(heads_kv) || !(width / heads).is_multiple_of(2) {
+            return Err(Trouble::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
+        }
+        let embedding = Arc::new(gguf.tensor("token_embd.weight")?);
+        let vocabulary = embedding.shape().dims().first().copied().unwrap_or_default();
+        let sizes = Sizes {
+            layers: gguf.count("qwen2.block_count")?,
+            heads,
+            heads_kv,
+            head: width / heads,
+            norm_epsilon: gguf.float("qwen2.attention.layer_norm_rms_epsilon")?,
+            rope_base: gguf.float("qwen2.rope.freq_base")?,
+            vocabulary,
+            context: gguf.count("qwen2.context_length")?.min(context_max),
+        };
+        let output = if gguf.has("output.weight") { Arc::new(gguf.tensor("output.weight")?) } else { embedding.clone() };
+        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, at)).collect::<Result<_, _>>()?;
+        let norm = vector(gguf, "output_norm.weight")?;
+        let output = QMatMul::from_arc(output).map_err(Trouble::damaged)?;
+        let (cos, sin) = rope_tables(&sizes).map_err(Trouble::damaged)?;
+        Ok(Net { embedding, layers, norm, output, cos, sin, sizes })
+    }
+
+    /// Appends the tokens to what `kv` has seen. The logits after the last one, if wanted: the output matrix is the largest.
+    pub(super) fn forward(&self, kv: &mut Kv, ids: &[u32], wants_logits: bool) -> Result<Vec<f32>, Trouble> {
+        if ids.is_empty() || kv.len + ids.len() > kv.capacity {
+            return Err(Trouble::bug(format!("{} tokens do not fit after {} of {}", ids.len(), kv.len, kv.capacity)));
+        }
+        self.run(kv, ids, wants_logits).map_err(|error| Trouble::damaged(format!("the network cannot be computed: {error}")))
+    }
+
+    fn run(&self, kv: &mut Kv, ids: &[u32], wants_logits: bool) -> candle_core::Result<Vec<f32>> {
+        let (past, count) = (kv.len, ids.len());
+        let cos = self.cos.narrow(0, past, count)?;
+        let sin = self.sin.narrow(0, past, count)?;
+        let mask = if count > 1 { Some(causal_mask(past, count)?) } else { None };
+        let mut x = self.embedding.embedding(&Tensor::new(ids, &Device::Cpu)?)?;
+        for (layer, (keys, values)) in self.layers.iter().zip(&kv.layers) {
+            let normed = ops::rms_norm(&x, &layer.norm_attention, self.sizes.norm_epsilon)?;
+            let attended = self.attend(layer, &normed, (keys, values), past, (&cos, &sin), mask.as_ref())?;
+            x = (x + layer.o.forward(&attended)?)?;
+            let normed = ops::rms_norm(&x, &layer.norm_feed, self.sizes.norm_epsilon)?;
+            let gated = (ops::silu(&layer.gate.forward(&normed)?)? * layer.up.forward(&normed)?)?;
+            x = (x + layer.down.forward(&gated)?)?;
+        }
+        kv.len += count;
+        if !wants_logits {
+            return Ok(Vec::new());
+        }
+        let last = x.narrow(0, count - 1, 1)?.contiguous()?;
+        let last = ops::rms_norm(&last, &self.norm, self.sizes.norm_epsilon)?;
+        self.output.forward(&last)?.flatten_all()?.to_vec1()
+    }
+
+    fn attend(
+        &self,
+        layer: &Layer,
+        x: &Tensor,
+        (keys, values): (&Tensor, &Tensor),
+        past: usize,
+        (cos, sin): (&Tensor, &Tensor),
+        mask: Option<&Tensor>,
+    ) -> candle_core::Result<Tensor> {
+        let Sizes { heads, heads_kv, head, .. } = self.sizes;
+        let (count, seen, group) = (x.dim(0)?, past + x.dim(0)?, heads / heads_kv);
+        let by_head = |x: Tensor, heads: usize| x.reshape((1, count, heads, head))?.transpose(1, 2)?.contiguous();
+        let q = rotary_emb::rope(&by_head(layer.q.forward(x)?, heads)?, cos, sin)?;
+        let k = rotary_emb::rope(&by_head(layer.k.forward(x)?, heads_kv)?, cos, sin)?.squeeze(0)?;
+        let v = by_head(layer.v.forward(x)?, heads_kv)?.squeeze(0)?;
+        keys.slice_set(&k, 1, past)?;
+        values.slice_set(&v, 1, past)?;
+        // The heads that share a key lie side by side, so one product serves the group.
+        let q = (q.reshape((heads_kv, group * count, head))? * (head as f64).powf(-0.5))?;
+        let mut scores = q.matmul(&keys.narrow(1, 0, seen)?.transpose(1, 2)?)?;
+        if let Some(mask) = mask {
+            scores = scores.reshape((heads_kv, group, count, seen))?.broadcast_add(mask)?.reshape((heads_kv, group * count, seen))?;
+        }
+        let mixed = ops::softmax_last_dim(&scores)?.matmul(&values.narrow(1, 0, seen)?)?;
+        mixed.reshape((heads, count, head))?.transpose(0, 1)?.reshape((count, heads * head))
+    }
+}
+
+impl Layer {
+    fn load(gguf: &mut Gguf, at: usize) -> Result<Self, Trouble> {
+        let name = |part: &str| format!("blk.{at}.{part}");
+        let mut matrix = |part: &str| QMatMul::from_qtensor(gguf.tensor(&name(part))?).map_err(Trouble::damaged);
+        let [q, k, v, o] = [matrix("attn_q.weight")?, matrix("attn_k.weight")?, matrix("attn_v.weight")?, matrix("attn_output.weight")?];
+        let [gate, up, down] = [matrix("ffn_gate.weight")?, matrix("ffn_up.weight")?, matrix("ffn_down.weight")?];
+        let mut vector = |part: &str| vector(gguf, &name(part));
+        Ok(Layer {
+            q: Projection { weight: q, bias: vector("attn_q.bias")? },
+            k: Projection { weight: k, bias: vector("attn_k.bias")? },
+            v: Projection { weight: v, bias: vector("attn_v.bias")? },
+            o,
+            norm_attention: vector("attn_norm.weight")?,
+            norm_feed: vector("ffn_norm.weight")?,
+            gate,
+            up,
+            down,
+        })
+    }
+}
+
+fn vector(gguf: &mut Gguf, name: &str) -> Result<Tensor, Trouble> {
+    gguf.tensor(name)?.dequantize(&Device::Cpu).map_err(|error| Trouble::damaged(format!("{name}: {error}")))
+}
+
+fn rope_tables(sizes: &Sizes) -> candle_core::Result<(Tensor, Tensor)> {
+    let half = sizes.head / 2;
+    let rates: Vec<f32> = (0..half).map(|i| sizes.rope_base.powf(-2.0 * i as f32 / sizes.head as f32)).collect();
+    let angles = (0..sizes.context).flat_map(|at| rates.iter().map(move |rate| at as f32 * rate)).collect::<Vec<_>>();
+    let angles = Tensor::from_vec(angles, (sizes.context, half), &Device::Cpu)?;
+    Ok((angles.cos()?, angles.sin()?))
+}
+
+/// A token sees itself and all before it.
+fn causal_mask(past: usize, count: usize) -> candle_core::Result<Tensor> {
+    let seen = past + count;
+    let cells = (0..count).flat_map(|row| (0..seen).map(move |at| if at <= past + row { 0.0 } else { f32::NEG_INFINITY }));
+    Tensor::from_vec(cells.collect::<Vec<f32>>(), (count, seen), &Device::Cpu)
+}
+
+/// What the network remembers of the tokens so far: keys and values of each layer, in room that was laid out in advance.
+/// Pages that no token has reached cost address space only.
+pub(super) struct Kv {
+    layers: Vec<(Tensor, Tensor)>,
+    len: usize,
+    capacity: usize,
+}
+
+impl Kv {
+    pub(super) fn new(sizes: &Sizes, capacity: usize) -> Result<Self, Trouble> {
+        let room = || Tensor::zeros((sizes.heads_kv, capacity, sizes.head), DType::F32, &Device::Cpu);
+        let layers = (0..sizes.layers).map(|_| Ok((room()?, room()?))).collect::<candle_core::Result<_>>().map_err(Trouble::bug)?;
+        Ok(Kv { layers, len: 0, capacity })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// A copy of the first `len` tokens, in room of its own.
+    pub(super) fn fork(&self, sizes: &Sizes, len: usize, capacity: usize) -> Result<Self, Trouble> {
+        let mut fork = Kv::new(sizes, capacity)?;
+        let len = len.min(self.len).min(capacity);
+        if len == 0 {
+            return Ok(fork);
+        }
+        let copy = |from: &Tensor, to: &Tensor| to.slice_set(&from.narrow(1, 0, len)?.contiguous()?, 1, 0);
+        for ((keys, values), (new_keys, new_values)) in self.layers.iter().zip(&fork.layers) {
+            copy(keys, new_keys).and_then(|()| copy(values, new_values)).map_err(Trouble::bug)?;
+        }
+        fork.len = len;
+        Ok(fork)
+    }
+}

