@@ -43,13 +43,14 @@ async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration)
     loop {
         ticks.tick().await;
         let Some(engine) = engine.upgrade() else { return };
-        if engine.holds_any()
-            && let Err(e) = pass_on(&engine).await
+        let sweeps = engine.sweeping.load(Ordering::Relaxed);
+        if (sweeps || engine.holds_any())
+            && let Err(e) = pass_on(&engine, sweeps).await
         {
             tracing::warn!("word from other processes could not be read: {e}");
         }
         // A peer on another machine that died is only noticed when its leases have run out.
-        if engine.sweeping.load(Ordering::Relaxed) && swept.elapsed() >= sweep_every {
+        if sweeps && swept.elapsed() >= sweep_every {
             swept = Instant::now();
             if let Err(e) = recover(&engine).await {
                 tracing::warn!("unfinished runs could not be looked for: {e}");
@@ -64,9 +65,13 @@ fn interval(every: Duration) -> Interval {
     ticks
 }
 
-/// Hands on what other processes left for runs that go here.
-async fn pass_on(engine: &Arc<Inner>) -> Result<()> {
-    for signal in engine.store.signals(&engine.settings.owner).await? {
+/// Hands on what other processes left for runs that go here, and, when sweeping, for runs that nobody drives any more.
+async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
+    let mut signals = engine.store.signals(&engine.settings.owner).await?;
+    if sweeps {
+        signals.extend(engine.store.unheard((engine.settings.clock)()).await?);
+    }
+    for signal in signals {
         let told = Engine(engine.clone()).tell_signal(&signal.run, signal.kind).await;
         match told {
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. })) => {

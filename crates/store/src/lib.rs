@@ -62,6 +62,8 @@ pub trait Store: Send + Sync + 'static {
     async fn post(&self, run: &RunId, signal: SignalKind) -> Result<()>;
     /// Word left for runs of threads this owner holds. Stays until `accept`ed.
     async fn signals(&self, owner: &str) -> Result<Vec<Signal>>;
+    /// Word left for runs of threads that nobody holds any more: left too late, or for a process that died.
+    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>>;
     async fn accept(&self, signal: u64) -> Result<()>;
 
     /// Deletes threads with their messages, runs and journals, and gives the space back. A thread with an unfinished run or a

@@ -107,6 +107,15 @@ impl Store for MemoryStore {
         Ok(rooms.signals.values().filter(|signal| rooms.is_driven_by(&signal.run, owner)).cloned().collect())
     }
 
+    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
+        let rooms = self.rooms();
+        let is_held = |signal: &&Signal| {
+            let thread = rooms.runs.get(&signal.run).and_then(|run| rooms.threads.get(&run.row.thread));
+            thread.is_some_and(|thread| rooms.holder(thread, now_ms).is_some())
+        };
+        Ok(rooms.signals.values().filter(|signal| !is_held(signal)).cloned().collect())
+    }
+
     async fn accept(&self, signal: u64) -> Result<()> {
         self.rooms().signals.remove(&signal);
         Ok(())

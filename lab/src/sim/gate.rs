@@ -181,6 +181,10 @@ impl Store for GatedStore {
         self.write("post", run.as_str(), self.inner.post(run, signal)).await
     }
 
+    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
+        self.read(self.inner.unheard(now_ms)).await
+    }
+
     async fn signals(&self, owner: &str) -> Result<Vec<Signal>> {
         self.read(self.inner.signals(owner)).await
     }

@@ -74,3 +74,23 @@ async fn word_for_a_run_that_another_process_drives_reaches_it() {
     assert_eq!(output(&other, &run).await, json!(["from afar", 1]));
     assert!(ground.store.signals(&Settings::default().owner).await.unwrap().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn word_for_a_run_whose_driver_died_or_left_reaches_it_too() {
+    let ground = Ground::new();
+    let flow = || vec![line("l", vec![person("?")])];
+    let engine = ground.engine("", flow());
+    let run = start(&engine, "l", json!({})).await;
+    engine.wait(&run).await.unwrap();
+    // The driver let go between being found and being posted to.
+    let kind = store::SignalKind::Answer { task: FIRST, attempt: 1, value: json!("late") };
+    ground.store.post(&run, kind).await.unwrap();
+    engine.recover().await.unwrap();
+    let answered = async {
+        while !ground.store.run(&run).await.unwrap().unwrap().status.is_over() {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), answered).await.expect("the word is heard");
+    assert_eq!(output(&engine, &run).await, json!(["late"]));
+}

@@ -152,6 +152,10 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::signals(rows, &owner)).await
     }
 
+    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
+        self.readers.read(move |rows| read::unheard(rows, now_ms)).await
+    }
+
     async fn accept(&self, signal: u64) -> Result<()> {
         self.writer.write(0, move |tables| tables.accept(signal)).await
     }

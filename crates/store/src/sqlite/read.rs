@@ -156,11 +156,18 @@ pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limi
 pub(super) fn signals(rows: &Connection, owner: &str) -> Written<Vec<Signal>> {
     let sql = "SELECT signals.id, runs.name, kind FROM signals JOIN runs ON runs.id = signals.run JOIN leases ON leases.thread = runs.thread
                WHERE leases.owner = (SELECT id FROM owners WHERE name = ?1) ORDER BY signals.id";
-    let read = |row: &Row<'_>| {
-        let kind = serde_json::from_str(&row.get::<_, String>(2)?).map_err(|error| unreadable(2, error))?;
-        Ok(Signal { id: unsigned(row, 0)?, run: RunId::from(row.get::<_, String>(1)?), kind })
-    };
-    Ok(rows.prepare_cached(sql)?.query_map(params![owner], read)?.collect::<rusqlite::Result<_>>()?)
+    Ok(rows.prepare_cached(sql)?.query_map(params![owner], signal)?.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn unheard(rows: &Connection, now_ms: i64) -> Written<Vec<Signal>> {
+    let sql = "SELECT signals.id, runs.name, kind FROM signals JOIN runs ON runs.id = signals.run LEFT JOIN leases ON leases.thread = runs.thread
+               LEFT JOIN owners ON owners.id = leases.owner WHERE owners.id IS NULL OR until_ms < ?1 ORDER BY signals.id";
+    Ok(rows.prepare_cached(sql)?.query_map(params![now_ms], signal)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn signal(row: &Row<'_>) -> rusqlite::Result<Signal> {
+    let kind = serde_json::from_str(&row.get::<_, String>(2)?).map_err(|error| unreadable(2, error))?;
+    Ok(Signal { id: unsigned(row, 0)?, run: RunId::from(row.get::<_, String>(1)?), kind })
 }
 
 fn run_id(rows: &Connection, run: &RunId) -> Written<i64> {

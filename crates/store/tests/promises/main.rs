@@ -84,6 +84,7 @@ promises! {
         signals_reach_whoever_holds_the_thread_in_order,
         signals_stay_until_accepted,
         signals_follow_the_lease,
+        word_that_nobody_will_hear_can_be_found,
         a_signals_number_is_never_used_again,
         accepting_what_is_gone_is_fine,
         a_run_must_exist_to_be_sent_word,

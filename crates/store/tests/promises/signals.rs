@@ -63,6 +63,18 @@ pub(crate) async fn signals_follow_the_lease(home: Home) {
     assert_eq!(words(&home, "third").await.len(), 2);
 }
 
+pub(crate) async fn word_that_nobody_will_hear_can_be_found(home: Home) {
+    let pen = Pen::start(&home, "t", "r").await;
+    home.post(&run_id("r"), cancel("stop")).await.unwrap();
+    assert!(home.unheard(UNTIL).await.unwrap().is_empty(), "somebody holds the thread");
+    assert_eq!(home.unheard(UNTIL + 1).await.unwrap().len(), 1, "its holder has not been heard of");
+    home.release(&pen.lease).await.unwrap();
+    let found = home.unheard(0).await.unwrap();
+    assert_eq!((found.len(), &found[0].run), (1, &run_id("r")), "nobody holds it");
+    claim(&home, "t", "you").await;
+    assert!(home.unheard(0).await.unwrap().is_empty());
+}
+
 pub(crate) async fn a_signals_number_is_never_used_again(home: Home) {
     Pen::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("one")).await.unwrap();
