@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{FutureExt, future};
-use graph::{Effect, Entry, Event, Fault, Job, Next, Outcome, Reply, Run, RunId, TaskId, Told, Waiting, child_run};
-use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, RunRow, Status};
+use graph::{Effect, Entry, Event, Fault, Job, Next, Outcome, Reply, Run, RunId, TaskId, ThreadId, Told, Waiting, child_run};
+use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, Status};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch as cell};
 use tokio::time::Instant;
 use world::Nature;
@@ -34,7 +34,7 @@ pub(crate) enum Beginning {
     /// A new one. `past` is what it was given of another's journal.
     New { machine: Box<Run>, title: String, past: Vec<Entry> },
     /// One from the store, with something to say to it first.
-    Kept { row: RunRow, word: Option<Control> },
+    Kept { run: RunId, thread: ThreadId, word: Option<Control> },
 }
 
 /// A run in memory, and all that this process needs to drive it.
@@ -113,7 +113,7 @@ impl Live {
     ) -> Result<oneshot::Receiver<Result<()>>> {
         let (run, thread) = match &beginning {
             Beginning::New { machine, .. } => (machine.facts().run.clone(), machine.facts().thread.clone()),
-            Beginning::Kept { row, .. } => (row.run.clone(), row.thread.clone()),
+            Beginning::Kept { run, thread, .. } => (run.clone(), thread.clone()),
         };
         let (control_to, control) = mpsc::channel(CONTROL_MAX);
         let active = Arc::new(Active { control: control_to, feed: Feed::default(), at: cell::Sender::new(At::Going) });
@@ -138,7 +138,7 @@ impl Live {
         let seat = Seat { engine: engine.clone(), active, control, lease: lease.clone(), place };
         let ready = match beginning {
             Beginning::New { machine, title, past } => Ok((Live::new_one(seat, machine, title, &past), None)),
-            Beginning::Kept { row, word } => Live::kept(seat, &row.run, word).await,
+            Beginning::Kept { word, .. } => Live::kept(seat, &run, word).await,
         };
         match ready {
             Ok((mut live, next)) => {

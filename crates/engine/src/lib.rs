@@ -374,7 +374,7 @@ impl Inner {
         }
         let row = self.row(run).await?;
         must_be_open(&row)?;
-        let started = Live::begin(self, Beginning::Kept { row, word }, place).await?;
+        let started = Live::begin(self, Beginning::Kept { run: row.run, thread: row.thread, word }, place).await?;
         match started.await {
             Ok(result) => result,
             Err(_) => Err(EngineError::Stopping),
