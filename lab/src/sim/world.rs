@@ -56,7 +56,7 @@ impl World for SimWorld {
         let fate = self.fate(job, nature);
         // The deadline is kept by the time a reply says it took, which is the same in every order of things.
         let is_late = fate.took_us >= job.deadline_ms.saturating_mul(1_000) || job.deadline_ms < 2;
-        let reply = |result| Reply { result, usage: fate.usage, took_us: fate.took_us };
+        let reply = |result| Reply { result, usage: fate.usage, took_us: fate.took_us, about: None };
         let reply = match fate.end {
             _ if is_late => return std::future::pending().await,
             End::Hang => return std::future::pending().await,
