@@ -22,7 +22,7 @@ fn any_reply() -> impl Strategy<Value = Reply> {
     let usage =
         any::<(u64, u64, u64, u64)>().prop_map(|(tokens_in, tokens_out, usd_micros, calls)| Usage { tokens_in, tokens_out, usd_micros, calls });
     let result = prop_oneof![any_json().prop_map(Ok), failure.prop_map(Err)];
-    (result, usage, any::<u64>()).prop_map(|(result, usage, took_us)| Reply { result, usage, took_us })
+    (result, usage, any::<u64>()).prop_map(|(result, usage, took_us)| Reply { result, usage, took_us, about: None })
 }
 
 fn any_start() -> impl Strategy<Value = Start> {
