@@ -170,13 +170,17 @@ impl Lives<'_> {
         let eyes = self.elsewhere.eyes(self.case.kind);
         let person = Person { seed: self.case.seed, outside: &*eyes, may_have_posted: !self.case.sees_the_dead, is_loud: self.options.is_loud };
         let mut looks = 0;
+        let mut rested = false;
         loop {
             let rows = all_runs(store).await?;
             if rows.iter().all(|row| row.status.is_over()) && self.case.orders.iter().all(|ordered| rows.iter().any(|row| row.run == ordered.run)) {
                 return Ok(());
             }
-            match person.act(engine, &rows, is_at_rest(&rows)).await? {
-                Act::Taken => {}
+            // Twice in a row: after a cut, a run that waits may have a child whose end it has not heard of yet.
+            let rests = is_at_rest(&rows);
+            let has_rested = std::mem::replace(&mut rested, rests);
+            match person.act(engine, &rows, rests && has_rested).await? {
+                Act::Taken => rested = false,
                 Act::None => {
                     looks += 1;
                     tokio::time::sleep(Duration::from_millis(1 + mix(&[self.case.seed, looks]) % 20)).await;
