@@ -38,7 +38,7 @@ use world::World;
 pub use error::EngineError;
 pub use fork::Fork;
 pub use replay::{History, Replayed, replay};
-pub use settings::{Clock, Settings, gone_never};
+pub use settings::{Clock, Settings};
 pub use watch::{Seen, Watcher};
 
 use embedded::{Beginning, Live};

@@ -39,7 +39,7 @@ impl Default for Settings {
 }
 
 /// For processes that cannot see one another.
-pub fn gone_never(_owner: &str) -> bool {
+fn gone_never(_owner: &str) -> bool {
     false
 }
 
