@@ -1,0 +1,1 @@
+//! The tools that come with Baton, each an MCP server of its own.
