@@ -45,6 +45,9 @@ pub(crate) enum Trouble {
     /// The place of the database, before there is a store.
     #[error("{0}")]
     Place(String),
+    /// Somebody pressed Ctrl-C before there was a run.
+    #[error("{1}")]
+    Stopped(Exit, String),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("writing failed: {0}")]
@@ -80,6 +83,7 @@ impl Trouble {
             Trouble::Usage(_) => Exit::Usage,
             Trouble::Failed(_) | Trouble::Output(_) => Exit::Failed,
             Trouble::Place(_) => Exit::Store,
+            Trouble::Stopped(exit, _) => *exit,
             Trouble::Engine(error) => exit_of(error),
         }
     }
@@ -95,7 +99,7 @@ impl Trouble {
             }
             Trouble::Engine(EngineError::NoStep { run, .. }) => Some(format!("`baton runs show {run}` shows its steps")),
             Trouble::Engine(EngineError::Crashed { run, .. }) => Some(format!("`baton runs replay {run}` tries it again without touching anything")),
-            Trouble::Usage(_) | Trouble::Failed(_) | Trouble::Place(_) | Trouble::Engine(_) | Trouble::Output(_) => None,
+            Trouble::Usage(_) | Trouble::Failed(_) | Trouble::Place(_) | Trouble::Stopped(..) | Trouble::Engine(_) | Trouble::Output(_) => None,
         }
     }
 }

@@ -10,7 +10,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use engine::{At, Closing, Delivery, Engine, History, Seen};
+use engine::{At, Closing, Delivery, Engine, History, Seen, Watcher};
 use graph::{Event, Outcome, RunId};
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::question::{self, Open};
+use crate::streamed::Streamed;
 use crate::text::{BOLD, YELLOW, paint, tail};
 use crate::view::View;
 
@@ -34,8 +35,12 @@ pub(crate) struct Follow<'a> {
     engine: &'a Engine,
     run: &'a RunId,
     view: View,
+    /// Listens from before the run goes, so that not a word of a stream is missed.
+    watcher: Option<Watcher>,
     next_seq: u64,
     said: Option<String>,
+    /// What was already printed of the answer.
+    streamed: Streamed,
     interrupts: Interrupts,
 }
 
@@ -47,15 +52,29 @@ enum Rest {
 }
 
 impl<'a> Follow<'a> {
+    /// To be called before the run is started or taken up.
     pub(crate) fn new(engine: &'a Engine, run: &'a RunId, as_json: bool) -> Result<Self> {
-        Ok(Follow { engine, run, view: View::new(as_json), next_seq: 0, said: None, interrupts: Interrupts::listen()? })
+        let watcher = Some(engine.watch(run, 0));
+        Ok(Follow {
+            engine,
+            run,
+            view: View::new(as_json),
+            watcher,
+            next_seq: 0,
+            said: None,
+            streamed: Streamed::default(),
+            interrupts: Interrupts::listen()?,
+        })
     }
 
     /// Shows only what happens from this event on. What was before is still read, to know what is open.
     pub(crate) fn from(mut self, seq: u64) -> Self {
         match &mut self.view {
             View::People(live) => live.skip_to(seq),
-            View::Json => self.next_seq = seq,
+            View::Json => {
+                self.next_seq = seq;
+                self.watcher = Some(self.engine.watch(self.run, seq));
+            }
         }
         self
     }
@@ -69,6 +88,7 @@ impl<'a> Follow<'a> {
                 Rest::Over(closing) => return self.over(&closing).await,
                 Rest::Interrupted(exit) => return self.stop(exit).await,
                 Rest::Parked => {
+                    self.watcher = Some(self.engine.watch(self.run, self.next_seq));
                     let row = self.row().await?;
                     let open = question::open(self.engine, &row).await?;
                     let is_attended = matches!(self.view, View::People(_)) && std::io::stdin().is_terminal();
@@ -88,7 +108,7 @@ impl<'a> Follow<'a> {
     /// Shows events until the run rests.
     async fn watch(&mut self) -> Result<Rest> {
         let (to, mut events) = mpsc::channel::<engine::Result<Seen>>(EVENTS_MAX);
-        let mut watcher = self.engine.watch(self.run, self.next_seq);
+        let mut watcher = self.watcher.take().unwrap_or_else(|| self.engine.watch(self.run, self.next_seq));
         // In a task of its own: a watcher that is dropped in the middle of catching up loses its place.
         let watching = tokio::spawn(async move {
             while let Some(seen) = watcher.next().await {
@@ -149,7 +169,11 @@ impl<'a> Follow<'a> {
                 self.said = Some(content.clone());
             }
         }
-        self.view.see(seen)
+        if matches!(self.view, View::Json) || !self.streamed.is_answer(seen) {
+            return self.view.see(seen);
+        }
+        self.view.clear();
+        self.streamed.print(seen)
     }
 
     async fn over(&mut self, closing: &Closing) -> Result<Exit> {
@@ -166,7 +190,7 @@ impl<'a> Follow<'a> {
         }
         let short = tail(self.run);
         match &closing.outcome {
-            Outcome::Done { output } => writeln!(anstream::stdout(), "{}", answer_of(output, self.said.as_deref()))?,
+            Outcome::Done { output } => self.streamed.complete(&answer_of(output, self.said.as_deref()))?,
             // The view has said why.
             Outcome::Failed { .. } => {
                 remark(&format!("`baton runs show {short}` shows all of it; `baton runs fork {short} --at STEP` tries again from a step"));

@@ -4,13 +4,17 @@
 
 mod bench;
 mod command;
+mod config;
 mod exit;
 mod find;
 mod follow;
+mod mind;
 mod owner;
 mod place;
+mod pull;
 mod question;
 mod sample;
+mod streamed;
 mod text;
 mod view;
 mod wiring;
@@ -37,8 +41,9 @@ struct Baton {
 
 const AFTER_HELP: &str = "\
 Examples:
-  baton ask \"What is a relay baton?\"      run a flow and print its answer
-  baton ask \"…\" --approve                 a person is asked before the answer is written
+  baton ask \"What is a relay baton?\"      ask, watch, and read the answer
+  baton doctor                            which model thinks here, and how to get a better one
+  baton models pull                       fetch the embedded model now, for when there is no network
   baton runs list                         what ran, and how it went
   baton runs show 1f3a                    any unique part of an id will do
   baton runs resume --all                 go on with everything a crash interrupted
@@ -53,10 +58,12 @@ Exit codes:
   130  interrupted; an unfinished run can be resumed (143 when terminated)
 
 Environment:
-  BATON_DB   the database file, as --db     BATON_LOG  what to log to stderr, e.g. debug or engine=trace
-  NO_COLOR   no colours";
+  BATON_DB       the database file, as --db     BATON_CONFIG   the configuration file, as --config
+  BATON_NO_PULL  as --no-pull                   BATON_LOG      what to log to stderr, e.g. debug or engine=trace
+  NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
 
 fn main() -> ExitCode {
+    take_cores();
     let baton = Baton::parse();
     log_to_stderr();
     match baton.command.run(&baton.place) {
@@ -65,10 +72,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// How many threads the embedded model may think on. Its kernels read that once, from the environment.
+#[allow(unsafe_code, reason = "the environment may be set as long as there is one thread, and here there is")]
+fn take_cores() {
+    const THREADS: &str = "CANDLE_NUM_THREADS";
+    if std::env::var_os(THREADS).is_none() {
+        // SAFETY: this is the first thing `main` does, before anything could have started a thread.
+        unsafe { std::env::set_var(THREADS, world::model::embedded::threads::wanted().to_string()) };
+    }
+}
+
 fn log_to_stderr() {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).without_time();
     match std::env::var("BATON_LOG") {
-        Ok(filter) => log.with_env_filter(EnvFilter::new(filter)).init(),
+        // Whatever is asked for, the libraries that carry keys stay silent.
+        Ok(filter) => log.with_env_filter(EnvFilter::new(format!("{filter},{}", world::model::remote::LOG_FILTER))).init(),
         // Filters are regular expressions, and most starts need none.
         Err(_) => log.with_max_level(LevelFilter::WARN).init(),
     }

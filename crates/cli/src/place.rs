@@ -12,7 +12,10 @@ pub(crate) struct Place {
     /// The database file [default: baton/baton.db in the user's data folder]
     #[arg(long, env = "BATON_DB", global = true, value_name = "FILE", hide_env = true)]
     db: Option<PathBuf>,
-    /// A script for the sample world, in place of the built-in one
+    /// The configuration file [default: baton/baton.toml in the user's configuration folder]
+    #[arg(long, env = "BATON_CONFIG", global = true, value_name = "FILE", hide_env = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// A script that plays the world, for tests; `sample` is the built-in one
     #[arg(long, env = "BATON_SCRIPT", global = true, value_name = "FILE", hide = true)]
     pub(crate) script: Option<PathBuf>,
 }

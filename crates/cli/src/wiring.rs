@@ -1,25 +1,37 @@
 //! Puts the concrete parts together: this store, this world, these flows make this engine.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Flows, Settings};
 use store::SqliteStore;
+use world::World;
+use world::rooms::Rooms;
 
+use crate::config::Config;
 use crate::exit::{Result, Trouble};
+use crate::follow::remark;
+use crate::mind::Thinking;
 use crate::owner;
 use crate::place::Place;
 use crate::sample::SampleWorld;
+use crate::text::{DIM, paint};
 
-/// An engine over the database, which is made if there is none. Called inside a runtime: an engine has work on the side.
-pub(crate) fn new_engine(place: &Place) -> Result<Engine> {
-    engine(place, place.open_or_make()?)
+/// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
+/// side. Says who thinks, unless programs read along.
+pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
+    let store = Arc::new(place.open_or_make()?);
+    engine(store, world(place, thinking, is_quiet).await?)
 }
 
-/// An engine over a database that is there.
-pub(crate) fn engine_there(place: &Place) -> Result<Engine> {
-    engine(place, place.open()?)
+/// The same, over a store that is open: a run is found before anything is made ready for it.
+pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
+    engine(store, world(place, thinking, is_quiet).await?)
+}
+
+/// An engine for commands that look at runs or leave word for them, and perform nothing.
+pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
+    engine(Arc::new(place.open()?), Arc::new(Rooms::default()))
 }
 
 pub(crate) fn flows() -> Result<Flows> {
@@ -37,27 +49,27 @@ pub(crate) fn block_on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Re
     run_on(tokio::runtime::Builder::new_multi_thread(), work)
 }
 
-/// Said by commands that let a flow think, so that nobody takes the samples for answers.
-pub(crate) fn say_sample(place: &Place) {
-    if place.script.is_none() {
-        let dim = anstyle::Style::new().dimmed();
-        // A remark that cannot be printed is not missed.
-        let _ = writeln!(anstream::stderr(), "{dim}sample world: no model is connected yet{dim:#}");
-    }
-}
-
 const LEAVING: Duration = Duration::from_millis(100);
 
-fn engine(place: &Place, store: SqliteStore) -> Result<Engine> {
-    let script = match &place.script {
-        Some(path) => {
-            std::fs::read_to_string(path).map_err(|error| Trouble::Usage(format!("the script {} cannot be read: {error}", path.display())))?
-        }
-        None => ::flows::SCRIPT.to_owned(),
+/// A script plays the whole world; otherwise it is the real one.
+async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Arc<dyn World>> {
+    let Some(path) = &place.script else {
+        return thinking.world(&Config::read(place)?, is_quiet).await;
     };
+    let script = match path.to_str() {
+        Some("sample") => ::flows::SCRIPT.to_owned(),
+        _ => std::fs::read_to_string(path).map_err(|error| Trouble::Usage(format!("the script {} cannot be read: {error}", path.display())))?,
+    };
+    if !is_quiet {
+        remark(&paint(DIM, "a script plays the world"));
+    }
     let world = SampleWorld::new(&script, &place.path()?).map_err(|error| Trouble::Usage(format!("the script is wrong: {error}")))?;
+    Ok(Arc::new(world))
+}
+
+fn engine(store: Arc<SqliteStore>, world: Arc<dyn World>) -> Result<Engine> {
     let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), ..Settings::default() };
-    Ok(Engine::new(Arc::new(store), Arc::new(world), flows()?.into_values(), settings))
+    Ok(Engine::new(store, world, flows()?.into_values(), settings))
 }
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -94,6 +94,7 @@ impl Inner {
             budget: job.budget,
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
+            has_heard: job.has_heard || !job.filled.is_empty(),
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), call.input.clone())
         };
         let machine = Box::new(Run::start(&self.graph(&call.agent)?, start)?);

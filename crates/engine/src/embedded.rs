@@ -233,7 +233,17 @@ impl Live {
                     Some(parting) => return Left::Parked(self.rest(idle), parting),
                 },
             };
-            let launches: Vec<(Job, Past)> = jobs.into_iter().map(|job| self.intend(job)).collect();
+            let mut launches = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                match self.engine.world.objection(&job).filter(|_| !job.is_allowed) {
+                    None => launches.push(self.intend(job)),
+                    Some(why) => match self.machine.hold(job.task, job.attempt, &why) {
+                        Ok(entry) => self.write(&entry),
+                        Err(e) => return Left::Lost(e.into()),
+                    },
+                }
+            }
+            self.gather();
             if let Err(e) = self.commit().await {
                 return Left::Lost(e);
             }
@@ -560,6 +570,9 @@ impl Inner {
         }
         if let Some(other) = all.get(run) {
             return Enlisted::Already(other.clone());
+        }
+        if let Some(feed) = self.lock_foretold().remove(run) {
+            active.feed.begin_as(feed);
         }
         all.insert(run.clone(), active.clone());
         self.active_count.send_modify(|count| *count += 1);

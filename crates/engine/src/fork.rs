@@ -19,12 +19,14 @@ pub struct Fork {
     pub replies: BTreeMap<u32, Value>,
     /// A new thread otherwise.
     pub thread: Option<ThreadId>,
+    /// For callers that want to watch it from its first moment.
+    pub run: Option<RunId>,
 }
 
 pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<RunId> {
     let inner = &engine.0;
     let then = start_of(&*inner.store, run).await?;
-    let new = RunId::from(uuid::Uuid::now_v7().simple().to_string());
+    let new = fork.run.unwrap_or_else(crate::fresh);
     let title = inner.row(run).await.map_or_else(|_| title_of(&then.input), |row| row.title);
     let start = Start {
         thread: fork.thread.unwrap_or_else(|| ThreadId::from(new.as_str())),

@@ -32,7 +32,7 @@ use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, Waiting
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch as cell};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot, watch as cell};
 use world::World;
 
 pub use error::EngineError;
@@ -62,6 +62,8 @@ pub(crate) struct Inner {
     leases: Leases,
     /// Runs that are in memory here.
     active: Mutex<HashMap<RunId, Arc<Active>>>,
+    /// Feeds of runs that somebody watches and that are not in memory yet. Locked only under `active`.
+    foretold: Mutex<HashMap<RunId, broadcast::Sender<Seen>>>,
     active_count: cell::Sender<usize>,
     places: Arc<Semaphore>,
     queued: AtomicUsize,
@@ -136,12 +138,19 @@ pub struct Order {
     pub budget: Budget,
     /// A line for lists.
     pub title: Option<String>,
+    /// Not all of the input is the user's own words: it holds earlier answers, or what tools or agents said.
+    pub has_heard: bool,
 }
 
 impl Order {
     pub fn new(flow: impl Into<String>, input: Value) -> Self {
-        Order { flow: flow.into(), input, thread: None, run: None, budget: Budget::default(), title: None }
+        Order { flow: flow.into(), input, thread: None, run: None, budget: Budget::default(), title: None, has_heard: false }
     }
+}
+
+/// A name for a run that is about to be started. They sort by time.
+pub fn fresh() -> RunId {
+    RunId::from(uuid::Uuid::now_v7().simple().to_string())
 }
 
 /// What became of a word to a run that may be driven elsewhere.
@@ -158,6 +167,7 @@ impl Engine {
         let inner = Inner {
             leases: Leases::default(),
             active: Mutex::default(),
+            foretold: Mutex::default(),
             active_count: cell::Sender::new(0),
             places: Arc::new(Semaphore::new(settings.runs_max)),
             queued: AtomicUsize::new(0),
@@ -192,10 +202,10 @@ impl Engine {
         {
             return Ok(run.clone());
         }
-        let run = order.run.unwrap_or_else(|| RunId::from(uuid::Uuid::now_v7().simple().to_string()));
+        let run = order.run.unwrap_or_else(fresh);
         let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
-        let start = Start { budget: order.budget, ..Start::new(&order.flow, thread, run.clone(), order.input) };
+        let start = Start { budget: order.budget, has_heard: order.has_heard, ..Start::new(&order.flow, thread, run.clone(), order.input) };
         let graph = self.0.graph(&order.flow)?;
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
@@ -268,6 +278,8 @@ impl Engine {
     }
 
     /// Events from a number on: those that were, then those that come, until the run is over.
+    ///
+    /// It listens from now on, even to a run that is not started or taken up yet; it reads when it is asked for the next event.
     pub fn watch(&self, run: &RunId, from_seq: u64) -> Watcher {
         Watcher::new(self.0.clone(), run.clone(), from_seq)
     }

@@ -89,7 +89,9 @@ pub(crate) async fn start_of(store: &dyn Store, run: &RunId) -> Result<Start> {
     let Some(line) = first.first() else { return Err(StoreError::NoRun { run: run.clone() }.into()) };
     match decode(run, line)? {
         Entry::Started(start) => Ok(*start),
-        Entry::Replied { .. } | Entry::Doubted { .. } | Entry::Edited { .. } | Entry::Cancelled { .. } => Err(graph::RunError::NoStart.into()),
+        Entry::Replied { .. } | Entry::Doubted { .. } | Entry::Held { .. } | Entry::Edited { .. } | Entry::Cancelled { .. } => {
+            Err(graph::RunError::NoStart.into())
+        }
     }
 }
 

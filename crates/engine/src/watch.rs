@@ -1,7 +1,7 @@
 //! Events of a run to anyone who wants them, from any number on. What is past comes out of the journal, what is new over a channel
 //! that drops rather than waits; a watcher that fell behind goes back to the journal. So a slow or late one costs nobody else.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -41,6 +41,36 @@ impl Feed {
     fn subscribe(&self) -> broadcast::Receiver<Seen> {
         self.0.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
     }
+
+    /// Goes on with a feed that was listened to before the run was in memory.
+    pub(crate) fn begin_as(&self, feed: broadcast::Sender<Seen>) {
+        // A feed that is there already is listened to by nobody yet: the run is only just being made known.
+        let _ = self.0.set(feed);
+    }
+}
+
+impl Inner {
+    /// Whatever the run will tell from now on, whether it is in memory or will be.
+    fn listen(&self, run: &RunId) -> (Listening, broadcast::Receiver<Seen>) {
+        let all = self.lock_active();
+        if let Some(active) = all.get(run) {
+            return (Listening::Going, active.feed.subscribe());
+        }
+        let mut foretold = self.lock_foretold();
+        foretold.retain(|_, feed| feed.receiver_count() > 0);
+        (Listening::Foretold, foretold.entry(run.clone()).or_insert_with(|| broadcast::channel(BEHIND_MAX).0).subscribe())
+    }
+
+    pub(crate) fn lock_foretold(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, broadcast::Sender<Seen>>> {
+        self.foretold.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    Going,
+    /// The run was not in memory when listening began; it may also go on in another process, so the store is looked at too.
+    Foretold,
 }
 
 pub struct Watcher {
@@ -50,13 +80,15 @@ pub struct Watcher {
     /// Journal lines that the events so far came from.
     lines: u64,
     ready: VecDeque<Seen>,
-    live: Option<broadcast::Receiver<Seen>>,
+    live: Option<(Listening, broadcast::Receiver<Seen>)>,
+    has_read: bool,
     is_over: bool,
 }
 
 impl Watcher {
     pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
-        Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live: None, is_over: false }
+        let live = Some(engine.listen(&run));
+        Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live, has_read: false, is_over: false }
     }
 
     /// The next event; `None` after the last one of a run that is over. Safe to drop and call again.
@@ -68,42 +100,55 @@ impl Watcher {
             if self.is_over {
                 return None;
             }
-            let caught_up = match &mut self.live {
-                None => self.attach().await,
-                Some(live) => match live.recv().await {
-                    Ok(Seen::Told(told)) if told.seq < self.next_seq => continue,
-                    Ok(Seen::Told(told)) if told.seq == self.next_seq => {
-                        self.next_seq += 1;
-                        self.is_over = matches!(told.event, Event::Ended { .. });
-                        return Some(Ok(Seen::Told(told)));
+            if !self.has_read {
+                match self.catch_up().await {
+                    Ok(()) => self.has_read = true,
+                    Err(e) => return self.fail(e),
+                }
+                continue;
+            }
+            let heard = match &mut self.live {
+                None => {
+                    // Listens first and reads the past after, so that nothing falls between the two.
+                    self.live = Some(self.engine.listen(&self.run));
+                    self.has_read = false;
+                    continue;
+                }
+                Some((Listening::Going, live)) => live.recv().await,
+                Some((listening @ Listening::Foretold, live)) => {
+                    let patience = Duration::from_millis(self.engine.settings.poll_ms);
+                    match tokio::time::timeout(patience, live.recv()).await {
+                        Ok(heard) => {
+                            *listening = Listening::Going;
+                            heard
+                        }
+                        Err(_) => {
+                            self.has_read = false;
+                            continue;
+                        }
                     }
-                    Ok(Seen::Told(_)) | Err(RecvError::Lagged(_)) => self.catch_up().await,
-                    Ok(delta @ Seen::Delta { .. }) => return Some(Ok(delta)),
-                    Err(RecvError::Closed) => {
-                        self.live = None;
-                        continue;
-                    }
-                },
+                }
             };
-            if let Err(e) = caught_up {
-                self.is_over = true;
-                return Some(Err(e));
+            match heard {
+                Ok(Seen::Told(told)) if told.seq < self.next_seq => {}
+                Ok(Seen::Told(told)) if told.seq == self.next_seq => {
+                    self.next_seq += 1;
+                    self.is_over = matches!(told.event, Event::Ended { .. });
+                    return Some(Ok(Seen::Told(told)));
+                }
+                Ok(Seen::Told(_)) | Err(RecvError::Lagged(_)) => self.has_read = false,
+                Ok(delta @ Seen::Delta { .. }) => return Some(Ok(delta)),
+                Err(RecvError::Closed) => self.live = None,
             }
         }
     }
 
-    /// Listens first and reads the past after, so that nothing falls between the two. A caller may drop this anywhere.
-    async fn attach(&mut self) -> Result<()> {
-        let live = self.engine.active(&self.run).map(|active| active.feed.subscribe());
-        self.catch_up().await?;
-        self.live = live;
-        if self.ready.is_empty() && !self.is_over && self.live.is_none() {
-            // Parked, or driven by another process: look again later.
-            tokio::time::sleep(Duration::from_millis(self.engine.settings.poll_ms)).await;
-        }
-        Ok(())
+    fn fail(&mut self, error: EngineError) -> Option<Result<Seen>> {
+        self.is_over = true;
+        Some(Err(error))
     }
 
+    /// What the journal has that was not told yet. A caller may drop this anywhere.
     async fn catch_up(&mut self) -> Result<()> {
         let row = self.engine.row(&self.run).await?;
         let closing = closing_of(&row);

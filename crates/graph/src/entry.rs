@@ -25,6 +25,12 @@ pub enum Entry {
         task: TaskId,
         attempt: u32,
     },
+    /// A person must agree before it is performed, and why.
+    Held {
+        task: TaskId,
+        attempt: u32,
+        why: String,
+    },
     /// A fork's change to the state on entering a step, as a JSON merge patch.
     Edited {
         step: u64,
@@ -53,6 +59,9 @@ pub struct Start {
     pub depth: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
+    /// Not all of the input is the user's own words: it holds what tools or agents said.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub has_heard: bool,
 }
 
 /// The effect that a child run answers.
@@ -81,6 +90,7 @@ impl Start {
             parent: None,
             depth: 0,
             forked_from: None,
+            has_heard: false,
         }
     }
 }
@@ -150,6 +160,7 @@ mod tests {
             Entry::Replied { task, attempt: 1, asked, reply: Arc::new(Reply::ok(json!("x"))) },
             Entry::Replied { task, attempt: 2, asked, reply: Arc::new(failed) },
             Entry::Doubted { task, attempt: 1 },
+            Entry::Held { task, attempt: 1, why: "it sends mail".into() },
             Entry::Edited { step: 2, patch: Arc::new(json!({"a": null})) },
             Entry::Cancelled { reason: "enough".into() },
         ] {

@@ -53,6 +53,12 @@ pub enum Event {
         task: TaskId,
         attempt: u32,
     },
+    /// It is not performed before a person agrees, and why.
+    Held {
+        task: TaskId,
+        attempt: u32,
+        why: String,
+    },
     /// The flow said something to whoever watches.
     Noted {
         step: u64,

@@ -74,7 +74,7 @@ pub use key::{Digest, Key, RunId, TaskId, ThreadId, child_run};
 pub use limits::Limits;
 pub use node::{Go, Node, Replies};
 pub use reply::{Failure, FailureKind, Reply, Retry};
-pub use run::{Fault, Job, Next, Outcome, Run, Snapshot, SnapshotError, Verdict, Waiting};
+pub use run::{Consent, Fault, Job, Next, Outcome, Run, Snapshot, SnapshotError, Verdict, Waiting};
 
 /// A name shared by many events and jobs; cloning it costs a counter.
 pub type Name = std::sync::Arc<str>;

@@ -55,6 +55,10 @@ impl<W: World> World for Faulty<W> {
         self.inner.nature(job)
     }
 
+    fn objection(&self, job: &Job) -> Option<String> {
+        self.inner.objection(job)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         let delay_ms = self.plan.delay_ms(job.key, job.attempt);
         if delay_ms > 0 {

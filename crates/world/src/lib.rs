@@ -7,6 +7,7 @@
 
 pub mod faults;
 pub mod model;
+pub mod rooms;
 pub mod script;
 
 use std::sync::Arc;
@@ -18,6 +19,12 @@ use graph::{Job, Reply};
 pub trait World: Send + Sync + 'static {
     /// What performing this twice would mean. Asked before anything is done, so it must not call out.
     fn nature(&self, job: &Job) -> Nature;
+
+    /// Why a person must agree before this is performed, if one must: it destroys or sends something, and what it was given may not be
+    /// the user's own idea. Asked each time before it is performed, so it must not call out.
+    fn objection(&self, _job: &Job) -> Option<String> {
+        None
+    }
 
     /// Does it, and says what came of it. The caller watches the deadline and drops the future when time or the run is over.
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply;
@@ -33,6 +40,10 @@ pub trait World: Send + Sync + 'static {
 impl<W: World + ?Sized> World for Arc<W> {
     fn nature(&self, job: &Job) -> Nature {
         (**self).nature(job)
+    }
+
+    fn objection(&self, job: &Job) -> Option<String> {
+        (**self).objection(job)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

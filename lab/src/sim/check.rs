@@ -80,7 +80,11 @@ impl<'a> Apart<'a> {
         let mut apart = Apart { flow: Vec::new(), tasks: BTreeMap::new() };
         for told in events {
             match &told.event {
-                Event::Asked { task, .. } | Event::Replied { task, .. } | Event::Skipped { task, .. } | Event::Doubted { task, .. } => {
+                Event::Asked { task, .. }
+                | Event::Replied { task, .. }
+                | Event::Skipped { task, .. }
+                | Event::Doubted { task, .. }
+                | Event::Held { task, .. } => {
                     apart.tasks.entry(*task).or_default().push(&told.event);
                 }
                 Event::Started { .. }
@@ -114,6 +118,7 @@ fn end_of<'a>(events: &[&'a Event]) -> (Option<&'a Effect>, Option<Result<Value,
             | Event::Said { .. }
             | Event::Left { .. }
             | Event::Edited { .. }
+            | Event::Held { .. }
             | Event::Ended { .. } => {}
         }
     }

@@ -48,6 +48,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             reply: Arc::new(reply)
         }),
         (any_task(), any::<u32>()).prop_map(|(task, attempt)| Entry::Doubted { task, attempt }),
+        (any_task(), any::<u32>(), any_text()).prop_map(|(task, attempt, why)| Entry::Held { task, attempt, why }),
         (any::<u64>(), any_json()).prop_map(|(step, patch)| Entry::Edited { step, patch: Arc::new(patch) }),
         any_text().prop_map(|reason| Entry::Cancelled { reason }),
     ]

@@ -1,12 +1,13 @@
 use std::io::Read as _;
 
-use engine::Order;
-use graph::{Budget, ThreadId};
+use engine::{Engine, Order};
+use graph::{Budget, Message, ThreadId};
 use serde_json::{Value, json};
 
 use super::budget;
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::Follow;
+use crate::mind::Thinking;
 use crate::place::Place;
 use crate::wiring;
 
@@ -17,9 +18,9 @@ pub(crate) struct Ask {
     /// The question; `-` reads it from stdin. For the flow team: topics with `;` between them
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
     question: Vec<String>,
-    /// Which flow to run; `baton flows` lists them
-    #[arg(long, default_value = "research")]
-    flow: String,
+    /// Which flow to run; `baton flows` lists them [default: direct]
+    #[arg(long)]
+    flow: Option<String>,
     /// The thread it belongs to [default: a new one]
     #[arg(long)]
     thread: Option<String>,
@@ -29,64 +30,102 @@ pub(crate) struct Ask {
     /// What the run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
     #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
     budget: Option<Budget>,
+    #[command(flatten)]
+    thinking: Thinking,
     /// Print one JSON object a line: the events, then how it ended
     #[arg(long)]
     json: bool,
 }
 
 const AFTER_HELP: &str = "\
-The answer goes to stdout, everything else to stderr.
+The answer goes to stdout as it comes, everything else to stderr.
 
 Examples:
-  baton ask \"What is a relay baton?\"
-  baton ask \"What is a relay baton?\" --approve --budget usd=0.05,time=2m
-  baton ask --flow team \"batons; relays; runners\"
+  baton ask \"What is a write-ahead log?\"
+  baton ask \"And what is it called in Postgres?\" --thread wal
+  baton ask \"…\" --model ollama/qwen3:4b --budget tokens=4000,time=2m
+  baton ask \"…\" --record tape.jsonl          then, without any model: --replay tape.jsonl
   baton ask \"…\" --json | jq -r 'select(.event == \"replied\") | .task'
 
 Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 
 impl Ask {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let order = self.order()?;
+        let question = self.question()?;
+        let flow = self.flow(place)?;
         wiring::block_on(async {
-            let engine = wiring::new_engine(place)?;
-            if !self.json {
-                wiring::say_sample(place);
-            }
-            let run = engine.start(order).await?;
-            Follow::new(&engine, &run, self.json)?.until_rest().await
+            let engine = wiring::new_engine(place, &self.thinking, self.json).await?;
+            let thread = self.thread()?;
+            let history = match &thread {
+                Some(thread) => history(&engine, thread).await?,
+                None => Vec::new(),
+            };
+            let input = self.input(&flow, &question, &history)?;
+            let title = Some(question.chars().take(TITLE_CHARS_MAX).collect());
+            let has_heard = !history.is_empty();
+            let run = engine::fresh();
+            let budget = self.budget.unwrap_or_default();
+            let order = Order { thread, run: Some(run.clone()), budget, title, has_heard, ..Order::new(&flow, input) };
+            let follow = Follow::new(&engine, &run, self.json)?;
+            engine.start(order).await?;
+            follow.until_rest().await
         })
     }
 
-    fn order(&self) -> Result<Order> {
+    fn question(&self) -> Result<String> {
         let question = match self.question.as_slice() {
             [dash] if dash == "-" => std::io::read_to_string(std::io::stdin().take(QUESTION_BYTES_MAX))?,
             words => words.join(" "),
         };
-        let question = question.trim();
-        if question.is_empty() {
-            return Err(Trouble::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into()));
+        match question.trim() {
+            "" => Err(Trouble::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into())),
+            question => Ok(question.to_owned()),
         }
-        let thread = match self.thread.as_deref().map(str::trim) {
-            Some("") => return Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
-            thread => thread.map(ThreadId::from),
-        };
-        let budget = self.budget.unwrap_or_default();
-        Ok(Order { thread, budget, title: Some(question.chars().take(120).collect()), ..Order::new(&self.flow, self.input(question)?) })
+    }
+
+    fn thread(&self) -> Result<Option<ThreadId>> {
+        match self.thread.as_deref().map(str::trim) {
+            Some("") => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
+            thread => Ok(thread.map(ThreadId::from)),
+        }
+    }
+
+    /// Known before anything is made ready for it.
+    fn flow(&self, place: &Place) -> Result<String> {
+        // A script plays the samples' world.
+        let usual = if place.script.is_some() { "research" } else { "direct" };
+        let flow = self.flow.as_deref().unwrap_or(usual);
+        let known = wiring::flows()?;
+        if !known.contains_key(flow) {
+            return Err(engine::EngineError::NoFlow { flow: flow.into(), known: known.into_keys().collect() }.into());
+        }
+        Ok(flow.to_owned())
     }
 
     /// What each flow wants to be told.
-    fn input(&self, question: &str) -> Result<Value> {
-        match (self.flow.as_str(), self.approve) {
-            ("team", true) => Err(Trouble::Usage("the flow team asks nobody; --approve goes with --flow research".into())),
+    fn input(&self, flow: &str, question: &str, history: &[Message]) -> Result<Value> {
+        match (flow, self.approve) {
+            ("team" | "direct", true) => Err(Trouble::Usage(format!("the flow {flow} asks nobody; --approve goes with --flow research"))),
             ("team", false) => {
                 let topics: Vec<&str> = question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
                 Ok(json!({ "topics": topics }))
             }
+            ("direct", false) => Ok(json!({ "question": question, "history": history })),
             (_, approve) => Ok(json!({ "question": question, "approve": approve })),
         }
     }
 }
+
+/// The last turns of the thread, oldest first.
+async fn history(engine: &Engine, thread: &ThreadId) -> Result<Vec<Message>> {
+    let store = engine.store();
+    let Some(count) = store.thread(thread).await?.map(|row| row.messages) else { return Ok(Vec::new()) };
+    let rows = store.messages(thread, count.saturating_sub(HISTORY_MESSAGES_MAX), HISTORY_MESSAGES_MAX as usize).await?;
+    Ok(rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect())
+}
+
+const HISTORY_MESSAGES_MAX: u64 = 20;
+const TITLE_CHARS_MAX: usize = 120;
 
 /// The limit of a run's input is the graph's; this one only keeps a wrong file from filling the memory.
 const QUESTION_BYTES_MAX: u64 = 8 << 20;

@@ -2,7 +2,9 @@
 
 mod ask;
 mod budget;
+mod doctor;
 mod flows;
+mod models;
 mod runs;
 mod threads;
 
@@ -21,6 +23,9 @@ pub(crate) enum Command {
     Threads(threads::Threads),
     Flows(flows::Flows),
     #[command(subcommand)]
+    Models(models::Models),
+    Doctor(doctor::Doctor),
+    #[command(subcommand)]
     Bench(bench::Bench),
 }
 
@@ -31,6 +36,8 @@ impl Command {
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Flows(flows) => flows.run(),
+            Command::Models(models) => models.run(place),
+            Command::Doctor(doctor) => doctor.run(place),
             Command::Bench(bench) => bench.run(),
         }
     }

@@ -60,6 +60,10 @@ impl Lines {
                 let label = self.open.get(task).map_or_else(|| task.to_string(), |open| open.label.clone());
                 vec![under(&paint(YELLOW, "?"), &format!("{label}  {}", paint(YELLOW, "nobody knows whether this happened")))]
             }
+            Event::Held { task, why, .. } => {
+                let label = self.open.get(task).map_or_else(|| task.to_string(), |open| open.label.clone());
+                vec![under(&paint(YELLOW, "?"), &format!("{label}  {}", paint(YELLOW, one_line(why, NOTE_CHARS_MAX))))]
+            }
             Event::Noted { name, value, .. } => {
                 let value = match value {
                     Value::String(text) => text.clone(),

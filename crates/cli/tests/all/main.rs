@@ -6,6 +6,7 @@
 mod ask;
 mod bench;
 mod crash;
+mod models;
 mod runs;
 mod wrong;
 
@@ -40,7 +41,13 @@ impl Home {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args(args).env("BATON_DB", self.db()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
-        command.env_remove("BATON_LOG").env_remove("BATON_SCRIPT").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env_remove("BATON_LOG")
+            .env("BATON_SCRIPT", "sample")
+            .env("BATON_NO_PULL", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 

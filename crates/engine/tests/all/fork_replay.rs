@@ -66,7 +66,16 @@ async fn a_fork_keeps_the_past_and_goes_its_own_way() {
     assert_eq!((ground.calls("a"), ground.calls("b"), ground.calls("c")), (1, 2, 2));
 
     let edited = engine
-        .fork(&run, Fork { at_step: 2, patch: Some(json!({ "got": ["new"] })), replies: BTreeMap::from([(0, json!("given"))]), thread: None })
+        .fork(
+            &run,
+            Fork {
+                at_step: 2,
+                patch: Some(json!({ "got": ["new"] })),
+                replies: BTreeMap::from([(0, json!("given"))]),
+                thread: None,
+                ..Fork::default()
+            },
+        )
         .await
         .unwrap();
     assert_eq!(output(&engine, &edited).await, json!(["new", "given"]));

@@ -77,6 +77,7 @@ fn names(events: &[Told]) -> Vec<&'static str> {
             Event::Replied { .. } => "replied",
             Event::Skipped { .. } => "skipped",
             Event::Doubted { .. } => "doubted",
+            Event::Held { .. } => "held",
             Event::Noted { .. } => "noted",
             Event::Said { .. } => "said",
             Event::Left { .. } => "left",

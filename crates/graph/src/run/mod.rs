@@ -48,6 +48,8 @@ pub struct Run {
     entries: u64,
     ledger: Ledger,
     teller: Teller,
+    /// A tool or an agent has been listened to: from here on, what the flow asks may be their idea.
+    has_heard: bool,
 }
 
 enum Position {
@@ -82,6 +84,10 @@ pub struct Job {
     pub effect: Arc<Effect>,
     /// The arguments that came out of other effects' replies, and so carry foreign words.
     pub filled: Vec<Hole>,
+    /// The flow has listened to tools or agents before, so that any argument may be their idea and not the user's.
+    pub has_heard: bool,
+    /// A person has agreed to exactly this.
+    pub is_allowed: bool,
     pub after_ms: u64,
     pub deadline_ms: u64,
     /// For a child run: how deep it is, and what it may spend.
@@ -112,6 +118,13 @@ pub enum Verdict {
     Failed,
 }
 
+/// A person's word on an effect that needs one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consent {
+    pub allow: bool,
+}
+
 impl Run {
     pub fn start(graph: &Graph, mut start: Start) -> Result<Run, RunError> {
         let unfit = |why: String| RunError::Input { flow: graph.name().to_owned(), why };
@@ -133,6 +146,7 @@ impl Run {
             entries: 1,
             ledger: Ledger::new(graph.0.phases.len()),
             teller: Teller::default(),
+            has_heard: start.has_heard,
             start: Arc::new(start),
         };
         run.teller.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
@@ -152,7 +166,7 @@ impl Run {
         self.settle();
         match &mut self.position {
             Position::At(_) => unreachable!("settling leaves a run asking or ended"),
-            Position::Asking(asking) => asking.next(&self.graph, &self.start, self.step, &self.ledger),
+            Position::Asking(asking) => asking.next(&self.graph, &self.start, self.step, &self.ledger, self.has_heard),
             Position::Ended(outcome) => Next::Done(outcome.clone()),
         }
     }
@@ -182,6 +196,18 @@ impl Run {
         self.entries += 1;
         self.teller.tell(Event::Doubted { task, attempt });
         Ok(Entry::Doubted { task, attempt })
+    }
+
+    /// Before it is performed: a person must agree, because of `why`.
+    pub fn hold(&mut self, task: TaskId, attempt: u32, why: &str) -> Result<Entry, FeedError> {
+        let not_in_flight = FeedError::NotInFlight { task };
+        let Some(asking) = self.find(task)? else { return Err(not_in_flight) };
+        if !asking.hold(task.index as usize, attempt, why) {
+            return Err(not_in_flight);
+        }
+        self.entries += 1;
+        self.teller.tell(Event::Held { task, attempt, why: why.to_owned() });
+        Ok(Entry::Held { task, attempt, why: why.to_owned() })
     }
 
     /// Ends the run. `None` when it had ended already.
@@ -245,6 +271,7 @@ impl Run {
                 Ok(())
             }
             Entry::Doubted { task, attempt } => self.doubt(task, attempt).map(drop).map_err(|e| mismatch(Mismatch::Reply(e))),
+            Entry::Held { task, attempt, why } => self.hold(task, attempt, &why).map(drop).map_err(|e| mismatch(Mismatch::Reply(e))),
             Entry::Edited { step, patch } if step == self.step => self.edit(&patch).map(drop),
             Entry::Edited { step, .. } => Err(mismatch(Mismatch::Edited { then: step, now: self.step })),
             Entry::Cancelled { reason } => {

@@ -21,6 +21,8 @@ pub struct Snapshot {
     spent: Usage,
     elapsed_us: u64,
     clocks_us: BTreeMap<Name, u64>,
+    #[serde(default)]
+    has_heard: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +62,7 @@ impl Run {
             spent: self.ledger.spent,
             elapsed_us: self.ledger.elapsed_us,
             clocks_us: inner.phases.iter().map(|phase| phase.name.clone()).zip(self.ledger.clocks_us.iter().copied()).collect(),
+            has_heard: self.has_heard,
         })
     }
 
@@ -80,6 +83,7 @@ impl Run {
             entries: snapshot.entries,
             ledger: Ledger { spent: snapshot.spent, promised: Usage::default(), elapsed_us: snapshot.elapsed_us, clocks_us },
             teller: Teller { seq: snapshot.seq, outbox: Vec::new() },
+            has_heard: snapshot.has_heard,
         })
     }
 }

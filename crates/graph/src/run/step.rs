@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ledger::Ledger;
-use super::task::{Attempt, verdict};
-use super::{Fault, Job, Next, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
+use super::task::{Attempt, consent, verdict};
+use super::{Consent, Fault, Job, Next, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
 use crate::ask::awaited;
 use crate::fill::fill;
 use crate::node::Target;
@@ -81,6 +81,11 @@ impl Run {
         let node = asking.node;
         let took_us = asking.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
         self.ledger.leave(node, &inner.phases, took_us);
+        let is_heard = |task: &Task| {
+            let speaks = matches!(*task.request.effect, Effect::CallTool(_) | Effect::CallAgent(_));
+            speaks && task.answer().is_some_and(|reply| reply.result.is_ok())
+        };
+        self.has_heard = self.has_heard || asking.tasks.iter().any(is_heard);
         let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &asking.tasks });
         for (name, value) in go.notes {
             self.teller.tell(Event::Noted { step: self.step, name, value });
@@ -125,7 +130,7 @@ impl Asking {
         self.entered_at == entries
     }
 
-    pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger) -> Next {
+    pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger, has_heard: bool) -> Next {
         let mut jobs = Vec::with_capacity(self.due.len());
         for index in std::mem::take(&mut self.due) {
             let task = &mut self.tasks[index];
@@ -143,6 +148,8 @@ impl Asking {
                 label: task.request.label.clone(),
                 effect: attempt.effect.clone(),
                 filled: task.request.holes.clone(),
+                has_heard,
+                is_allowed: task.is_allowed,
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
                 depth: start.depth,
@@ -190,16 +197,26 @@ impl Asking {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
                         self.settled(index, Arc::new(Reply::ok(value)));
                     }
-                    Ok(Verdict::Again) => {
-                        let label = task.request.label.clone();
-                        let again = Attempt { after_ms: 0, number: open.number + 1, ..open };
-                        release.teller.tell(Event::Asked { task: place, attempt: again.number, label, effect: again.effect.clone(), after_ms: 0 });
-                        task.progress = Progress::Due(again);
-                        self.made_due(index);
-                    }
+                    Ok(Verdict::Again) => self.once_more(index, open, &mut release),
                     Ok(Verdict::Failed) | Err(_) => {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
                         let failure = Failure::new(FailureKind::InDoubt, "it was begun before a crash, and a person left it at that");
+                        self.settled(index, Arc::new(Reply::failed(failure)));
+                    }
+                }
+            }
+            Progress::Held(open, _) => {
+                release.teller.tell(replied(None));
+                match consent(&reply) {
+                    Ok(Consent { allow: true }) => {
+                        task.is_allowed = true;
+                        // Being asked was no attempt.
+                        task.request.attempts_max = task.request.attempts_max.saturating_add(1);
+                        self.once_more(index, open, &mut release);
+                    }
+                    Ok(Consent { allow: false }) | Err(_) => {
+                        release.ledger.promised = release.ledger.promised.minus(task.estimate());
+                        let failure = Failure::new(FailureKind::Refused, "a person was asked to agree, and said no");
                         self.settled(index, Arc::new(Reply::failed(failure)));
                     }
                 }
@@ -210,14 +227,37 @@ impl Asking {
     }
 
     pub(super) fn doubt(&mut self, index: usize, number: u32) -> bool {
+        self.put_before_a_person(index, number, Progress::Doubted)
+    }
+
+    pub(super) fn hold(&mut self, index: usize, number: u32, why: &str) -> bool {
+        self.put_before_a_person(index, number, |attempt| Progress::Held(attempt, why.to_owned()))
+    }
+
+    fn put_before_a_person(&mut self, index: usize, number: u32, as_what: impl FnOnce(Attempt) -> Progress) -> bool {
         let task = &mut self.tasks[index];
         let (Progress::Due(attempt) | Progress::Flying(attempt)) = &task.progress else { return false };
         if attempt.number != number {
             return false;
         }
-        task.progress = Progress::Doubted(attempt.clone());
+        task.progress = as_what(attempt.clone());
         self.working -= 1;
         true
+    }
+
+    /// Makes due again what a person has sent back.
+    fn once_more(&mut self, index: usize, open: Attempt, release: &mut Release<'_>) {
+        let task = &mut self.tasks[index];
+        let again = Attempt { after_ms: 0, number: open.number + 1, ..open };
+        release.teller.tell(Event::Asked {
+            task: TaskId { step: release.step, index: index as u32 },
+            attempt: again.number,
+            label: task.request.label.clone(),
+            effect: again.effect.clone(),
+            after_ms: 0,
+        });
+        task.progress = Progress::Due(again);
+        self.made_due(index);
     }
 
     fn made_due(&mut self, index: usize) {
@@ -288,10 +328,24 @@ impl Asking {
                     Effect::CallModel(_) | Effect::CallTool(_) | Effect::CallAgent(_) => None,
                 },
                 Progress::Doubted(attempt) => Some(Waiting { task: task_id, attempt: attempt.number, question: doubtful(&attempt.effect) }),
+                Progress::Held(attempt, why) => Some(Waiting { task: task_id, attempt: attempt.number, question: held(&attempt.effect, why) }),
                 Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Answered(_) => None,
             }
         });
         open.collect()
+    }
+}
+
+fn held(effect: &Effect, why: &str) -> Question {
+    let body = serde_json::to_value(effect).unwrap_or(Value::Null);
+    Question {
+        prompt: format!("May Baton perform {} {}? {why} What would be done: {body}", effect.kind(), effect.name()),
+        schema: Some(serde_json::json!({
+            "type": "object",
+            "required": ["allow"],
+            "properties": { "allow": { "type": "boolean" } },
+            "additionalProperties": false,
+        })),
     }
 }
 

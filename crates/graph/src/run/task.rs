@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use serde::Deserialize as _;
 
-use super::Verdict;
 use super::ledger::{Ledger, Teller};
+use super::{Consent, Verdict};
 use crate::{
     Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Name, Need, Reply, Request, Retry, Start, TaskId, Usage,
 };
@@ -14,6 +14,8 @@ pub(crate) struct Task {
     pub(super) progress: Progress,
     /// When it ended, or will begin its next attempt, counted from the start of the step.
     pub(super) at_us: u64,
+    /// A person has agreed to it.
+    pub(super) is_allowed: bool,
 }
 
 /// A request as its task keeps it: what is handed out with every event and job is shared.
@@ -40,6 +42,8 @@ pub(super) enum Progress {
     Person(Arc<Effect>),
     /// Before a person, because nobody knows whether it happened.
     Doubted(Attempt),
+    /// Before a person, because one must agree first.
+    Held(Attempt, String),
     Answered(Arc<Reply>),
 }
 
@@ -65,19 +69,19 @@ impl Task {
         let Request { label, effect, needs, holes, attempts_max, deadline_ms, backoff, estimate, is_last } = request;
         let label = if label.is_empty() { graph.0.blank.clone() } else { label.into() };
         let request = Wish { label, effect: Arc::new(effect), needs, holes, attempts_max, deadline_ms, backoff, estimate, is_last };
-        Task { request, progress: Progress::Blocked, at_us: 0 }
+        Task { request, progress: Progress::Blocked, at_us: 0, is_allowed: false }
     }
 
     pub(crate) fn answer(&self) -> Option<&Reply> {
         match &self.progress {
             Progress::Answered(reply) => Some(reply),
-            Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Person(_) | Progress::Doubted(_) => None,
+            Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Person(_) | Progress::Doubted(_) | Progress::Held(..) => None,
         }
     }
 
     pub(super) fn effect(&self) -> Option<&Arc<Effect>> {
         match &self.progress {
-            Progress::Due(attempt) | Progress::Flying(attempt) | Progress::Doubted(attempt) => Some(&attempt.effect),
+            Progress::Due(attempt) | Progress::Flying(attempt) | Progress::Doubted(attempt) | Progress::Held(attempt, _) => Some(&attempt.effect),
             Progress::Person(effect) => Some(effect),
             Progress::Blocked | Progress::Answered(_) => None,
         }
@@ -93,6 +97,12 @@ impl Task {
             Progress::Doubted(open) => {
                 if attempt == open.number {
                     verdict(reply).map_err(|why| FeedError::NoVerdict { task, why })?;
+                }
+                (open.number, &open.effect)
+            }
+            Progress::Held(open, _) => {
+                if attempt == open.number {
+                    consent(reply).map_err(|why| FeedError::NoConsent { task, why })?;
                 }
                 (open.number, &open.effect)
             }
@@ -168,6 +178,13 @@ impl Release<'_> {
     fn jitter(&self, index: usize, number: u32) -> u64 {
         let key = Key::of(&self.start.thread, &self.start.run, TaskId { step: self.step, index: index as u32 });
         key.low().wrapping_mul(2 * u64::from(number) + 1) >> 17
+    }
+}
+
+pub(super) fn consent(reply: &Reply) -> Result<Consent, String> {
+    match &reply.result {
+        Ok(value) => Consent::deserialize(value).map_err(|e| e.to_string()),
+        Err(failure) => Err(failure.to_string()),
     }
 }
 

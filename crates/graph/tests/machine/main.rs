@@ -110,6 +110,7 @@ fn kinds(events: &[Told]) -> String {
         Event::Replied { .. } => 'r',
         Event::Skipped { .. } => 's',
         Event::Doubted { .. } => 'd',
+        Event::Held { .. } => 'h',
         Event::Noted { .. } => 'n',
         Event::Said { .. } => 'm',
         Event::Left { .. } => 'l',

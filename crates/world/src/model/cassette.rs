@@ -69,6 +69,10 @@ impl<W: World> World for Recording<W> {
         self.inner.nature(job)
     }
 
+    fn objection(&self, job: &Job) -> Option<String> {
+        self.inner.objection(job)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         let begun = tokio::time::Instant::now();
         let mut reply = self.inner.perform(job, progress).await;

@@ -134,17 +134,17 @@ const BY_KEY: [(&str, &str); 3] =
     [("anthropic", "anthropic/claude-haiku-4-5"), ("openai", "openai/gpt-4.1-mini"), ("gemini", "gemini/gemini-2.5-flash")];
 
 fn by_key(table: &Table, env: Env<'_>) -> Way {
-    let mut missing = Vec::new();
+    let mut tried = Vec::new();
     for (endpoint, model) in BY_KEY {
         let Some(source) = table.endpoints.get(endpoint).and_then(|endpoint| endpoint.key.as_ref()) else { continue };
         match (source.find(env), model.parse()) {
             (Ok(_), Ok(name)) => return ready(Source::Environment, name, &format!("a key for {endpoint} was found")),
-            (Err(why), _) => missing.push(format!("{endpoint}: {why}")),
+            (Err(_), _) => tried.push(endpoint),
             (Ok(_), Err(_)) => {}
         }
     }
     let todo = "set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY".to_owned();
-    Way { source: Source::Environment, model: None, state: State::Absent, detail: missing.join("; "), todo }
+    Way { source: Source::Environment, model: None, state: State::Absent, detail: format!("no key for {}", tried.join(", ")), todo }
 }
 
 fn by_ollama(found: Result<Vec<String>, String>) -> Way {

@@ -43,7 +43,23 @@ fn passage(number: usize, content: &str) -> Passage<'_> {
     }
 }
 
-/// The passages as words for a model that knows no evidence.
+/// The messages for a model that knows no evidence: the passages become one message of the user's, where the first of them was.
+pub fn spoken(messages: &[Message]) -> Vec<Message> {
+    let mut passages = Some(passages(messages));
+    let mut spoken = Vec::with_capacity(messages.len());
+    for message in messages {
+        match message.role.as_str() {
+            ROLE => {
+                let words = passages.take().map(|passages| Message { role: "user".to_owned(), content: in_words(&passages) });
+                spoken.extend(words);
+            }
+            _ => spoken.push(message.clone()),
+        }
+    }
+    spoken
+}
+
+/// The passages as words.
 pub fn in_words(passages: &[Passage<'_>]) -> String {
     let mut words = String::from("Evidence, to be cited by number:");
     for passage in passages {
@@ -64,6 +80,8 @@ mod tests {
         let passages = passages(&messages);
         assert_eq!(passages[0], Passage { number: 1, source: Some("a b"), text: "One. Two." });
         assert_eq!(passages[1], Passage { number: 2, source: None, text: "no source here: none" });
-        assert_eq!(in_words(&passages), "Evidence, to be cited by number:\n\n[1] a b\nOne. Two.\n\n[2]\nno source here: none");
+        let words = "Evidence, to be cited by number:\n\n[1] a b\nOne. Two.\n\n[2]\nno source here: none";
+        let spoken: Vec<_> = spoken(&messages).into_iter().map(|message| message.content).collect();
+        assert_eq!(spoken, [words, "Why?"]);
     }
 }

@@ -146,8 +146,8 @@ pub struct Models {
     table: Table,
     chosen: Name,
     endpoints: BTreeMap<String, Opened>,
-    /// Families that live in this process or speak no HTTP.
-    own: BTreeMap<Family, Arc<dyn Model>>,
+    /// Those that live in this process.
+    own: BTreeMap<Name, Arc<dyn Model>>,
     guards: BTreeMap<String, Guard>,
 }
 
@@ -179,13 +179,13 @@ impl Models {
             endpoints.insert(name.clone(), Opened { line, key });
             guards.insert(name.clone(), Guard::new(name, endpoint.calls_max));
         }
-        let own = BTreeMap::from([(Family::Extract, Arc::new(extract::Extract) as Arc<dyn Model>)]);
+        let own = BTreeMap::from([(Name::extract(), Arc::new(extract::Extract) as Arc<dyn Model>)]);
         Ok(Models { table, chosen, endpoints, own, guards })
     }
 
     /// Adds a model that does not go through the table: the embedded one, for instance, or a test's.
-    pub fn with(mut self, family: Family, model: Arc<dyn Model>) -> Self {
-        self.own.insert(family, model);
+    pub fn with(mut self, name: Name, model: Arc<dyn Model>) -> Self {
+        self.own.insert(name, model);
         self
     }
 
@@ -235,7 +235,7 @@ impl Models {
     }
 
     fn open(&self, name: &Name) -> Result<Arc<dyn Model>, Trouble> {
-        if let Some(model) = self.own.get(&name.family) {
+        if let Some(model) = self.own.get(name) {
             return Ok(model.clone());
         }
         if name.family == Family::Embedded {

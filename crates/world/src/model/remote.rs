@@ -125,20 +125,13 @@ impl Remote {
 
     fn request(&self, call: &ModelCall) -> Result<ChatRequest, Trouble> {
         let mut messages = Vec::new();
-        let passages = evidence::passages(&call.messages);
-        let mut told = false;
-        for message in &call.messages {
+        for message in &evidence::spoken(&call.messages) {
             let text = message.content.as_str();
             messages.push(match message.role.as_str() {
                 "system" => ChatMessage::system(text),
                 // Replies name no call ids, so what a tool said goes back as words.
                 "user" | "tool" => ChatMessage::user(text),
                 "assistant" => ChatMessage::assistant(text),
-                evidence::ROLE if told => continue,
-                evidence::ROLE => {
-                    told = true;
-                    ChatMessage::user(evidence::in_words(&passages))
-                }
                 other => {
                     return Err(Trouble::user(format!("a message has the role {other:?}; there are system, user, assistant, tool and evidence")));
                 }

@@ -29,6 +29,10 @@ fn text(text: &str) -> Result<Answer, Trouble> {
     Ok(answer(Said::Text(text.to_owned())))
 }
 
+fn named(name: &str) -> Name {
+    name.parse().unwrap()
+}
+
 fn models(fallbacks: &[&str]) -> Models {
     let fallbacks = fallbacks.iter().map(|name| name.parse().unwrap()).collect();
     Models::new(Table { fallbacks, ..Table::default() }, "embedded/e".parse().unwrap(), &|_| None).unwrap()
@@ -45,7 +49,7 @@ async fn ask(models: &Models, call: &ModelCall) -> Reply {
 
 #[tokio::test]
 async fn a_reply_is_simple_and_says_who_answered() {
-    let models = models(&[]).with(Family::Embedded, given(vec![text("<think>hm</think> hi")]));
+    let models = models(&[]).with(named("embedded/e"), given(vec![text("<think>hm</think> hi")]));
     let reply = ask(&models, &call()).await;
     assert_eq!(reply.result, Ok(json!("hi")));
     assert_eq!(reply.about, Some(json!({"model": "embedded/e", "finish": "stop", "price": "unknown"})));
@@ -57,7 +61,7 @@ async fn json_is_validated_and_never_asked_for_twice() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let wants = ModelCall { schema: Some(schema), ..call() };
     let models =
-        models(&["extract"]).with(Family::Embedded, given(vec![text("Here: {n: 1,}"), text("no"), Ok(answer(Said::Json(json!({"n": "x"}))))]));
+        models(&["extract"]).with(named("embedded/e"), given(vec![text("Here: {n: 1,}"), text("no"), Ok(answer(Said::Json(json!({"n": "x"}))))]));
     let reply = ask(&models, &wants).await;
     assert_eq!(reply.result, Ok(json!({"n": 1})));
     assert_eq!(reply.about.unwrap()["mended"], json!(true));
@@ -75,7 +79,7 @@ async fn tool_calls_are_checked_against_what_was_offered() {
     let wants = ModelCall { tools: vec![tool], ..call() };
     let calls = |name: &str, arguments| Ok(answer(Said::Calls { text: String::new(), calls: vec![Called { name: name.into(), arguments }] }));
     let models = models(&[]).with(
-        Family::Embedded,
+        named("embedded/e"),
         given(vec![
             calls("add", json!({"a": 1})),
             calls("add", json!("{\"a\": 2")),
@@ -95,8 +99,8 @@ async fn tool_calls_are_checked_against_what_was_offered() {
 async fn fallbacks_are_asked_in_order_and_told_about() {
     let trouble = Trouble::again(FailureKind::Network, "down");
     let models = models(&["embedded/e", "triton/t", "extract"])
-        .with(Family::Embedded, given(vec![Err(trouble)]))
-        .with(Family::Triton, given(vec![text("mine")]));
+        .with(named("embedded/e"), given(vec![Err(trouble)]))
+        .with(named("triton/t"), given(vec![text("mine")]));
     let told = Arc::new(Mutex::new(String::new()));
     let heard = told.clone();
     let progress = Progress::to(move |text| heard.lock().unwrap().push_str(text));
@@ -122,8 +126,8 @@ async fn troubles_become_failures_the_machine_can_decide_by() {
     for (troubles, kind, retry) in cases {
         let mut troubles = troubles.into_iter().map(Err);
         let first = given(troubles.by_ref().take(1).collect());
-        let models = models(&["triton/t"]).with(Family::Embedded, first);
-        let models = models.with(Family::Triton, given(troubles.chain([Err(Trouble::another(FailureKind::Refused, "nor this one"))]).collect()));
+        let models = models(&["triton/t"]).with(named("embedded/e"), first);
+        let models = models.with(named("triton/t"), given(troubles.chain([Err(Trouble::another(FailureKind::Refused, "nor this one"))]).collect()));
         let failure = ask(&models, &call()).await.result.unwrap_err();
         assert_eq!((failure.kind, failure.retry), (kind, retry), "{failure}");
     }

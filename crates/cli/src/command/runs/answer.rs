@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use engine::{Delivery, History};
 use graph::{RunId, TaskId};
 use store::{RunRow, Store, StoreError};
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::{self, Follow, remark};
+use crate::mind::Thinking;
 use crate::place::Place;
 use crate::text::tail;
 use crate::{find, question, wiring};
@@ -19,6 +22,8 @@ pub(crate) struct Answer {
     /// Which question, as `runs show` names it; needed only when several are open. Then the answer: JSON, or plain text
     #[arg(required = true, num_args = 1..=2, value_name = "[TASK] VALUE", allow_negative_numbers = true)]
     words: Vec<String>,
+    #[command(flatten)]
+    thinking: Thinking,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -32,22 +37,21 @@ impl Answer {
             _ => return Err(Trouble::Usage("baton runs answer RUN [TASK] VALUE".into())),
         };
         wiring::block_on(async {
-            let engine = wiring::engine_there(place)?;
-            let store = &**engine.store();
-            let row = find::run(store, &self.run).await?;
+            let store = Arc::new(place.open()?);
+            let row = find::run(&*store, &self.run).await?;
             if row.status.is_over() {
                 return Err(engine::EngineError::Over { run: row.run, status: row.status }.into());
             }
+            let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+            let store = &**engine.store();
             let open = question::choose(&question::open(&engine, &row).await?, task)?;
             let value = question::answer(&open.waiting.question, typed);
             // A child's answer moves the whole family, and the eldest has what the user asked for.
             let root = eldest(store, row).await?;
             let known = History::of(store, engine.flows(), &root).await.map_or(0, |past| past.events.len() as u64);
-            if !self.json {
-                wiring::say_sample(place);
-            }
+            let follow = Follow::new(&engine, &root, self.json)?.from(known);
             match follow::give(&engine, &open, value, &root).await? {
-                Delivery::Taken => Follow::new(&engine, &root, self.json)?.from(known).until_rest().await,
+                Delivery::Taken => follow.until_rest().await,
                 Delivery::Posted => {
                     remark(&format!("passed on to the process that drives the run; `baton runs watch {}` shows what follows", tail(&root)));
                     Ok(Exit::Well)

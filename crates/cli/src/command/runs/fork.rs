@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::Value;
 
 use crate::exit::{Exit, Result};
 use crate::follow::{Follow, remark};
+use crate::mind::Thinking;
 use crate::place::Place;
 use crate::text::tail;
 use crate::{find, wiring};
@@ -29,6 +31,8 @@ pub(crate) struct Fork {
     /// The thread of the new run [default: a new one]
     #[arg(long)]
     thread: Option<String>,
+    #[command(flatten)]
+    thinking: Thinking,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -37,16 +41,19 @@ pub(crate) struct Fork {
 impl Fork {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::engine_there(place)?;
-            let row = find::run(&**engine.store(), &self.run).await?;
+            let store = Arc::new(place.open()?);
+            let row = find::run(&*store, &self.run).await?;
+            let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
             let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();
-            let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread: self.thread.map(ThreadId::from) };
-            let new = engine.fork(&row.run, fork).await?;
+            let new = engine::fresh();
+            let thread = self.thread.map(ThreadId::from);
+            let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread, run: Some(new.clone()) };
+            let follow = Follow::new(&engine, &new, self.json)?;
+            engine.fork(&row.run, fork).await?;
             if !self.json {
-                wiring::say_sample(place);
                 remark(&format!("run {} goes on from step {} of {}", tail(&new), self.at, tail(&row.run)));
             }
-            Follow::new(&engine, &new, self.json)?.until_rest().await
+            follow.until_rest().await
         })
     }
 }

@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, EngineError, History};
@@ -6,6 +7,7 @@ use store::{RunFilter, Status};
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::{Follow, Interrupts, remark};
+use crate::mind::Thinking;
 use crate::place::Place;
 use crate::text::tail;
 use crate::{find, wiring};
@@ -18,6 +20,8 @@ pub(crate) struct Resume {
     /// Go on with every unfinished run that nobody drives
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    thinking: Thinking,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -27,23 +31,23 @@ impl Resume {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         match &self.run {
             Some(typed) => wiring::block_on(async {
-                let engine = wiring::engine_there(place)?;
-                let row = find::run(&**engine.store(), typed).await?;
-                if !self.json {
-                    wiring::say_sample(place);
-                }
+                let store = Arc::new(place.open()?);
+                let row = find::run(&*store, typed).await?;
+                let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
                 // What was told before the interruption need not be told again.
                 let known = History::of(&**engine.store(), engine.flows(), &row.run).await.map_or(0, |past| past.events.len() as u64);
+                let follow = Follow::new(&engine, &row.run, self.json)?.from(known);
                 engine.resume(&row.run).await?;
-                Follow::new(&engine, &row.run, self.json)?.from(known).until_rest().await
+                follow.until_rest().await
             }),
-            None => wiring::block_on_all_cores(all(place)),
+            None => wiring::block_on_all_cores(all(place, &self.thinking)),
         }
     }
 }
 
-async fn all(place: &Place) -> Result<Exit> {
-    let engine = wiring::engine_there(place)?;
+async fn all(place: &Place, thinking: &Thinking) -> Result<Exit> {
+    let store = Arc::new(place.open()?);
+    let engine = wiring::engine_over(store, place, thinking, false).await?;
     let mut interrupts = Interrupts::listen()?;
     let unfinished = unfinished(&engine).await?;
     let taken = engine.recover().await?;

@@ -15,6 +15,7 @@
 //! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
 //! model), and trying again.
 
+mod asked;
 mod chat;
 mod decode;
 mod gguf;

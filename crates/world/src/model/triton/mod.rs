@@ -234,18 +234,12 @@ fn unpacked(mut packed: &[u8]) -> Option<Vec<u8>> {
 
 /// The messages as one text.
 fn prompt(call: &ModelCall, template: Template) -> Result<String, Trouble> {
-    let passages = evidence::passages(&call.messages);
+    let messages = evidence::spoken(&call.messages);
     let mut turns: Vec<(&str, String)> = Vec::new();
-    for message in &call.messages {
+    for message in &messages {
         match message.role.as_str() {
             role @ ("system" | "user" | "assistant") => turns.push((role, message.content.clone())),
             "tool" => turns.push(("user", message.content.clone())),
-            evidence::ROLE => {
-                let words = evidence::in_words(&passages);
-                if !turns.iter().any(|(_, text)| *text == words) {
-                    turns.push(("user", words));
-                }
-            }
             other => return Err(Trouble::user(format!("a message has the role {other:?}; there are system, user, assistant, tool and evidence"))),
         }
     }

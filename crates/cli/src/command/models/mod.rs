@@ -1,0 +1,28 @@
+//! `baton models …`: what can think here, and the weights of the embedded ones.
+
+mod list;
+mod pull;
+mod remove;
+
+use clap::Subcommand;
+
+use crate::exit::{Exit, Result};
+use crate::place::Place;
+
+/// See which models can think here; fetch, remove and measure the embedded ones
+#[derive(Subcommand)]
+pub(crate) enum Models {
+    List(list::List),
+    Pull(pull::Pull),
+    Remove(remove::Remove),
+}
+
+impl Models {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        match self {
+            Models::List(list) => list.run(place),
+            Models::Pull(pull) => pull.run(place),
+            Models::Remove(remove) => remove.run(place),
+        }
+    }
+}

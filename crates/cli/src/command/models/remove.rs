@@ -1,0 +1,40 @@
+use world::model::embedded::weights::{self, Pinned};
+use world::model::{Family, Name};
+
+use crate::config::Config;
+use crate::exit::{Exit, Result, Trouble};
+use crate::follow::remark;
+use crate::mind::{self, name_of};
+use crate::place::Place;
+
+/// Remove the weights of an embedded model, and what an interrupted pull left
+#[derive(clap::Args)]
+pub(crate) struct Remove {
+    /// Which model; `baton models list` names them
+    name: String,
+}
+
+impl Remove {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        let pinned = named(Some(&self.name))?;
+        let folder = Config::read(place)?.embedded.folder()?;
+        let removed = match weights::remove(&pinned, &folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            other => other.map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display()))),
+        };
+        match removed? {
+            true => remark(&format!("{} is removed", name_of(&pinned))),
+            false => remark(&format!("{} was not here", name_of(&pinned))),
+        }
+        Ok(Exit::Well)
+    }
+}
+
+/// With or without its namespace; nothing is the default.
+pub(super) fn named(name: Option<&str>) -> Result<Pinned> {
+    let all = weights::all();
+    match name.map(|name| name.strip_prefix("embedded/").unwrap_or(name)) {
+        Some(name) => mind::pinned(&Name { family: Family::Embedded, model: name.to_owned() }),
+        None => all.into_iter().next().ok_or_else(|| Trouble::Failed("this build knows no weights".into())),
+    }
+}

@@ -1,0 +1,100 @@
+//! The one configuration file. What is absent has a default, what is unknown is an error with its line.
+//!
+//! It is looked for in the user's configuration folder and where `--config` says, and never in the folder one happens to be in: a
+//! file that came with somebody's repository could send the user's keys to an address of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use world::model::{Endpoint, Name, Row, Table, embedded};
+
+use crate::exit::{Result, Trouble};
+use crate::place::Place;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    model: Option<Name>,
+    fallbacks: Vec<Name>,
+    endpoints: BTreeMap<String, Endpoint>,
+    models: BTreeMap<String, Row>,
+    pub(crate) embedded: Embedded,
+    /// Where it was read, if there was one.
+    #[serde(skip)]
+    pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Embedded {
+    /// Fetch the weights when they are first needed.
+    pub(crate) pull: bool,
+    /// Where weights are kept [default: baton/models in the user's cache folder].
+    folder: Option<PathBuf>,
+    /// Memory is given back when nobody asked for this long.
+    idle_s: u64,
+    context_tokens_max: usize,
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        let options = embedded::Options::default();
+        Embedded { pull: true, folder: None, idle_s: options.idle_max.as_secs(), context_tokens_max: options.context_tokens_max }
+    }
+}
+
+impl Config {
+    pub(crate) fn read(place: &Place) -> Result<Config> {
+        let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
+        let Some(path) = place.config.clone().or(usual) else { return Ok(Config::default()) };
+        let wrong = |why: String| Trouble::Usage(format!("the configuration {} {why}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        Ok(Config { path: Some(path), ..config })
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        let own =
+            Table { model: self.model.clone(), fallbacks: self.fallbacks.clone(), endpoints: self.endpoints.clone(), models: self.models.clone() };
+        own.over().heeding(&env)
+    }
+}
+
+impl Embedded {
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
+        if let Some(folder) = &self.folder {
+            return Ok(folder.clone());
+        }
+        let cache = dirs::cache_dir()
+            .ok_or_else(|| Trouble::Usage("this user has no cache folder; name one in the configuration: [embedded] folder = \"…\"".into()))?;
+        Ok(cache.join("baton").join("models"))
+    }
+
+    pub(crate) fn options(&self) -> embedded::Options {
+        embedded::Options {
+            idle_max: Duration::from_secs(self.idle_s.max(1)),
+            context_tokens_max: self.context_tokens_max,
+            ..embedded::Options::default()
+        }
+    }
+}
+
+/// Keys come from here, and nothing else of it is kept.
+pub(crate) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_an_error_with_its_line() {
+        let error = toml::from_str::<Config>("model = \"extract\"\nmodle = 1\n").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("modle"), "{error}");
+        let config: Config = toml::from_str("model = \"ollama/q\"\n[embedded]\npull = false\n").unwrap();
+        assert!(!config.embedded.pull && config.table().model.is_some_and(|name| name.to_string() == "ollama/q"));
+    }
+}

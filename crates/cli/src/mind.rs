@@ -1,0 +1,158 @@
+//! Which model thinks, made ready: chosen, its weights fetched if that is what it takes, and said aloud.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use world::World;
+use world::model::choice::{self, Choice, Source, Wish};
+use world::model::embedded::Embedded;
+use world::model::embedded::weights::{self, Pinned};
+use world::model::{Family, Models, Name, cassette, remote};
+use world::rooms::Rooms;
+
+use crate::config::{self, Config};
+use crate::exit::{Result, Trouble};
+use crate::follow::remark;
+use crate::pull;
+use crate::text::{BOLD, DIM, paint};
+
+/// The options of every command that lets a flow think.
+#[derive(clap::Args, Default)]
+pub(crate) struct Thinking {
+    /// Who thinks: openai/…, anthropic/…, gemini/…, ollama/…, compat/NAME/…, triton/…, embedded/…, extract; `baton models list`
+    /// [default: what `baton doctor` says]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Never fetch the embedded model's weights by itself
+    #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_pull: bool,
+    /// Write everything the world says into FILE, to be played back
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub(crate) record: Option<std::path::PathBuf>,
+    /// Let a recording answer instead of the world
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Option<std::path::PathBuf>,
+}
+
+impl Thinking {
+    /// The world as these options want it. Says who thinks, unless programs read along.
+    pub(crate) async fn world(&self, config: &Config, is_quiet: bool) -> Result<Arc<dyn World>> {
+        let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
+        if let Some(path) = &self.replay {
+            return Ok(Arc::new(cassette::Replaying::open(path).map_err(wrong)?));
+        }
+        let (models, choice) = self.models(config, is_quiet).await?;
+        if !is_quiet {
+            say(&choice);
+        }
+        let rooms = Rooms { models: Some(Arc::new(models)), tools: None };
+        Ok(match &self.record {
+            Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
+            None => Arc::new(rooms),
+        })
+    }
+
+    async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
+        let may_pull = config.embedded.pull && !self.no_pull;
+        let mut choice = choose(self.model.clone(), config, may_pull, Look::IfNeeded).await?;
+        let folder = config.embedded.folder()?;
+        if choice.model.family == Family::Embedded {
+            let pinned = pinned(&choice.model)?;
+            if !weights::is_there(&folder, &pinned)
+                && let Err(why) = pull::pull(&pinned, &folder, weights::Sources::all(None), is_quiet).await
+            {
+                // What somebody named stands or falls by itself.
+                if matches!(choice.by, Source::Flag | Source::Configuration) || why.is_stop() {
+                    return Err(why);
+                }
+                if !is_quiet {
+                    remark(&format!("{why}"));
+                }
+                choice = choose(self.model.clone(), config, false, Look::IfNeeded).await?;
+            }
+        }
+        let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+        Ok((with_embedded(models, config)?, choice))
+    }
+}
+
+/// Every pulled model stands ready, and none is loaded before it is asked.
+fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
+    let folder = config.embedded.folder()?;
+    for pinned in weights::all() {
+        if weights::is_there(&folder, &pinned) {
+            let model = Embedded::with(weights::path(&folder, &pinned), config.embedded.options());
+            models = models.with(name_of(&pinned), Arc::new(model));
+        }
+    }
+    Ok(models)
+}
+
+/// Whether to look for a running Ollama.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Look {
+    IfNeeded,
+    Always,
+}
+
+pub(crate) const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
+
+pub(crate) async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: Look) -> Result<Choice> {
+    let table = config.table();
+    let folder = config.embedded.folder()?;
+    let named = flag.as_deref().and_then(|flag| flag.parse().ok()).or_else(|| table.model.clone());
+    let wanted = named.clone().filter(|name: &Name| name.family == Family::Embedded);
+    let pinned = wanted.as_ref().map_or_else(default_weights, pinned)?;
+    let embedded = match weights::is_there(&folder, &pinned) || may_pull {
+        true => choice::Embedded::Ready(name_of(&pinned)),
+        false => choice::Embedded::Absent {
+            why: format!("the weights of {} are not here", name_of(&pinned)),
+            todo: format!("fetch them with `baton models pull` ({})", crate::text::bytes(pinned.bytes)),
+        },
+    };
+    let ollama = match (look, flag.is_some() || table.model.is_some()) {
+        (Look::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
+        (Look::IfNeeded, false) | (Look::Always, _) => {
+            let clients = remote::clients().map_err(|trouble| Trouble::Failed(trouble.message))?;
+            choice::probe_ollama(&clients, &table, OLLAMA_PATIENCE).await
+        }
+    };
+    choice::choose(&Wish { flag }, &table, &config::env, ollama, &embedded).map_err(|unusable| Trouble::Usage(unusable.to_string()))
+}
+
+pub(crate) fn name_of(pinned: &Pinned) -> Name {
+    Name { family: Family::Embedded, model: pinned.name.clone() }
+}
+
+fn default_weights() -> Result<Pinned> {
+    weights::all().into_iter().next().ok_or_else(|| Trouble::Failed("this build knows no weights".into()))
+}
+
+/// The weights a name means.
+pub(crate) fn pinned(name: &Name) -> Result<Pinned> {
+    let all = weights::all();
+    let known: Vec<String> = all.iter().map(|pinned| name_of(pinned).to_string()).collect();
+    let unknown = || Trouble::Usage(format!("there is no model {name}; embedded are: {}", known.join(", ")));
+    all.into_iter().find(|pinned| pinned.name == name.model).ok_or_else(unknown)
+}
+
+/// Who thinks, and for those without any model how to do better.
+fn say(choice: &Choice) {
+    let by = match choice.by {
+        Source::Flag => "--model",
+        Source::Configuration => "the configuration",
+        Source::Environment => "a key in the environment",
+        Source::Ollama => "a running Ollama",
+        Source::Embedded => "embedded",
+        Source::Extraction => "nothing else is there",
+    };
+    remark(&paint(DIM, format!("model {} ({by})", choice.model)));
+    if choice.model.family == Family::Extract && choice.by == Source::Extraction {
+        remark(&format!(
+            "no model is at hand, so sentences are picked from the documents given. To do better: {} fetches a model that runs here, \
+             ANTHROPIC_API_KEY or OPENAI_API_KEY uses another's; {} tells more",
+            paint(BOLD, "baton models pull"),
+            paint(BOLD, "baton doctor"),
+        ));
+    }
+}

@@ -1,0 +1,140 @@
+//! Who thinks: chosen, told, recorded; and what is done when nobody is there.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::{Home, Said};
+
+/// The real world, as a machine without keys, servers and weights has it.
+fn bare(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.command(args);
+    for name in ["BATON_SCRIPT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENAI_BASE_URL"] {
+        command.env_remove(name);
+    }
+    command.env("XDG_CONFIG_HOME", home.folder.path().join("config")).env("OLLAMA_HOST", "127.0.0.1:9");
+    command
+}
+
+fn say(mut command: Command) -> Said {
+    Said::of(command.output().unwrap())
+}
+
+#[test]
+fn with_nothing_at_all_there_is_still_an_answer_and_the_way_to_a_better_one() {
+    let home = Home::new();
+    let said = say(bare(&home, &["ask", "--flow", "direct", "What is a write-ahead log?"]));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.starts_with("Nothing in the evidence at hand answers this"), "{said:?}");
+    for words in ["model extract", "baton models pull", "ANTHROPIC_API_KEY", "baton doctor"] {
+        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+    }
+}
+
+#[test]
+fn doctor_says_which_and_why_and_never_a_key() {
+    let home = Home::new();
+    let doctor = |keys: &[(&str, &str)], args: &[&str]| {
+        let mut command = bare(&home, args);
+        command.envs(keys.iter().copied());
+        say(command)
+    };
+    let said = doctor(&[], &["doctor", "--json"]);
+    let value: Value = serde_json::from_str(&said.out).unwrap();
+    // Pulling is allowed by default; the environment's BATON_NO_PULL is for those who run flows.
+    assert_eq!((&value["model"]["by"], value["model"]["ways"].as_array().unwrap().len()), (&json!("embedded"), 6));
+    let said = doctor(&[("OPENAI_API_KEY", "sk-very-secret")], &["doctor"]);
+    assert!(said.out.starts_with("openai/gpt-4.1-mini thinks"), "{}", said.out);
+    assert!(!said.out.contains("sk-very-secret") && !said.err.contains("sk-very-secret"));
+    let said = doctor(&[], &["doctor", "--model", "openai/gpt-4o"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("OPENAI_API_KEY"), "{said:?}");
+}
+
+#[test]
+fn a_name_that_is_none_is_an_error_with_the_nearest() {
+    let home = Home::new();
+    for (args, words) in [
+        (&["ask", "x", "--model", "gpt-4o"][..], "openai/gpt-4o"),
+        (&["ask", "x", "--model", "embedded/qwen"], "embedded/qwen2.5-coder-1.5b"),
+        (&["ask", "x", "--model", "embedded/qwen2.5-coder-0.5b"], "baton models pull"),
+        (&["models", "remove", "llama"], "embedded/qwen2.5-coder-1.5b"),
+        (&["ask", "x", "--replay", "no-such-tape"], "no-such-tape"),
+    ] {
+        let said = say(bare(&home, args));
+        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
+        assert!(said.err.contains(words), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_is_told_with_its_line() {
+    let home = Home::new();
+    let path = home.folder.path().join("baton.toml");
+    std::fs::write(&path, "model = \"extract\"\n[endpoints.x]\nurl = \"http://x\"\nkey = \"sk-123\"\n").unwrap();
+    let said = say(bare(&home, &["doctor", "--config", path.to_str().unwrap()]));
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("line 4") && said.err.contains("baton.toml"), "{}", said.err);
+}
+
+#[test]
+fn what_a_server_says_is_streamed_recorded_and_played_back() {
+    let home = Home::new();
+    let url = openai(&["A log ", "that is ", "written first."]);
+    let (config, tape) = (home.folder.path().join("baton.toml"), home.folder.path().join("tape.jsonl"));
+    let text = format!("model = \"compat/here/small\"\n[endpoints.here]\nurl = \"{url}\"\nkey = {{ env = \"HERE_KEY\" }}\n");
+    std::fs::write(&config, text).unwrap();
+    let (config, tape) = (config.to_str().unwrap(), tape.to_str().unwrap());
+    let ask = |more: &[&str]| {
+        let mut command = bare(&home, &[&["ask", "What is a WAL?", "--config", config], more].concat());
+        command.env("HERE_KEY", "sk-very-secret");
+        say(command)
+    };
+    let said = ask(&["--record", tape]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "A log that is written first.\n"), "{said:?}");
+    assert!(said.err.contains("model compat/here/small (the configuration)"), "{}", said.err);
+    assert!(!std::fs::read_to_string(tape).unwrap().contains("sk-very-secret"));
+    assert!(!String::from_utf8_lossy(&std::fs::read(home.db()).unwrap()).contains("sk-very-secret"));
+
+    let again = ask(&["--json"]);
+    let deltas: Vec<Value> = again.lines().into_iter().filter(|line| line["event"] == "delta").collect();
+    assert_eq!(deltas.len(), 3, "word by word: {again:?}");
+
+    let said = say(bare(&home, &["ask", "What is a WAL?", "--replay", tape]));
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "A log that is written first.\n"), "{said:?}");
+    let said = say(bare(&home, &["ask", "What is a LSM?", "--replay", tape]));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
+}
+
+/// A server that speaks OpenAI's stream, to whoever comes, for as long as the test lives.
+fn openai(words: &'static [&'static str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            reader.read_exact(&mut vec![0; length]).unwrap();
+            let chunk = |delta: Value, finish: Value| {
+                let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
+                format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))
+            };
+            let mut body: String = words.iter().map(|word| chunk(json!({ "content": word }), Value::Null)).collect();
+            body.push_str(&chunk(json!({}), json!("stop")));
+            body.push_str("data: [DONE]\n\n");
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+    });
+    url
+}

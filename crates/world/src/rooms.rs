@@ -1,0 +1,74 @@
+//! One world out of its rooms: models think, tools act, and each effect goes to whoever it is for.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph::{Effect, Failure, FailureKind, Job, Reply};
+
+use crate::{LookUp, Nature, Progress, World};
+
+/// Whoever is absent refuses.
+#[derive(Clone, Default)]
+pub struct Rooms {
+    pub models: Option<Arc<dyn World>>,
+    pub tools: Option<Arc<dyn World>>,
+}
+
+impl Rooms {
+    fn room(&self, job: &Job) -> Option<&Arc<dyn World>> {
+        match &*job.effect {
+            Effect::CallModel(_) => self.models.as_ref(),
+            Effect::CallTool(_) => self.tools.as_ref(),
+            // Local flows and people are the engine's own.
+            Effect::CallAgent(_) | Effect::AskPerson(_) => None,
+        }
+    }
+}
+
+#[async_trait]
+impl World for Rooms {
+    fn nature(&self, job: &Job) -> Nature {
+        // What nobody performs changes nothing.
+        self.room(job).map_or(Nature::Repeatable, |room| room.nature(job))
+    }
+
+    fn objection(&self, job: &Job) -> Option<String> {
+        self.room(job).and_then(|room| room.objection(job))
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        match self.room(job) {
+            Some(room) => room.perform(job, progress).await,
+            None => {
+                let words = format!("nobody here answers {} {:?}", job.effect.kind(), job.effect.name());
+                Reply::failed(Failure::new(FailureKind::Refused, words))
+            }
+        }
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        match self.room(job) {
+            Some(room) => room.look_up(job).await,
+            None => LookUp::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::ScriptedWorld;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn each_effect_goes_to_its_room() {
+        let rooms = Rooms { models: None, tools: Some(Arc::new(ScriptedWorld::parse("when tool t reply \"done\"").unwrap())) };
+        let jobs = crate::jobs(&[graph::tool("t", json!({})), graph::model("plan", Vec::new()), graph::agent("a", json!({}))]);
+        let mut said = Vec::new();
+        for job in &jobs {
+            said.push(rooms.perform(job, &Progress::nowhere()).await.result.map_err(|failure| failure.message));
+        }
+        let nobody = |who: &str| Err(format!("nobody here answers {who}"));
+        assert_eq!(said, [Ok(json!("done")), nobody("model \"plan\""), nobody("agent \"a\"")]);
+    }
+}
