@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use candle_core::quantized::gguf_file::{self, Value as Field};
@@ -199,6 +200,24 @@ async fn a_call_nobody_waits_for_ends_and_the_next_is_answered() {
     let hi = ask(&model, &call(&[("user", "talk")], 2)).await.unwrap();
     assert!(hi.tokens.cached > 10, "what it had read stays read: {:?}", hi.tokens);
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn others_go_on_while_it_thinks() {
+    let (_folder, path) = tiny();
+    let model = Embedded::open(&path);
+    // On this runtime there is one thread for all: a call that kept it would let nobody else in.
+    let turns = Arc::new(AtomicUsize::new(0));
+    let others = turns.clone();
+    let going = tokio::spawn(async move {
+        loop {
+            others.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let answer = ask(&model, &call(&[("user", "talk")], 40)).await.unwrap();
+    going.abort();
+    assert!(answer.tokens.answer > 0 && turns.load(Ordering::Relaxed) > 100, "{} turns", turns.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
