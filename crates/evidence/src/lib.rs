@@ -2,6 +2,22 @@
 //!
 //! Deliberately absent: IO, models, and knowledge of any tool. Flows and `world` both stand on this.
 
+mod check;
+mod citation;
+mod claim;
+mod date;
+mod fence;
+mod judge;
+mod lists;
+mod number;
+mod polarity;
+mod sentences;
 mod span;
+mod spans;
+mod words;
 
+pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
+pub use citation::{Citation, citations};
+pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
 pub use span::{Found, Span, Trust};
+pub use spans::Spans;
