@@ -87,7 +87,7 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
     if let Some(year) = next.and_then(year) {
         return Some(Date { year: Some(year), month, day: None, other: None, words: from..from + 2 });
     }
-    if let Some(day) = next.filter(|next| !next.breaks).and_then(integer).filter(|day| (1..=31).contains(day)) {
+    if let Some(day) = next.filter(|next| !next.breaks || text[word.range.end..next.range.start].trim() == ".").and_then(integer).filter(|day| (1..=31).contains(day)) {
         let mut at = from + 2;
         if words.get(at).is_some_and(|next| matches!(next.plain.as_str(), "st" | "nd" | "rd" | "th") && next.joined) {
             at += 1;

@@ -101,18 +101,12 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     let mut windows: Vec<Window<'_>> = reads.iter().filter_map(|read| best_window(claim, wanted, read)).collect();
     let worth = |window: &Window<'_>| wanted.weight(window.mask) + NUMBER_WEIGHT * window.facts.count_ones() as f32;
     windows.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    let mut mask = 0;
-    let mut used = 0;
-    for window in windows.iter().take(3) {
-        if used == 0 || window.mask & !mask != 0 {
-            mask |= window.mask;
-            used += 1;
-        }
-    }
+    let (mask, held) = windows.iter().take(3).fold((0, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
     // Alone in a whole span but far apart, words count for less.
     let scattered = reads.iter().map(|read| wanted.weight(cover(wanted, read, 0..read.words.len()))).fold(0.0, f32::max) * 0.85;
-    let counted = wanted.weight(mask).max(scattered);
-    let mut score = if wanted.total > 0.0 { (counted / wanted.total).min(1.0) } else { 1.0 };
+    let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
+    let total = wanted.total + NUMBER_WEIGHT * (claim.numbers.len() + claim.dates.len()).min(64) as f32;
+    let mut score = if total > 0.0 { (counted / total).clamp(0.0, 1.0) } else { 1.0 };
 
     let mut is_denied = false;
     if let Some(best) = windows.first() {
@@ -247,7 +241,7 @@ fn best_window<'r>(claim: &Claim, wanted: &Wanted, read: &'r Read) -> Option<Win
     best.map(|(_, window)| window)
 }
 
-/// Two names or numbers that stand in each other's places: each has the neighbour that the other has in the source.
+/// Two names or numbers that stand in each other's places: each has neighbours that the other has in the source, and none of its own.
 fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
     const ITEMS_MAX: usize = 12;
     let source = window.words();
@@ -272,21 +266,52 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
     items.truncate(ITEMS_MAX);
     let claim_units: HashSet<usize> = claim.numbers.iter().flat_map(|number| number.words.start + 1..number.words.end).collect();
     let source_units: HashSet<usize> = window.read.numbers.iter().flat_map(|number| number.words.start + 1..number.words.end).filter_map(|index| index.checked_sub(offset)).collect();
-    let near = |words: &[Word], units: &HashSet<usize>, at: usize, forward: bool| -> Option<String> {
-        let is_near = |index: &usize| (!words[*index].is_stop || words[*index].shape == Shape::Number) && !units.contains(index);
-        let found = if forward { (at + 1..words.len()).find(is_near) } else { (0..at).rev().find(is_near) };
-        found.filter(|index| !(forward && words[*index].begins)).map(|index| words[index].stem.clone())
+    // Up to three words before or after, as far as the next name or number; the other of the pair is a word like any other.
+    let near = |words: &[Word], units: &HashSet<usize>, items: &HashSet<usize>, at: usize, other: usize, forward: bool| -> HashSet<String> {
+        const NEAR_WORDS: usize = 3;
+        let mut found = HashSet::new();
+        let mut index = at;
+        loop {
+            let next = if forward { index + 1 } else { index.wrapping_sub(1) };
+            if next >= words.len() || (forward && words[next].begins) || found.len() == NEAR_WORDS {
+                return found;
+            }
+            index = next;
+            if index == other {
+                found.insert("\u{0}other".to_owned());
+                return found;
+            }
+            if items.contains(&index) || words[index].shape == Shape::Number {
+                if found.is_empty() {
+                    found.insert(words[index].stem.clone());
+                }
+                return found;
+            }
+            if words[index].is_content() && !units.contains(&index) {
+                found.insert(words[index].stem.clone());
+            }
+            if !forward && words[index].begins {
+                return found;
+            }
+        }
     };
     let by = |words: &[Word], at: usize| at > 0 && words[at - 1].plain == "by";
+    // `Phobos and Deimos` is `Deimos and Phobos`.
+    let listed = |words: &[Word], a: usize, b: usize| words[a.min(b) + 1..a.max(b)].iter().all(|word| matches!(word.plain.as_str(), "and" | "or"));
+    let here_items: HashSet<usize> = items.iter().map(|(here, _)| *here).collect();
+    let there_items: HashSet<usize> = items.iter().map(|(_, there)| *there).collect();
     for (first, (a, a_there)) in items.iter().enumerate() {
         for (b, b_there) in &items[first + 1..] {
-            if by(&claim.words, *a) != by(source, *a_there) || by(&claim.words, *b) != by(source, *b_there) {
+            let is_passive = by(&claim.words, *a) != by(source, *a_there) || by(&claim.words, *b) != by(source, *b_there);
+            if a_there == b_there || is_passive || listed(&claim.words, *a, *b) || listed(source, *a_there, *b_there) {
                 continue;
             }
             let is_swapped = [true, false].into_iter().any(|forward| {
-                let (here_a, here_b) = (near(&claim.words, &claim_units, *a, forward), near(&claim.words, &claim_units, *b, forward));
-                let (there_a, there_b) = (near(source, &source_units, *a_there, forward), near(source, &source_units, *b_there, forward));
-                here_a == there_b && here_b == there_a && here_a != there_a && here_b != there_b && (here_a.is_some() && here_b.is_some())
+                let here_a = near(&claim.words, &claim_units, &here_items, *a, *b, forward);
+                let here_b = near(&claim.words, &claim_units, &here_items, *b, *a, forward);
+                let there_a = near(source, &source_units, &there_items, *a_there, *b_there, forward);
+                let there_b = near(source, &source_units, &there_items, *b_there, *a_there, forward);
+                !here_a.is_disjoint(&there_b) && !here_b.is_disjoint(&there_a) && here_a.is_disjoint(&there_a) && here_b.is_disjoint(&there_b)
             });
             if is_swapped {
                 let (a, b) = (&claim.words[*a].plain, &claim.words[*b].plain);

@@ -10,14 +10,18 @@ mod fence;
 mod judge;
 mod lists;
 mod number;
+mod pick;
 mod polarity;
 mod sentences;
 mod span;
 mod spans;
+mod split;
 mod words;
 
 pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
 pub use citation::{Citation, citations};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
+pub use pick::{PickOptions, Picked, PickedSpan, pick, tokens};
 pub use span::{Found, Span, Trust};
 pub use spans::Spans;
+pub use split::{SPAN_BYTES_MAX, SPANS_MAX, found};

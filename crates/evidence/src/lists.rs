@@ -121,10 +121,6 @@ const DEMONYMS: &[(&str, &str)] = &[
     ("pakistan", "pakistani"), ("bangladesh", "bangladeshi"), ("nepal", "nepalese"), ("thailand", "thai"), ("korea", "korean"), ("australia", "australian"),
 ];
 
-pub(crate) fn is_demonym(a: &str, b: &str) -> bool {
-    DEMONYMS.iter().any(|(place, of)| (*place == a && *of == b) || (*place == b && *of == a))
-}
-
 pub(crate) fn demonyms(plain: &str) -> impl Iterator<Item = &'static str> + '_ {
     DEMONYMS.iter().filter_map(move |(place, of)| if *place == plain { Some(*of) } else { (*of == plain).then_some(*place) })
 }
@@ -154,7 +150,7 @@ pub(crate) fn irregular(plain: &str) -> Option<&'static str> {
 /// Stems of words that speak of the telling, not of what is told.
 pub(crate) const META: &[&str] = &[
     "say", "state", "write", "note", "mention", "describ", "report", "explain", "passag", "text", "sourc", "articl", "document", "speak", "tell", "word", "ask", "add", "call", "accord", "quot",
-    "author", "speech", "novel", "read", "includ", "current",
+    "author", "speech", "novel", "read", "includ", "current", "get", "take", "place", "make", "occur", "happen", "becom", "go", "come", "use",
 ];
 
 /// How sentences begin that claim nothing, when they carry no fact.

@@ -11,6 +11,8 @@ pub(crate) struct Number {
     /// What the trailing zeros allow if the number is only about right: 1000 of `38,000`.
     round: f64,
     has_point: bool,
+    /// Four digits and no more, as years are written.
+    is_bare: bool,
     pub(crate) unit: Unit,
     hedge: Hedge,
     /// The words it takes, from and to (excluded).
@@ -43,7 +45,7 @@ enum Hedge {
 
 impl Number {
     pub(crate) fn is_year(&self) -> bool {
-        self.unit == Unit::None && self.value.fract() == 0.0 && (1000.0..=2100.0).contains(&self.value) && self.step == 1.0
+        self.unit == Unit::None && self.value.fract() == 0.0 && (1000.0..=2100.0).contains(&self.value) && self.is_bare
     }
 
     /// Whether a source that gives `given` bears out a claim of `self`.
@@ -128,7 +130,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
     let before = |index: usize| if index == 0 { "" } else { plain(index - 1) };
     let word = &words[from];
     let hedge = hedge(text, words, from);
-    let whole = |value: f64, unit: Unit, to: usize| Number { value, step: 1.0, round: 1.0, has_point: false, unit, hedge, words: from..to };
+    let whole = |value: f64, unit: Unit, to: usize| Number { value, step: 1.0, round: 1.0, has_point: false, is_bare: false, unit, hedge, words: from..to };
     // Words that are numbers all by themselves.
     match word.plain.as_str() {
         "twice" | "double" | "doubled" | "doubles" | "doubling" => return Some(whole(2.0, Unit::Times, from + 1)),
@@ -285,7 +287,8 @@ fn finish(text: &str, words: &[Word], from: usize, to: usize, value: f64, step: 
     } else {
         unit(text, words, to)
     };
-    Number { value, step, round, has_point, unit, hedge, words: from..to.min(words.len()) }
+    let is_bare = words[from].plain.len() == 4 && words[from].shape == Shape::Number && step == 1.0;
+    Number { value, step, round, has_point, is_bare, unit, hedge, words: from..to.min(words.len()) }
 }
 
 fn unit(text: &str, words: &[Word], to: usize) -> (Unit, usize) {

@@ -101,6 +101,14 @@ fn opposite(claim: &[Word], source: &[Word], place: &str) -> Option<Problem> {
     let (denied_here, denied_there) = (denied(claim), denied(source));
     for (index, word) in claim.iter().enumerate() {
         if there.contains(word.stem.as_str()) {
+            // Both are said: then it matters of what.
+            for other in OPPOSITES.get(&word.stem).into_iter().flatten().filter(|other| there.contains(other.as_str()) && !here.contains(other.as_str())) {
+                let mine = around(claim, index);
+                let of = |stem: &str| (0..source.len()).filter(|at| source[*at].stem == stem).flat_map(|at| around(source, at)).collect::<HashSet<_>>();
+                if !mine.is_disjoint(&of(other)) && mine.is_disjoint(&of(&word.stem)) {
+                    return problem(&word.plain, other);
+                }
+            }
             continue;
         }
         for other in OPPOSITES.get(&word.stem).into_iter().flatten() {
@@ -141,4 +149,12 @@ fn opposite(claim: &[Word], source: &[Word], place: &str) -> Option<Problem> {
         }
     }
     None
+}
+
+/// The two words and numbers on either side, within the sentence.
+fn around(words: &[Word], at: usize) -> HashSet<&str> {
+    let is_kept = |word: &&Word| word.is_content() || word.shape == Shape::Number;
+    let after = words[at + 1..].iter().take_while(|word| !word.begins).filter(is_kept).take(2);
+    let before = words[..at].iter().rev().filter(is_kept).take(if words[at].begins { 0 } else { 2 });
+    before.chain(after).map(|word| word.stem.as_str()).collect()
 }

@@ -234,7 +234,9 @@ fn ends(text: &str, within: &Range<usize>) -> Vec<Range<usize>> {
 
 fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
     if matches!(c, '。' | '！' | '？' | '।' | '؟') {
-        return true;
+        // After a closing quote the sentence around it may go on.
+        let is_quoted = part[at..end].contains(['」', '』']);
+        return !is_quoted || !part[end..].starts_with(is_cjk);
     }
     let rest = &part[end..];
     let Some(first) = rest.chars().next() else { return true };

@@ -114,10 +114,6 @@ impl<'s> Spans<'s> {
         }
         found
     }
-
-    pub(crate) fn stem_id(&self, stem: &str) -> Option<u32> {
-        self.vocabulary.get(stem).copied()
-    }
 }
 
 impl Read {

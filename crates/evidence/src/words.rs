@@ -223,7 +223,7 @@ fn shape(raw: &str) -> Shape {
     }
     let bare = possessive_cut(raw);
     let has_digit = bare.chars().any(|c| c.is_numeric());
-    let is_initials = bare.split('.').all(|part| part.chars().count() <= 1) && bare.contains('.');
+    let is_initials = is_initials(bare);
     let has_inner_dot = bare.contains('.') && !is_initials;
     if has_digit || has_inner_dot || bare.contains(['_', ':', '@', '+', '#']) {
         return Shape::Identifier;
@@ -241,6 +241,11 @@ fn shape(raw: &str) -> Shape {
     if first_is_upper { Shape::Capital } else { Shape::Lower }
 }
 
+/// `U.S.`, `e.g.`
+fn is_initials(bare: &str) -> bool {
+    bare.contains('.') && bare.split('.').all(|part| part.chars().count() <= 1 && part.chars().all(char::is_alphabetic))
+}
+
 fn possessive_cut(raw: &str) -> &str {
     raw.strip_suffix("'s").or_else(|| raw.strip_suffix("’s")).unwrap_or(raw)
 }
@@ -248,7 +253,7 @@ fn possessive_cut(raw: &str) -> &str {
 /// Lower case, no accents, no possessive, dots of initials gone (`U.S.` and `US` are one word).
 pub(crate) fn plain(raw: &str) -> String {
     let bare = possessive_cut(raw);
-    let is_initials = bare.contains('.') && bare.split('.').all(|part| part.chars().count() <= 1);
+    let is_initials = is_initials(bare);
     let mut plain = String::with_capacity(bare.len());
     for c in bare.chars() {
         match c {
