@@ -4,10 +4,12 @@
 
 mod check;
 mod citation;
+mod cite;
 mod claim;
 mod date;
 mod fence;
 mod judge;
+mod link;
 mod lists;
 mod number;
 mod pick;
@@ -20,6 +22,7 @@ mod words;
 
 pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
 pub use citation::{Citation, citations};
+pub use cite::{Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
 pub use pick::{PickOptions, Picked, PickedSpan, pick, tokens};
 pub use span::{Found, Span, Trust};
