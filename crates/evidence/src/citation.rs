@@ -14,6 +14,7 @@ pub struct Citation {
 const DIGITS_MAX: usize = 3;
 const NUMBERS_MAX: usize = 50;
 const BYTES_MAX: usize = 120;
+const ADDRESS_CHARS_MAX: usize = 1_000;
 
 /// All citations, but none inside code.
 pub fn citations(text: &str) -> Vec<Citation> {
@@ -56,7 +57,7 @@ fn citation(text: &str, at: usize) -> Option<Citation> {
     // The address of `[1](address)` goes with it.
     if open == "["
         && text[stop..].starts_with('(')
-        && let Some(bracket) = text[stop..].find([')', '\n'])
+        && let Some(bracket) = text[stop..].char_indices().take(ADDRESS_CHARS_MAX).find(|(_, c)| matches!(c, ')' | '\n')).map(|(bracket, _)| bracket)
         && text[stop + bracket..].starts_with(')')
         && is_address(&text[stop + 1..stop + bracket])
     {

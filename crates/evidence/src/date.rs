@@ -49,8 +49,8 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
         if bytes.len() == 10 && bytes[4] == b'-' {
             let part = |range: std::ops::Range<usize>| word.plain.get(range)?.parse::<u32>().ok();
             let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
-            return ((1..=12).contains(&month) && (1..=31).contains(&day))
-                .then_some(Date { year: Some(year), month, day: Some(day), other: None, words: from..from + 1 });
+            // One that does not exist is still read as a date: no source will bear it out.
+            return Some(Date { year: Some(year), month, day: Some(day), other: None, words: from..from + 1 });
         }
         // `26/3/1827`
         let slashed = (from + 2 < words.len()).then(|| (integer(&words[from + 1]), integer(&words[from + 2])));

@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
 use crate::claim::Claim;
 use crate::lists;
+use crate::number::Unit;
 use crate::polarity;
 use crate::spans::{Read, Spans};
 use crate::words::{Shape, Word};
@@ -113,7 +114,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         let found = polarity::problems(&claim.words, best.words(), score, &place);
         is_denied = found.iter().any(|problem| problem.kind == ProblemKind::Negation);
         problems.extend(found);
-        if !is_false && let Some(problem) = swapped(claim, best, &place) {
+        if !is_false && let Some(problem) = swapped(claim, best, &place).or_else(|| miscounted(claim, &reads, &place)) {
             problems.push(problem);
         }
     }
@@ -320,6 +321,42 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
         }
     }
     None
+}
+
+/// A number that the sources do give, but for something else: they count the same thing, or number the same name, only otherwise.
+fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
+    for number in &claim.numbers {
+        if number.unit != Unit::None || number.is_year() {
+            continue;
+        }
+        let kinds: [for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>; 2] = [counted, numbered];
+        for kind in kinds {
+            let Some(wanted) = kind(&claim.words, &number.words) else { continue };
+            let mut others = 0;
+            let is_given = reads.iter().any(|read| {
+                let same: Vec<_> = read.numbers.iter().filter(|given| kind(&read.words, &given.words) == Some(wanted)).collect();
+                others += same.len();
+                same.iter().any(|given| number.is_borne_out_by(given))
+            });
+            if others > 0 && !is_given {
+                return Some(Problem { kind: ProblemKind::Swapped, words: format!("{place} gives another number for “{wanted}”") });
+            }
+        }
+    }
+    None
+}
+
+/// What a number counts: the word after it.
+fn counted<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
+    let word = words.get(number.end)?;
+    (word.is_content() && !word.breaks && !word.begins).then_some(word.stem.as_str())
+}
+
+/// What a number is part of the name of: `Voyager 1`.
+fn numbered<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
+    let word = words.get(number.start.checked_sub(1)?)?;
+    let is_joined = !words[number.start].breaks && words[number.start].shape == Shape::Number && words[number.start].plain.len() < 4;
+    (is_joined && word.is_capital() && !word.is_stop).then_some(word.stem.as_str())
 }
 
 fn missing_words(claim: &Claim, wanted: &Wanted, mask: u128) -> String {

@@ -5,7 +5,6 @@ use crate::span::Span;
 
 /// The text with every link and picture to an unknown address replaced by its words, and those addresses.
 pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
-    const LABEL_BYTES_MAX: usize = 1_000;
     let code = code_ranges(text);
     let cites = citations(text);
     let is_kept = |at: usize| code.iter().chain(cites.iter().map(|cite| &cite.range)).any(|range| range.contains(&at));
@@ -20,10 +19,9 @@ pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
     while let Some(found) = text[from..].find("](") {
         let close = from + found;
         from = close + 2;
-        let open = text[copied..close].rfind('[').map(|open| copied + open).filter(|open| close - open <= LABEL_BYTES_MAX);
-        let (Some(open), Some(length)) = (open, text[from..].find([')', '\n'])) else { continue };
+        let (Some(open), Some(length)) = (label_start(text, copied, close), address_end(text, from)) else { continue };
         let end = from + length;
-        if is_kept(open) || is_kept(close) || !text[end..].starts_with(')') {
+        if is_kept(open) || is_kept(close) {
             continue;
         }
         let address = text[from..end].split_whitespace().next().unwrap_or_default().trim_matches(['<', '>']);
@@ -102,6 +100,7 @@ pub(crate) fn encoded(address: &str) -> String {
 
 /// Markdown's marks taken off: headings, emphasis, code, links.
 pub(crate) fn plain(markdown: &str) -> String {
+    let markdown = &spelled_out(markdown);
     let mut out = String::with_capacity(markdown.len());
     let mut is_code = false;
     for line in markdown.split_inclusive('\n') {
@@ -128,4 +127,47 @@ pub(crate) fn plain(markdown: &str) -> String {
         }
     }
     out
+}
+
+/// `[words](address)` as `words (address)`.
+fn spelled_out(markdown: &str) -> String {
+    let code = code_ranges(markdown);
+    let mut out = String::with_capacity(markdown.len());
+    let (mut copied, mut from) = (0, 0);
+    while let Some(found) = markdown[from..].find("](") {
+        let close = from + found;
+        from = close + 2;
+        let (Some(open), Some(length)) = (label_start(markdown, copied, close), address_end(markdown, from)) else { continue };
+        if code.iter().any(|range| range.contains(&open)) {
+            continue;
+        }
+        out.push_str(&markdown[copied..open]);
+        out.push_str(&markdown[open + 1..close]);
+        out.push_str(&format!(" ({})", markdown[from..from + length].trim_matches(['<', '>'])));
+        copied = from + length + 1;
+        from = copied;
+    }
+    out.push_str(&markdown[copied..]);
+    out
+}
+
+/// Longer labels and addresses are none, so that a page of brackets is not looked through once for each of them.
+const LINK_BYTES_MAX: usize = 1_000;
+
+/// The `[` that `](` at `close` belongs to.
+fn label_start(text: &str, from: usize, close: usize) -> Option<usize> {
+    let mut least = close.saturating_sub(LINK_BYTES_MAX).max(from);
+    while !text.is_char_boundary(least) {
+        least += 1;
+    }
+    text[least..close].rfind('[').map(|open| least + open)
+}
+
+/// The length of the address that begins at `from` and ends with `)` on the same line.
+fn address_end(text: &str, from: usize) -> Option<usize> {
+    let mut most = text.len().min(from + LINK_BYTES_MAX);
+    while !text.is_char_boundary(most) {
+        most -= 1;
+    }
+    text[from..most].find([')', '\n']).filter(|length| text[from + length..].starts_with(')'))
 }

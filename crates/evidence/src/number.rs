@@ -69,8 +69,8 @@ impl Number {
             (Unit::Century, _) if given.is_year() => return ((source - 1.0) / 100.0).floor() + 1.0 == claim,
             (Unit::Century, Unit::Ordinal) | (Unit::Ordinal, Unit::Century) => {}
             // A bare number may be any unit's (a table's cell), but not a share, a rank or a time of day.
-            (Unit::None, Unit::Percent | Unit::Measure(_) | Unit::Money(_) | Unit::Times) => {}
-            (Unit::Measure(_) | Unit::Money(_) | Unit::Times, Unit::None) => {}
+            (Unit::None, Unit::Percent | Unit::Measure(_) | Unit::Money(_)) => {}
+            (Unit::Measure(_) | Unit::Money(_), Unit::None) => {}
             _ => return false,
         }
         let apart = (claim - source).abs();
@@ -87,12 +87,17 @@ impl Number {
         if self.is_year() {
             return self.hedge == Hedge::About && self.round >= 10.0 && apart <= 5.0;
         }
+        // Only a number that is rounder than the source's can be about right.
         let round = self.round * scale;
+        if round <= given_step * (1.0 + 1e-9) {
+            return false;
+        }
         match self.hedge {
             Hedge::None => false,
             Hedge::About => apart <= round * 0.5 && apart <= size * 0.05,
-            Hedge::Over => source > claim && apart <= size * 0.1,
-            Hedge::Under => source < claim && apart <= size * 0.1,
+            // `over 1,000` of 1,042; `over 1,001` would be an odd thing to say of it.
+            Hedge::Over => source > claim && apart <= size * 0.1 && apart <= round,
+            Hedge::Under => source < claim && apart <= size * 0.1 && apart <= round,
         }
     }
 }

@@ -259,7 +259,8 @@ fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
     if lower == "no" {
         return !next.starts_with(|c: char| c.is_ascii_digit());
     }
-    if ALWAYS_SHORT.contains(&lower.as_str()) {
+    // `Ms. Li` and `0.3 ms.`
+    if ALWAYS_SHORT.contains(&lower.as_str()) && word != "ms" {
         return false;
     }
     let begins_sentence = STARTERS.contains(&next.as_str());
@@ -272,10 +273,10 @@ fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
 }
 
 const ALWAYS_SHORT: &[&str] = &[
-    "dr", "mr", "mrs", "ms", "prof", "st", "gen", "col", "capt", "lt", "sgt", "rev", "hon", "gov", "sen", "rep", "e.g", "i.e", "vs", "cf", "fig", "figs", "eq", "sec", "ch",
-    "vol", "pp", "ed", "eds", "approx", "ca", "viz", "al", "mt", "ft", "dept", "est", "bros", "nos", "art", "op", "resp",
+    "dr", "mr", "mrs", "ms", "prof", "st", "gen", "col", "capt", "lt", "sgt", "rev", "hon", "gov", "sen", "rep", "e.g", "i.e", "vs", "cf", "fig", "figs", "eq", "ch",
+    "vol", "pp", "ed", "eds", "approx", "ca", "viz", "al", "mt", "dept", "est", "bros", "nos", "art", "op", "resp",
 ];
-const SOMETIMES_SHORT: &[&str] = &["u.s", "u.k", "a.m", "p.m", "etc", "inc", "ltd", "co", "corp", "jr", "sr", "d.c", "ph.d", "b.c", "a.d", "u.s.a", "no", "p", "v", "c"];
+const SOMETIMES_SHORT: &[&str] = &["u.s", "u.k", "a.m", "p.m", "etc", "inc", "ltd", "co", "corp", "jr", "sr", "d.c", "ph.d", "b.c", "a.d", "u.s.a", "no", "p", "v", "c", "ft", "sec"];
 const STARTERS: &[&str] = &[
     "The", "It", "In", "He", "She", "They", "We", "A", "An", "This", "That", "These", "Those", "On", "At", "But", "And", "However", "His", "Her", "Its", "Their", "There", "When", "If",
     "As", "For", "From", "By", "After", "Before", "Since", "While", "Although", "Then", "To", "You", "I", "Both", "Some", "Most", "All", "Each", "Another", "According", "Meanwhile",

@@ -39,7 +39,7 @@ fn from_passage(passage: &Value, frame: &Span) -> Vec<Span> {
     let said = |name: &str| passage.get(name).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned);
     let text = match passage {
         Value::String(text) => text.clone(),
-        passage => said("text").unwrap_or_default(),
+        _ => said("text").unwrap_or_default(),
     };
     let whole = Span { text, title: said("title"), address: said("address"), place: said("place"), at: said("at"), ..frame.clone() };
     if whole.text.trim().is_empty() {
