@@ -110,12 +110,15 @@ fn bent(text: &str) -> String {
         let open = rest.chars().next().unwrap_or('<');
         let inner = &rest[open.len_utf8()..];
         if open == '[' {
-            let name = inner.split(']').next().unwrap_or_default().trim();
-            if name.len() < 30 && inner[name.len()..].trim_start().starts_with(']') && BRACKETED.contains(&name.to_lowercase().as_str()) {
+            let name = inner.split(']').next().unwrap_or_default();
+            if let Some(after) = inner[name.len()..].strip_prefix(']')
+                && name.len() < 40
+                && BRACKETED.contains(&name.trim().to_lowercase().as_str())
+            {
                 out.push('(');
                 out.push_str(name);
                 out.push(')');
-                rest = &inner[inner.find(']').map_or(0, |end| end + 1)..];
+                rest = after;
             } else {
                 out.push('[');
                 rest = inner;
