@@ -67,7 +67,7 @@ fn citation(text: &str, at: usize) -> Option<Citation> {
 }
 
 fn is_address(text: &str) -> bool {
-    text.contains("://") || text.starts_with(['#', '/', '.']) || text.is_empty()
+    !text.contains(char::is_whitespace) && (text.contains("://") || text.starts_with(['#', '/', '.']) || text.is_empty())
 }
 
 fn numbers(inner: &str) -> Option<Vec<usize>> {
@@ -75,7 +75,10 @@ fn numbers(inner: &str) -> Option<Vec<usize>> {
     for part in inner.split([',', ';', '&']) {
         let mut part = part.trim().trim_start_matches(['^', '#']);
         let first = part.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-        if matches!(first.to_lowercase().as_str(), "source" | "sources" | "span" | "spans" | "ref" | "evidence" | "passage" | "and" | "doc" | "document" | "cite") {
+        if matches!(
+            first.to_lowercase().as_str(),
+            "source" | "sources" | "span" | "spans" | "ref" | "evidence" | "passage" | "and" | "doc" | "document" | "cite"
+        ) {
             part = part[first.len()..].trim_start_matches([':', ' ', '#', '.', '-', '_']);
         }
         let (low, high) = match part.split_once(['-', '–', '‑']) {
@@ -187,7 +190,8 @@ mod tests {
 
     #[test]
     fn citations_are_found_in_every_spelling_and_not_in_code() {
-        let numbers = |text: &str| citations(text).into_iter().map(|citation| (text[citation.range].to_owned(), citation.numbers)).collect::<Vec<_>>();
+        let numbers =
+            |text: &str| citations(text).into_iter().map(|citation| (text[citation.range].to_owned(), citation.numbers)).collect::<Vec<_>>();
         let one = |text: &str, expected: &[usize]| assert_eq!(numbers(text), [(text.to_owned(), expected.to_vec())], "{text}");
         one("[1]", &[1]);
         one("[1, 2]", &[1, 2]);

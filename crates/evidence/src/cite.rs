@@ -152,7 +152,8 @@ impl Cited {
             text.push_str("\n\nSources:");
         }
         for (index, source) in self.sources.iter().enumerate() {
-            let address = source.address.as_ref().filter(|address| **address != source.title).map(|address| format!(", {address}")).unwrap_or_default();
+            let address =
+                source.address.as_ref().filter(|address| **address != source.title).map(|address| format!(", {address}")).unwrap_or_default();
             text.push_str(&format!("\n[{}] {}{address}{}", index + 1, source.title, source.tail()));
         }
         text
@@ -267,7 +268,8 @@ fn escaped(text: &str) -> String {
 /// Taking text out can put brackets together (`[[9]1]`). What then reads as a citation of nothing loses its brackets, byte for byte.
 fn neutralize(body: &mut String, sources: usize) {
     loop {
-        let wrong: Vec<Citation> = citations(body).into_iter().filter(|citation| citation.numbers.iter().any(|number| *number == 0 || *number > sources)).collect();
+        let wrong: Vec<Citation> =
+            citations(body).into_iter().filter(|citation| citation.numbers.iter().any(|number| *number == 0 || *number > sources)).collect();
         if wrong.is_empty() {
             return;
         }
@@ -311,15 +313,24 @@ mod tests {
     #[test]
     fn citations_are_real_renumbered_and_complete() {
         // Grouped by address, in order of first use, added where missing, refused where there is nothing.
-        let answer = "Cats sleep for 13 hours a day [3]. The log is replayed from the last checkpoint. A commit takes 0.34 ms on the NVMe disk [2][7].";
-        let cited = check(Strict::Mark, answer, "Cats sleep for 13 hours a day [1]. The log is replayed from the last checkpoint [2]. A commit takes 0.34 ms on the NVMe disk [2].");
+        let answer =
+            "Cats sleep for 13 hours a day [3]. The log is replayed from the last checkpoint. A commit takes 0.34 ms on the NVMe disk [2][7].";
+        let cited = check(
+            Strict::Mark,
+            answer,
+            "Cats sleep for 13 hours a day [1]. The log is replayed from the last checkpoint [2]. A commit takes 0.34 ms on the NVMe disk [2].",
+        );
         assert_eq!(cited.refused, [7]);
         assert_eq!(cited.sources.iter().map(|source| source.spans.clone()).collect::<Vec<_>>(), [vec![3], vec![1, 2]]);
         assert_eq!(
             cited.to_markdown().split_once("\n\n").unwrap().1,
             "**Sources**\n\n1. Cats \\[x\\], `cats.md` (Sleep)\n2. [Recovery](<https://a.example/log>) (Crash; Speed)"
         );
-        assert!(cited.to_plain().ends_with("Sources:\n[1] Cats [x], cats.md (Sleep)\n[2] Recovery, https://a.example/log (Crash; Speed)"), "{}", cited.to_plain());
+        assert!(
+            cited.to_plain().ends_with("Sources:\n[1] Cats [x], cats.md (Sleep)\n[2] Recovery, https://a.example/log (Crash; Speed)"),
+            "{}",
+            cited.to_plain()
+        );
         // A wrong citation is mended.
         check(Strict::Mark, "The log is replayed from the last checkpoint. [3]", "The log is replayed from the last checkpoint [1].");
         // Links of the model's own, its own list, and pictures go.
@@ -333,7 +344,8 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_marked_or_gone() {
-        let answer = "# Facts\n\n- Cats sleep for 31 hours a day [3].\n- The log is replayed from the last checkpoint [1]. Dogs bark at Mars [2].\n\nDone?";
+        let answer =
+            "# Facts\n\n- Cats sleep for 31 hours a day [3].\n- The log is replayed from the last checkpoint [1]. Dogs bark at Mars [2].\n\nDone?";
         let marked = "# Facts\n\n- Cats sleep for 31 hours a day [1]. *(not supported by the sources)*\n- The log is replayed from the last checkpoint [2]. Dogs bark at Mars [2]. *(not supported by the sources)*\n\nDone?";
         check(Strict::Mark, answer, marked);
         let cited = check(Strict::Remove, answer, "# Facts\n\n- The log is replayed from the last checkpoint [1].\n\nDone?");

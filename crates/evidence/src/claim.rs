@@ -90,7 +90,8 @@ fn names(words: &[Word], is_taken: impl Fn(usize) -> bool, label: usize) -> Vec<
         let says_nothing = word.begins || word.range.end <= label;
         if !says_nothing {
             // `The Hague` and `US` are names, `He` after a dash is none.
-            return !(word.is_stop && word.shape == Shape::Capital) && !lists::TITLES.contains(&word.plain.as_str());
+            let is_small = word.is_stop && word.shape == Shape::Capital;
+            return !is_small && !lists::TITLES.contains(&word.plain.as_str());
         }
         if word.is_stop && word.shape != Shape::Upper || lists::TITLES.contains(&word.plain.as_str()) {
             return false;
@@ -108,7 +109,13 @@ fn names(words: &[Word], is_taken: impl Fn(usize) -> bool, label: usize) -> Vec<
         let mut next = index + 1;
         loop {
             let mut at = next;
-            while at < words.len() && at < next + 2 && !words[at].breaks && lists::CONNECTORS.contains(&words[at].plain.as_str()) && words[at].shape == Shape::Lower && words[at].plain != "and" {
+            while at < words.len()
+                && at < next + 2
+                && !words[at].breaks
+                && lists::CONNECTORS.contains(&words[at].plain.as_str())
+                && words[at].shape == Shape::Lower
+                && words[at].plain != "and"
+            {
                 at += 1;
             }
             if at >= words.len() || words[at].breaks || words[at].begins || !is_name(at) {
@@ -130,8 +137,11 @@ fn quotations(text: &str, code: &[Range<usize>], scanner: &mut Scanner) -> Vec<Q
             continue;
         }
         let inner = text[range.clone()].replace(['[', ']'], "").replace("...", "…");
-        let pieces: Vec<Vec<String>> =
-            inner.split('…').map(|piece| scanner.words(piece).into_iter().map(|word| word.plain).collect::<Vec<_>>()).filter(|piece| !piece.is_empty()).collect();
+        let pieces: Vec<Vec<String>> = inner
+            .split('…')
+            .map(|piece| scanner.words(piece).into_iter().map(|word| word.plain).collect::<Vec<_>>())
+            .filter(|piece| !piece.is_empty())
+            .collect();
         if !pieces.is_empty() {
             quotations.push(Quotation { range, pieces });
         }
@@ -164,16 +174,38 @@ fn is_no_claim(unit: &Unit, claim: &Claim) -> bool {
     if has_hard_facts || plain.len() > 40 {
         return false;
     }
-    let opens = |openings: &[&str]| openings.iter().any(|opening| opening.split(' ').enumerate().all(|(index, word)| plain.get(index) == Some(&word)));
+    let opens =
+        |openings: &[&str]| openings.iter().any(|opening| opening.split(' ').enumerate().all(|(index, word)| plain.get(index) == Some(&word)));
     opens(lists::OPENINGS) && claim.names.is_empty() || is_about_sources(&plain)
 }
 
 /// `The sources do not say when …`
 fn is_about_sources(plain: &[&str]) -> bool {
     let head = &plain[..plain.len().min(9)];
-    let names_sources = head.iter().any(|word| matches!(*word, "sources" | "source" | "evidence" | "documents" | "passages" | "spans" | "context" | "results" | "information"));
-    let says_nothing = head.windows(2).any(|pair| {
-        matches!(pair, ["not" | "don't" | "doesn't" | "didn't", "say" | "mention" | "contain" | "give" | "state" | "specify" | "include" | "provide" | "tell" | "cover" | "answer" | "found" | "available"])
-    }) || head.windows(2).any(|pair| matches!(pair, ["say" | "says", "nothing"] | ["no", "information" | "evidence" | "sources" | "results"]));
+    let names_sources = head
+        .iter()
+        .any(|word| matches!(*word, "sources" | "source" | "evidence" | "documents" | "passages" | "spans" | "context" | "results" | "information"));
+    let says_nothing =
+        head.windows(2).any(|pair| {
+            matches!(
+                pair,
+                [
+                    "not" | "don't" | "doesn't" | "didn't",
+                    "say"
+                        | "mention"
+                        | "contain"
+                        | "give"
+                        | "state"
+                        | "specify"
+                        | "include"
+                        | "provide"
+                        | "tell"
+                        | "cover"
+                        | "answer"
+                        | "found"
+                        | "available"
+                ]
+            )
+        }) || head.windows(2).any(|pair| matches!(pair, ["say" | "says", "nothing"] | ["no", "information" | "evidence" | "sources" | "results"]));
     names_sources && says_nothing
 }

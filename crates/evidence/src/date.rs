@@ -16,7 +16,8 @@ pub(crate) struct Date {
 impl Date {
     /// `years` are the years the source names apart from its dates.
     pub(crate) fn is_borne_out_by(&self, given: &Date, years: &[u32]) -> bool {
-        let days = |date: &Date| [Some((date.month, date.day)), date.other.map(|(month, day)| (month, Some(day)))].into_iter().flatten().collect::<Vec<_>>();
+        let days =
+            |date: &Date| [Some((date.month, date.day)), date.other.map(|(month, day)| (month, Some(day)))].into_iter().flatten().collect::<Vec<_>>();
         let same_day = days(self).iter().any(|(month, day)| days(given).iter().any(|(m, d)| month == m && (day.is_none() || day == d)));
         let same_year = match (self.year, given.year) {
             (None, _) => true,
@@ -87,7 +88,11 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
     if let Some(year) = next.and_then(year) {
         return Some(Date { year: Some(year), month, day: None, other: None, words: from..from + 2 });
     }
-    if let Some(day) = next.filter(|next| !next.breaks || text[word.range.end..next.range.start].trim() == ".").and_then(integer).filter(|day| (1..=31).contains(day)) {
+    if let Some(day) = next
+        .filter(|next| !next.breaks || text[word.range.end..next.range.start].trim() == ".")
+        .and_then(integer)
+        .filter(|day| (1..=31).contains(day))
+    {
         let mut at = from + 2;
         if words.get(at).is_some_and(|next| matches!(next.plain.as_str(), "st" | "nd" | "rd" | "th") && next.joined) {
             at += 1;
@@ -102,7 +107,8 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
 /// A month's name; those that are words too (`may`, `march`) only beside a number or inside a sentence.
 fn month(word: &Word, beside_number: bool) -> Option<u32> {
     let month = lists::month(&word.plain)?;
-    let is_word_too = matches!(word.plain.as_str(), "may" | "march" | "mar" | "jan" | "dec" | "sep" | "oct" | "nov" | "jun" | "jul" | "apr" | "aug" | "feb");
+    let is_word_too =
+        matches!(word.plain.as_str(), "may" | "march" | "mar" | "jan" | "dec" | "sep" | "oct" | "nov" | "jun" | "jul" | "apr" | "aug" | "feb");
     let is_capital = word.is_capital();
     (is_capital && (beside_number || !word.begins || !is_word_too) && (word.plain.len() > 3 || word.plain == "may" || beside_number)).then_some(month)
 }
@@ -122,9 +128,19 @@ mod tests {
 
     #[test]
     fn dates_are_one_whatever_their_spelling() {
-        let read = |text: &str| dates(text, &Scanner::default().words(text)).into_iter().map(|date| (date.year, date.month, date.day)).collect::<Vec<_>>();
+        let read =
+            |text: &str| dates(text, &Scanner::default().words(text)).into_iter().map(|date| (date.year, date.month, date.day)).collect::<Vec<_>>();
         let whole = [(Some(1867), 11, Some(7))];
-        for text in ["7 November 1867", "November 7, 1867", "on the 7th of November, 1867", "Nov. 7, 1867", "1867-11-07", "7 Nov 1867", "November 7th 1867", "7/11/1867"] {
+        for text in [
+            "7 November 1867",
+            "November 7, 1867",
+            "on the 7th of November, 1867",
+            "Nov. 7, 1867",
+            "1867-11-07",
+            "7 Nov 1867",
+            "November 7th 1867",
+            "7/11/1867",
+        ] {
             assert_eq!(read(text), whole, "{text}");
         }
         assert_eq!(read("in March 2006"), [(Some(2006), 3, None)]);

@@ -171,7 +171,8 @@ fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut
         let whole = name.iter().map(raw).collect::<Vec<_>>().join(" ");
         let missing: Vec<&str> = name.iter().filter(|index| !reads.iter().any(|read| has_name(read, &claim.words[**index]))).map(raw).collect();
         let letters: String = name.iter().filter_map(|index| claim.words[*index].plain.chars().next()).collect();
-        let is_short_there = name.len() > 1 && reads.iter().any(|read| read.words.iter().any(|word| word.shape == Shape::Upper && word.plain == letters));
+        let is_short_there =
+            name.len() > 1 && reads.iter().any(|read| read.words.iter().any(|word| word.shape == Shape::Upper && word.plain == letters));
         if !missing.is_empty() && !is_short_there {
             let of = if missing.len() < name.len() { format!(" (of “{whole}”)") } else { String::new() };
             push(ProblemKind::Name, format!("the name {}{of} is not in {place}", missing.join(" ")));
@@ -181,7 +182,10 @@ fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut
         let word = &claim.words[*index];
         let raw = &text[word.range.clone()];
         let bare = word.plain.strip_prefix('v').unwrap_or(&word.plain);
-        if !reads.iter().any(|read| read.plains.contains(&word.plain) || read.plains.contains(bare) || read.text.contains(raw) || read.address.contains(raw)) {
+        if !reads
+            .iter()
+            .any(|read| read.plains.contains(&word.plain) || read.plains.contains(bare) || read.text.contains(raw) || read.address.contains(raw))
+        {
             push(ProblemKind::Name, format!("{raw} is not in {place}"));
         }
     }
@@ -198,7 +202,8 @@ fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut
     }
     for range in &claim.code {
         let inner = text[range.clone()].trim_matches('`').trim();
-        let piece: Vec<String> = claim.words.iter().filter(|word| range.start <= word.range.start && word.range.end <= range.end).map(|word| word.plain.clone()).collect();
+        let piece: Vec<String> =
+            claim.words.iter().filter(|word| range.start <= word.range.start && word.range.end <= range.end).map(|word| word.plain.clone()).collect();
         if !piece.is_empty() && !reads.iter().any(|read| read.text.contains(inner) || read.has_in_a_row(&piece)) {
             push(ProblemKind::Name, format!("`{inner}` is not in {place}"));
         }
@@ -221,8 +226,12 @@ fn cover(wanted: &Wanted, read: &Read, words: Range<usize>) -> u128 {
 fn best_window<'r>(claim: &Claim, wanted: &Wanted, read: &'r Read) -> Option<Window<'r>> {
     let heads: u128 = read.sentences[..read.heads].iter().fold(0, |mask, words| mask | cover(wanted, read, words.clone()));
     let facts_in = |words: &Range<usize>| {
-        let numbers = claim.numbers.iter().map(|number| read.numbers.iter().any(|given| words.contains(&given.words.start) && number.is_borne_out_by(given)));
-        let dates = claim.dates.iter().map(|date| read.dates.iter().any(|given| words.contains(&given.words.start) && date.is_borne_out_by(given, &read.years)));
+        let numbers =
+            claim.numbers.iter().map(|number| read.numbers.iter().any(|given| words.contains(&given.words.start) && number.is_borne_out_by(given)));
+        let dates = claim
+            .dates
+            .iter()
+            .map(|date| read.dates.iter().any(|given| words.contains(&given.words.start) && date.is_borne_out_by(given, &read.years)));
         numbers.chain(dates).take(64).enumerate().filter(|(_, has)| *has).fold(0_u64, |facts, (bit, _)| facts | (1 << bit))
     };
     let body = if read.heads < read.sentences.len() { read.heads..read.sentences.len() } else { 0..read.sentences.len() };
@@ -259,14 +268,24 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
         }
     }
     for number in &claim.numbers {
-        let mut places = window.read.numbers.iter().filter(|given| given.words.start >= offset && given.words.start < offset + source.len() && number.is_borne_out_by(given));
+        let mut places = window
+            .read
+            .numbers
+            .iter()
+            .filter(|given| given.words.start >= offset && given.words.start < offset + source.len() && number.is_borne_out_by(given));
         if let (Some(only), None) = (places.next(), places.next()) {
             items.push((number.words.start, only.words.start - offset));
         }
     }
     items.truncate(ITEMS_MAX);
     let claim_units: HashSet<usize> = claim.numbers.iter().flat_map(|number| number.words.start + 1..number.words.end).collect();
-    let source_units: HashSet<usize> = window.read.numbers.iter().flat_map(|number| number.words.start + 1..number.words.end).filter_map(|index| index.checked_sub(offset)).collect();
+    let source_units: HashSet<usize> = window
+        .read
+        .numbers
+        .iter()
+        .flat_map(|number| number.words.start + 1..number.words.end)
+        .filter_map(|index| index.checked_sub(offset))
+        .collect();
     // Up to three words before or after, as far as the next name or number; the other of the pair is a word like any other.
     let near = |words: &[Word], units: &HashSet<usize>, items: &HashSet<usize>, at: usize, other: usize, forward: bool| -> HashSet<String> {
         const NEAR_WORDS: usize = 3;
@@ -323,14 +342,16 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
     None
 }
 
+/// What a number belongs to, if anything.
+type Kind = for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>;
+
 /// A number that the sources do give, but for something else: they count the same thing, or number the same name, only otherwise.
 fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     for number in &claim.numbers {
         if number.unit != Unit::None || number.is_year() {
             continue;
         }
-        let kinds: [for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>; 2] = [counted, numbered];
-        for kind in kinds {
+        for kind in [counted as Kind, numbered] {
             let Some(wanted) = kind(&claim.words, &number.words) else { continue };
             let mut others = 0;
             let is_given = reads.iter().any(|read| {

@@ -10,7 +10,10 @@ pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
     let is_kept = |at: usize| code.iter().chain(cites.iter().map(|cite| &cite.range)).any(|range| range.contains(&at));
     let is_known = |address: &str| {
         let bare = address.trim_end_matches('/');
-        !bare.is_empty() && spans.iter().any(|span| span.address.as_deref().is_some_and(|known| known.trim_end_matches('/') == bare) || (bare.len() > 8 && span.text.contains(bare)))
+        !bare.is_empty()
+            && spans.iter().any(|span| {
+                span.address.as_deref().is_some_and(|known| known.trim_end_matches('/') == bare) || (bare.len() > 8 && span.text.contains(bare))
+            })
     };
     let mut out = String::with_capacity(text.len());
     let mut gone: Vec<String> = Vec::new();
@@ -50,7 +53,8 @@ fn without_definitions(text: &str) -> String {
         let is_code = code.iter().any(|range| range.contains(&at));
         at += line.len();
         let bare = line.trim_start();
-        let is_definition = bare.starts_with('[') && bare.find("]:").is_some_and(|close| close < 60 && !bare[..close].contains(' ') && bare[close + 2..].trim().contains("://"));
+        let is_definition = bare.starts_with('[')
+            && bare.find("]:").is_some_and(|close| close < 60 && !bare[..close].contains(' ') && bare[close + 2..].trim().contains("://"));
         if is_code || !is_definition {
             out.push_str(line);
         }
@@ -72,7 +76,10 @@ pub(crate) fn without_source_list(text: &str) -> &str {
             begins = Some(start);
         } else if begins.is_some() {
             let line = line.trim();
-            let is_entry = line.is_empty() || line.starts_with(['-', '*', '+', '•', '[', '【', '<']) || line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("http");
+            let is_entry = line.is_empty()
+                || line.starts_with(['-', '*', '+', '•', '[', '【', '<'])
+                || line.starts_with(|c: char| c.is_ascii_digit())
+                || line.starts_with("http");
             if !is_entry {
                 begins = None;
             }
@@ -88,14 +95,17 @@ pub(crate) fn is_web(address: &str) -> bool {
 
 /// Safe between `<` and `>` of a Markdown link.
 pub(crate) fn encoded(address: &str) -> String {
-    address.chars().map(|c| match c {
-        '<' => "%3C".to_owned(),
-        '>' => "%3E".to_owned(),
-        '\\' => "%5C".to_owned(),
-        '"' => "%22".to_owned(),
-        c if c.is_whitespace() => "%20".to_owned(),
-        c => c.to_string(),
-    }).collect()
+    address
+        .chars()
+        .map(|c| match c {
+            '<' => "%3C".to_owned(),
+            '>' => "%3E".to_owned(),
+            '\\' => "%5C".to_owned(),
+            '"' => "%22".to_owned(),
+            c if c.is_whitespace() => "%20".to_owned(),
+            c => c.to_string(),
+        })
+        .collect()
 }
 
 /// Markdown's marks taken off: headings, emphasis, code, links.

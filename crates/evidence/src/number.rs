@@ -123,7 +123,11 @@ pub(crate) fn numbers(text: &str, words: &[Word]) -> Vec<Number> {
             [word] => matches!(word.plain.as_str(), "to" | "and" | "or"),
             _ => false,
         };
-        if is_range && numbers[at - 1].unit == Unit::None && !numbers[at - 1].is_year() && matches!(numbers[at].unit, Unit::Percent | Unit::Measure(_) | Unit::Money(_)) {
+        if is_range
+            && numbers[at - 1].unit == Unit::None
+            && !numbers[at - 1].is_year()
+            && matches!(numbers[at].unit, Unit::Percent | Unit::Measure(_) | Unit::Money(_))
+        {
             numbers[at - 1].unit = numbers[at].unit;
         }
     }
@@ -135,7 +139,8 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
     let before = |index: usize| if index == 0 { "" } else { plain(index - 1) };
     let word = &words[from];
     let hedge = hedge(text, words, from);
-    let whole = |value: f64, unit: Unit, to: usize| Number { value, step: 1.0, round: 1.0, has_point: false, is_bare: false, unit, hedge, words: from..to };
+    let whole =
+        |value: f64, unit: Unit, to: usize| Number { value, step: 1.0, round: 1.0, has_point: false, is_bare: false, unit, hedge, words: from..to };
     // Words that are numbers all by themselves.
     match word.plain.as_str() {
         "twice" | "double" | "doubled" | "doubles" | "doubling" => return Some(whole(2.0, Unit::Times, from + 1)),
@@ -165,7 +170,11 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
             let is_rank = match word.plain.as_str() {
                 "first" => false,
                 // Also a measure of time.
-                "second" => !matches!(before(from), "" | "a" | "per" | "each" | "every" | "one") && words[from - 1].shape != Shape::Number && from + 1 < words.len(),
+                "second" => {
+                    !matches!(before(from), "" | "a" | "per" | "each" | "every" | "one")
+                        && words[from - 1].shape != Shape::Number
+                        && from + 1 < words.len()
+                }
                 _ => true,
             };
             let unit = if plain(from + 1) == "century" { Unit::Century } else { Unit::Ordinal };
@@ -173,7 +182,9 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
         }
         let first = match lists::number_word(&word.plain) {
             Some(first) => first,
-            None if matches!(word.plain.as_str(), "hundred" | "thousand" | "million" | "billion" | "dozen") && matches!(before(from), "a" | "the") => {
+            None if matches!(word.plain.as_str(), "hundred" | "thousand" | "million" | "billion" | "dozen")
+                && matches!(before(from), "a" | "the") =>
+            {
                 // `a million`; `the thousand` is rarely a number, but then it is in the source too.
                 (value, step, round) = (1.0, 1.0, 1.0);
                 return Some(finish(text, words, from, from, value, step, round, false, hedge));
@@ -181,7 +192,9 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
             None => return None,
         };
         // `one` is mostly a pronoun.
-        let is_counted = lists::magnitude(plain(from + 1)).is_some() || lists::unit(plain(from + 1)).is_some() || matches!(plain(from + 1), "percent" | "third" | "quarter" | "half");
+        let is_counted = lists::magnitude(plain(from + 1)).is_some()
+            || lists::unit(plain(from + 1)).is_some()
+            || matches!(plain(from + 1), "percent" | "third" | "quarter" | "half");
         if word.plain == "one" && !is_counted {
             return None;
         }
@@ -324,10 +337,20 @@ fn unit(text: &str, words: &[Word], to: usize) -> (Unit, usize) {
     let Some(mut measure) = known else { return (Unit::None, to) };
     let mut end = at + 1;
     let raw_after = &text[words[at].range.end..];
-    let power = if raw_after.starts_with('²') { 2 } else if raw_after.starts_with('³') { 3 } else { power };
+    let power = if raw_after.starts_with('²') {
+        2
+    } else if raw_after.starts_with('³') {
+        3
+    } else {
+        power
+    };
     measure.kind |= (power - 1) << 4;
     measure.factor = measure.factor.powi(i32::from(power));
-    let per = if words.get(end).is_some_and(|word| word.joined) && raw_after.starts_with('/') { Some(end) } else { (plain(end) == "per").then_some(end + 1) };
+    let per = if words.get(end).is_some_and(|word| word.joined) && raw_after.starts_with('/') {
+        Some(end)
+    } else {
+        (plain(end) == "per").then_some(end + 1)
+    };
     if let Some(below) = per.and_then(|index| lists::unit(plain(index))) {
         measure.kind |= below.kind << 8;
         measure.factor /= below.factor;
@@ -356,7 +379,8 @@ fn hedge(text: &str, words: &[Word], from: usize) -> Hedge {
     match (back(2), back(1)) {
         ("more" | "greater" | "higher" | "larger" | "longer", "than") | (_, "over" | "exceeding" | "exceeded" | "exceeds") => Hedge::Over,
         ("less" | "fewer" | "lower" | "smaller" | "shorter", "than") | (_, "under" | "nearly" | "almost" | "below") | ("close", "to") => Hedge::Under,
-        (_, "about" | "around" | "roughly" | "approximately" | "some" | "circa" | "ca" | "approx") | ("about" | "around" | "roughly" | "approximately" | "some", "a" | "the") => Hedge::About,
+        (_, "about" | "around" | "roughly" | "approximately" | "some" | "circa" | "ca" | "approx")
+        | ("about" | "around" | "roughly" | "approximately" | "some", "a" | "the") => Hedge::About,
         _ => Hedge::None,
     }
 }
@@ -398,18 +422,58 @@ mod tests {
     #[test]
     fn a_number_is_borne_out_by_the_same_in_other_words() {
         for (claim, source) in [
-            ("1,200,000 people", "1.2 million people"), ("twelve", "12"), ("about a dozen", "12"), ("8 per cent", "8%"), ("$9,750,000", "$9.75 million"), ("3.1", "3.14"),
-            ("about 20 km/h", "21 km/h"), ("over 1,000", "1,042"), ("nearly 200 tonnes", "199 tonnes"), ("2,500 kg", "2.5 tonnes"), ("half an hour", "30 minutes"),
-            ("two-thirds", "two thirds"), ("the 1990s", "in 1994"), ("the 19th century", "in 1815"), ("40–45%", "40% to 45%"), ("5.1 km/s", "5,100 m/s"), ("half", "50%"),
-            ("twenty-one", "21"), ("seven hundred and five", "705"), ("5km", "5,000 m"), ("the 71st minute", "71st minute"), ("10k", "10,000"), ("a million", "1,000,000"),
-            ("12 km", "12.2 km"), ("12 months", "1 year"), ("2:01:09", "2:01:09"), ("three times", "thrice"), ("€1.27 billion", "1.27bn euros"), ("150 ms", "150 and 300 ms"),
+            ("1,200,000 people", "1.2 million people"),
+            ("twelve", "12"),
+            ("about a dozen", "12"),
+            ("8 per cent", "8%"),
+            ("$9,750,000", "$9.75 million"),
+            ("3.1", "3.14"),
+            ("about 20 km/h", "21 km/h"),
+            ("over 1,000", "1,042"),
+            ("nearly 200 tonnes", "199 tonnes"),
+            ("2,500 kg", "2.5 tonnes"),
+            ("half an hour", "30 minutes"),
+            ("two-thirds", "two thirds"),
+            ("the 1990s", "in 1994"),
+            ("the 19th century", "in 1815"),
+            ("40–45%", "40% to 45%"),
+            ("5.1 km/s", "5,100 m/s"),
+            ("half", "50%"),
+            ("twenty-one", "21"),
+            ("seven hundred and five", "705"),
+            ("5km", "5,000 m"),
+            ("the 71st minute", "71st minute"),
+            ("10k", "10,000"),
+            ("a million", "1,000,000"),
+            ("12 km", "12.2 km"),
+            ("12 months", "1 year"),
+            ("2:01:09", "2:01:09"),
+            ("three times", "thrice"),
+            ("€1.27 billion", "1.27bn euros"),
+            ("150 ms", "150 and 300 ms"),
         ] {
             check(claim, source, true);
         }
         for (claim, source) in [
-            ("42", "24"), ("3.14159", "3.14"), ("5", "5.4"), ("40%", "40 people"), ("500 g", "500 mg"), ("21 miles per hour", "21 km/h"), ("the third", "3"), ("1.5 billion", "1.5 million"),
-            ("about 121,000", "112,000"), ("nearly 50,000", "38,262"), ("5,199", "5,200"), ("44 AD", "44 BC"), ("around 1789", "1798"), ("4.9%", "5.9%"), ("$5", "€5"), ("10:30", "10:31"),
-            ("three quarters", "two thirds"), ("128 GB", "128 MB"), ("the 1990s", "in 1989"),
+            ("42", "24"),
+            ("3.14159", "3.14"),
+            ("5", "5.4"),
+            ("40%", "40 people"),
+            ("500 g", "500 mg"),
+            ("21 miles per hour", "21 km/h"),
+            ("the third", "3"),
+            ("1.5 billion", "1.5 million"),
+            ("about 121,000", "112,000"),
+            ("nearly 50,000", "38,262"),
+            ("5,199", "5,200"),
+            ("44 AD", "44 BC"),
+            ("around 1789", "1798"),
+            ("4.9%", "5.9%"),
+            ("$5", "€5"),
+            ("10:30", "10:31"),
+            ("three quarters", "two thirds"),
+            ("128 GB", "128 MB"),
+            ("the 1990s", "in 1989"),
         ] {
             check(claim, source, false);
         }

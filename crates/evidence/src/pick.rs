@@ -57,7 +57,8 @@ const ECHO_COST: f32 = 0.5;
 
 pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &PickOptions<'_>) -> Picked {
     let scores = scores(question, spans, options);
-    let bags: Vec<HashSet<u32>> = spans.read.iter().map(|read| read.words.iter().zip(&read.stems).filter(|(word, _)| !word.is_stop).map(|(_, id)| *id).collect()).collect();
+    let bags: Vec<HashSet<u32>> =
+        spans.read.iter().map(|read| read.words.iter().zip(&read.stems).filter(|(word, _)| !word.is_stop).map(|(_, id)| *id).collect()).collect();
     let mut rest: Vec<usize> = (0..spans.len()).filter(|index| options.takes_all || scores[*index] > 0.0).collect();
     let mut echo = vec![0.0_f32; spans.len()];
     let mut picked = Picked::default();
@@ -169,7 +170,11 @@ fn joined(read: &crate::spans::Read, sentences: &[usize]) -> String {
         let words = &read.words[read.sentences[*sentence].clone()];
         let end = words[words.len() - 1].range.end;
         // The mark that ended it.
-        let tail: usize = read.text[end..].chars().take_while(|c| matches!(c, '.' | '!' | '?' | '"' | '”' | ')' | '。' | '%' | '！' | '？')).map(char::len_utf8).sum();
+        let tail: usize = read.text[end..]
+            .chars()
+            .take_while(|c| matches!(c, '.' | '!' | '?' | '"' | '”' | ')' | '。' | '%' | '！' | '？'))
+            .map(char::len_utf8)
+            .sum();
         text.push_str(&read.text[words[0].range.start..end + tail]);
         next = sentence + 1;
     }
@@ -269,7 +274,9 @@ mod tests {
 
     #[test]
     fn tokens_are_never_far_too_few() {
-        for (text, least) in [("hello world", 2), ("internationalization", 4), ("日本語のテキスト", 8), ("{\"a\": [1, 2, 3]}", 9), ("", 0), ("1234567890", 4)] {
+        for (text, least) in
+            [("hello world", 2), ("internationalization", 4), ("日本語のテキスト", 8), ("{\"a\": [1, 2, 3]}", 9), ("", 0), ("1234567890", 4)]
+        {
             assert!(tokens(text) >= least, "{text}: {}", tokens(text));
         }
     }

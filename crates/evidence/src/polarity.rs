@@ -61,8 +61,33 @@ fn negation(claim: &[Word], source: &[Word], score: f32, place: &str) -> Option<
 /// Words that deny without a negator of their own.
 fn has_dark_word(words: &[Word]) -> bool {
     let dark = |word: &Word| {
-        matches!(word.stem.as_str(), "fail" | "refus" | "deni" | "deny" | "reject" | "ban" | "forbid" | "forbidden" | "prohibit" | "lack" | "absenc" | "absent" | "stop" | "ceas" | "prevent" | "avoid" | "except" | "only" | "without" | "abandon" | "cancel" | "remov" | "fals" | "unlik")
-            || (word.plain.len() > 5 && lists::OPPOSITE_PREFIXES.iter().any(|prefix| word.plain.starts_with(prefix)))
+        matches!(
+            word.stem.as_str(),
+            "fail"
+                | "refus"
+                | "deni"
+                | "deny"
+                | "reject"
+                | "ban"
+                | "forbid"
+                | "forbidden"
+                | "prohibit"
+                | "lack"
+                | "absenc"
+                | "absent"
+                | "stop"
+                | "ceas"
+                | "prevent"
+                | "avoid"
+                | "except"
+                | "only"
+                | "without"
+                | "abandon"
+                | "cancel"
+                | "remov"
+                | "fals"
+                | "unlik"
+        ) || (word.plain.len() > 5 && lists::OPPOSITE_PREFIXES.iter().any(|prefix| word.plain.starts_with(prefix)))
     };
     words.iter().any(dark)
 }
@@ -81,11 +106,15 @@ fn denied(words: &[Word]) -> Vec<usize> {
             continue;
         }
         let next = words.get(index + 1);
-        if next.is_some_and(|next| matches!(next.plain.as_str(), "only" | "doubt" | "just" | "merely")) || (word.plain == "no" && next.is_some_and(|next| next.shape == Shape::Number)) {
+        if next.is_some_and(|next| matches!(next.plain.as_str(), "only" | "doubt" | "just" | "merely"))
+            || (word.plain == "no" && next.is_some_and(|next| next.shape == Shape::Number))
+        {
             continue;
         }
         let after = (index + 1..words.len().min(index + 1 + REACH_WORDS)).take_while(|at| !words[*at].breaks && !words[*at].begins);
-        let is_head = |at: &usize| words[*at].is_content() && !words[*at].plain.ends_with("ly") && !matches!(words[*at].plain.as_str(), "longer" | "single" | "further");
+        let is_head = |at: &usize| {
+            words[*at].is_content() && !words[*at].plain.ends_with("ly") && !matches!(words[*at].plain.as_str(), "longer" | "single" | "further")
+        };
         let before = || (index.saturating_sub(4)..index).rev().find(|at| words[*at].is_content());
         if let Some(head) = after.into_iter().find(is_head).or_else(before) {
             found.push(head);
@@ -95,16 +124,21 @@ fn denied(words: &[Word]) -> Vec<usize> {
 }
 
 fn opposite(claim: &[Word], source: &[Word], place: &str) -> Option<Problem> {
-    let problem = |here: &str, there: &str| Some(Problem { kind: ProblemKind::Opposite, words: format!("it says “{here}” where {place} says “{there}”") });
+    let problem = |here: &str, there: &str| {
+        Some(Problem { kind: ProblemKind::Opposite, words: format!("it says “{here}” where {place} says “{there}”") })
+    };
     let here: HashSet<&str> = claim.iter().map(|word| word.stem.as_str()).collect();
     let there: HashSet<&str> = source.iter().map(|word| word.stem.as_str()).collect();
     let (denied_here, denied_there) = (denied(claim), denied(source));
     for (index, word) in claim.iter().enumerate() {
         if there.contains(word.stem.as_str()) {
             // Both are said: then it matters of what.
-            for other in OPPOSITES.get(&word.stem).into_iter().flatten().filter(|other| there.contains(other.as_str()) && !here.contains(other.as_str())) {
+            for other in
+                OPPOSITES.get(&word.stem).into_iter().flatten().filter(|other| there.contains(other.as_str()) && !here.contains(other.as_str()))
+            {
                 let mine = around(claim, index);
-                let of = |stem: &str| (0..source.len()).filter(|at| source[*at].stem == stem).flat_map(|at| around(source, at)).collect::<HashSet<_>>();
+                let of =
+                    |stem: &str| (0..source.len()).filter(|at| source[*at].stem == stem).flat_map(|at| around(source, at)).collect::<HashSet<_>>();
                 if !mine.is_disjoint(&of(other)) && mine.is_disjoint(&of(&word.stem)) {
                     return problem(&word.plain, other);
                 }

@@ -48,7 +48,8 @@ pub(crate) fn units(text: &str) -> Vec<Unit> {
             }
             let before = citations.iter().take_while(|citation| citation.range.end <= range.start).count();
             citations = &citations[before..];
-            let own = citations.iter().take_while(|citation| citation.range.start < range.end).cloned().collect::<Vec<_>>();
+            let own = citations.iter().take_while(|citation| citation.range.start < range.end);
+            let own = own.filter(|citation| citation.range.start >= range.start && citation.range.end <= range.end).cloned().collect::<Vec<_>>();
             let words = blanked(text, &range, &own, block.kind);
             units.push(Unit { range, words, kind: block.kind, citations: own, block: number, block_range: block.all.clone() });
         }
@@ -194,6 +195,13 @@ fn ends(text: &str, within: &Range<usize>) -> Vec<Range<usize>> {
             skip_to = range.end;
             continue;
         }
+        while cites.peek().is_some_and(|cite| cite.range.end <= at) {
+            cites.next();
+        }
+        if let Some(cite) = cites.peek().filter(|cite| cite.range.contains(&at)) {
+            skip_to = cite.range.end;
+            continue;
+        }
         if !is_end_mark(c) {
             continue;
         }
@@ -269,17 +277,68 @@ fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
         return begins_sentence || rest.is_empty();
     }
     // A month cut short stands before its day.
-    !(crate::lists::month(&lower).is_some() && lower.len() < 5 && lower != "may" && lower != "june" && lower != "july" && next.starts_with(|c: char| c.is_ascii_digit()))
+    !(crate::lists::month(&lower).is_some()
+        && lower.len() < 5
+        && lower != "may"
+        && lower != "june"
+        && lower != "july"
+        && next.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 const ALWAYS_SHORT: &[&str] = &[
-    "dr", "mr", "mrs", "ms", "prof", "st", "gen", "col", "capt", "lt", "sgt", "rev", "hon", "gov", "sen", "rep", "e.g", "i.e", "vs", "cf", "fig", "figs", "eq", "ch",
-    "vol", "pp", "ed", "eds", "approx", "ca", "viz", "al", "mt", "dept", "est", "bros", "nos", "art", "op", "resp",
+    "dr", "mr", "mrs", "ms", "prof", "st", "gen", "col", "capt", "lt", "sgt", "rev", "hon", "gov", "sen", "rep", "e.g", "i.e", "vs", "cf", "fig",
+    "figs", "eq", "ch", "vol", "pp", "ed", "eds", "approx", "ca", "viz", "al", "mt", "dept", "est", "bros", "nos", "art", "op", "resp",
 ];
-const SOMETIMES_SHORT: &[&str] = &["u.s", "u.k", "a.m", "p.m", "etc", "inc", "ltd", "co", "corp", "jr", "sr", "d.c", "ph.d", "b.c", "a.d", "u.s.a", "no", "p", "v", "c", "ft", "sec"];
+const SOMETIMES_SHORT: &[&str] = &[
+    "u.s", "u.k", "a.m", "p.m", "etc", "inc", "ltd", "co", "corp", "jr", "sr", "d.c", "ph.d", "b.c", "a.d", "u.s.a", "no", "p", "v", "c", "ft", "sec",
+];
 const STARTERS: &[&str] = &[
-    "The", "It", "In", "He", "She", "They", "We", "A", "An", "This", "That", "These", "Those", "On", "At", "But", "And", "However", "His", "Her", "Its", "Their", "There", "When", "If",
-    "As", "For", "From", "By", "After", "Before", "Since", "While", "Although", "Then", "To", "You", "I", "Both", "Some", "Most", "All", "Each", "Another", "According", "Meanwhile",
+    "The",
+    "It",
+    "In",
+    "He",
+    "She",
+    "They",
+    "We",
+    "A",
+    "An",
+    "This",
+    "That",
+    "These",
+    "Those",
+    "On",
+    "At",
+    "But",
+    "And",
+    "However",
+    "His",
+    "Her",
+    "Its",
+    "Their",
+    "There",
+    "When",
+    "If",
+    "As",
+    "For",
+    "From",
+    "By",
+    "After",
+    "Before",
+    "Since",
+    "While",
+    "Although",
+    "Then",
+    "To",
+    "You",
+    "I",
+    "Both",
+    "Some",
+    "Most",
+    "All",
+    "Each",
+    "Another",
+    "According",
+    "Meanwhile",
 ];
 
 fn is_end_mark(c: char) -> bool {
@@ -368,8 +427,14 @@ mod tests {
     #[test]
     fn sentences_end_where_a_reader_would_say() {
         check("Dr. Li wrote it, e.g. in 1.5 hours. It works! Does it?", &["Dr. Li wrote it, e.g. in 1.5 hours.", "It works!", "Does it?"]);
-        check("J. R. R. Tolkien was born in 1892. He lived in the U.S. The end.", &["J. R. R. Tolkien was born in 1892.", "He lived in the U.S.", "The end."]);
-        check("See https://a.example/b.c?d=1. Then go at 5 p.m. to Acme Inc. in Ohio.", &["See https://a.example/b.c?d=1.", "Then go at 5 p.m. to Acme Inc. in Ohio."]);
+        check(
+            "J. R. R. Tolkien was born in 1892. He lived in the U.S. The end.",
+            &["J. R. R. Tolkien was born in 1892.", "He lived in the U.S.", "The end."],
+        );
+        check(
+            "See https://a.example/b.c?d=1. Then go at 5 p.m. to Acme Inc. in Ohio.",
+            &["See https://a.example/b.c?d=1.", "Then go at 5 p.m. to Acme Inc. in Ohio."],
+        );
         check("He said \"It is done. We go.\" Then he left.", &["He said \"It is done. We go.\"", "Then he left."]);
         check("It grew [1]. It shrank. [2] It stayed.[1][3] End (so far).", &["It grew [1].", "It shrank. [2]", "It stayed.[1][3]", "End (so far)."]);
         check("日本語です。次の文。「はい。」と言った。", &["日本語です。", "次の文。", "「はい。」と言った。"]);
@@ -385,8 +450,17 @@ mod tests {
         check(
             text,
             &[
-                "Title", "Intro line\ngoes on.", "Next.", "first item\n  wrapped [1]", "**second**: item", "third", "| a | b |", "|---|---|", "| 1 | 2 |",
-                "```rust\nlet a = b[1]. Not\n```", "quoted\n> more",
+                "Title",
+                "Intro line\ngoes on.",
+                "Next.",
+                "first item\n  wrapped [1]",
+                "**second**: item",
+                "third",
+                "| a | b |",
+                "|---|---|",
+                "| 1 | 2 |",
+                "```rust\nlet a = b[1]. Not\n```",
+                "quoted\n> more",
             ],
         );
         let kinds: Vec<Kind> = units(text).iter().map(|unit| unit.kind).collect();

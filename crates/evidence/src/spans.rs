@@ -150,12 +150,31 @@ impl Read {
         let mut numbers = numbers(&text, &words);
         // The 7 of `7 November 1867` is no number of anything else.
         numbers.retain(|number| {
-            !dates.iter().any(|date| date.words.contains(&number.words.start) && number.value <= 31.0 && (date.year.is_some() || date.words.start == number.words.start))
+            !dates.iter().any(|date| {
+                date.words.contains(&number.words.start) && number.value <= 31.0 && (date.year.is_some() || date.words.start == number.words.start)
+            })
         });
-        let years = numbers.iter().filter(|number| number.is_year()).map(|number| number.value as u32).chain(dates.iter().filter_map(|date| date.year)).collect();
+        let years = numbers
+            .iter()
+            .filter(|number| number.is_year())
+            .map(|number| number.value as u32)
+            .chain(dates.iter().filter_map(|date| date.year))
+            .collect();
         let plains = words.iter().flat_map(|word| [word.plain.clone(), word.stem.clone()]).collect();
         let initials = initials(&words);
-        Read { text, words, stems, sentences: ranges, heads, plains, initials, numbers, dates, years, address: span.address.clone().unwrap_or_default() }
+        Read {
+            text,
+            words,
+            stems,
+            sentences: ranges,
+            heads,
+            plains,
+            initials,
+            numbers,
+            dates,
+            years,
+            address: span.address.clone().unwrap_or_default(),
+        }
     }
 
     /// Whether the words stand there one after the other.

@@ -45,7 +45,11 @@ fn from_passage(passage: &Value, frame: &Span) -> Vec<Span> {
     if whole.text.trim().is_empty() {
         return Vec::new();
     }
-    if whole.text.len() <= SPAN_BYTES_MAX { vec![whole] } else { pieces(&whole.text).into_iter().map(|text| Span { text, ..whole.clone() }).collect() }
+    if whole.text.len() <= SPAN_BYTES_MAX {
+        vec![whole]
+    } else {
+        pieces(&whole.text).into_iter().map(|text| Span { text, ..whole.clone() }).collect()
+    }
 }
 
 /// Paragraphs, put together or cut apart to a good size, under their headings.
@@ -111,7 +115,8 @@ fn paragraphs(text: &str) -> Vec<&str> {
 fn heading(paragraph: &str) -> Option<(usize, &str)> {
     let line = paragraph.trim();
     let level = line.bytes().take_while(|b| *b == b'#').count();
-    ((1..=6).contains(&level) && line[level..].starts_with(' ') && !line.contains('\n')).then(|| (level, line[level..].trim().trim_end_matches('#').trim()))
+    ((1..=6).contains(&level) && line[level..].starts_with(' ') && !line.contains('\n'))
+        .then(|| (level, line[level..].trim().trim_end_matches('#').trim()))
 }
 
 /// A text no piece of which is longer than a span may be: cut at sentence ends if it can be.
@@ -183,7 +188,9 @@ fn gather(value: &Value, path: &str, frame: &Span, spans: &mut Vec<Span>, depth:
         Value::Object(fields) if depth < DEPTH_MAX => {
             let is_list = |value: &Value| value.as_array().is_some_and(|items| items.iter().any(|item| item.is_object() || item.is_array()));
             let has_lists = |value: &Value| is_list(value) || value.as_object().is_some_and(|fields| fields.values().any(is_list));
-            let said = |names: &[&str]| names.iter().find_map(|name| fields.get(*name)).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned);
+            let said = |names: &[&str]| {
+                names.iter().find_map(|name| fields.get(*name)).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned)
+            };
             let lines: Vec<String> = fields.iter().filter(|(_, value)| !has_lists(value)).map(|(key, value)| line(key, value)).collect();
             if !lines.is_empty() {
                 let whole = Span { title: said(TITLES), address: said(ADDRESSES), at: said(TIMES), place, ..frame.clone() };
@@ -207,7 +214,9 @@ fn line(key: &str, value: &Value) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
+            items.iter().map(shown).collect::<Vec<_>>().join(", ")
+        }
         value => value.to_string(),
     }
 }
@@ -255,12 +264,28 @@ mod tests {
         let data = json!({"passages": [{"text": "One.", "title": "T", "address": "https://a.example", "place": "p", "at": "2024-01-01T00:00:00Z", "confidence": 0.5}, "Two.", {"text": " "}], "count": 2});
         check("", Some(&data), &[("One.", Some("p")), ("Two.", None)]);
         let one = &found("s.t", Trust::Own, "", Some(&data)).spans[0];
-        assert_eq!((one.title.as_deref(), one.at.as_deref(), one.trust, one.source.as_str()), (Some("T"), Some("2024-01-01T00:00:00Z"), Trust::Own, "s.t"));
+        assert_eq!(
+            (one.title.as_deref(), one.at.as_deref(), one.trust, one.source.as_str()),
+            (Some("T"), Some("2024-01-01T00:00:00Z"), Trust::Own, "s.t")
+        );
         check("Just a line.", None, &[("Just a line.", None)]);
         check("", None, &[]);
-        check("# A\n\nalpha\n\n## B\n\nbeta\n\nmore\n# C\ngamma", None, &[("# A\n\nalpha", Some("A")), ("## B\n\nbeta\n\nmore", Some("A › B")), ("# C\n\ngamma", Some("C"))]);
-        let text = r#"{"total": 2, "items": [{"title": "x", "url": "https://x.example", "n": 1}, {"title": "y", "tags": ["a", "b"], "by": {"name": "z"}}]}"#;
-        check(text, None, &[("total: 2", None), ("n: 1\ntitle: x\nurl: https://x.example", Some("items[0]")), ("by.name: z\ntags: a, b\ntitle: y", Some("items[1]"))]);
+        check(
+            "# A\n\nalpha\n\n## B\n\nbeta\n\nmore\n# C\ngamma",
+            None,
+            &[("# A\n\nalpha", Some("A")), ("## B\n\nbeta\n\nmore", Some("A › B")), ("# C\n\ngamma", Some("C"))],
+        );
+        let text =
+            r#"{"total": 2, "items": [{"title": "x", "url": "https://x.example", "n": 1}, {"title": "y", "tags": ["a", "b"], "by": {"name": "z"}}]}"#;
+        check(
+            text,
+            None,
+            &[
+                ("total: 2", None),
+                ("n: 1\ntitle: x\nurl: https://x.example", Some("items[0]")),
+                ("by.name: z\ntags: a, b\ntitle: y", Some("items[1]")),
+            ],
+        );
         check("{not json", None, &[("{not json", None)]);
         check("", Some(&json!({"answer": 42})), &[("answer: 42", None)]);
         check("[1, 2]", None, &[("1, 2", None)]);

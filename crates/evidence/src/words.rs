@@ -287,7 +287,10 @@ mod tests {
         check("César's U.S. trip", &[("cesar", Capital), ("us", Upper), ("trip", Lower)]);
         check("1,187.5 or 10\u{a0}000", &[("1,187.5", Number), ("or", Lower), ("10\u{a0}000", Number)]);
         check("`fsync_us` in large.rs, v0.4.2", &[("fsync_us", Identifier), ("in", Lower), ("large.rs", Identifier), ("v0.4.2", Identifier)]);
-        check("the 71st, 5km two-thirds", &[("the", Lower), ("71", Number), ("st", Lower), ("5", Number), ("km", Lower), ("two", Lower), ("thirds", Lower)]);
+        check(
+            "the 71st, 5km two-thirds",
+            &[("the", Lower), ("71", Number), ("st", Lower), ("5", Number), ("km", Lower), ("two", Lower), ("thirds", Lower)],
+        );
         check("on 2024-05-06 at 10:30.", &[("on", Lower), ("2024-05-06", Number), ("at", Lower), ("10:30", Number)]);
         check("see https://a.example/x?y=1.", &[("see", Lower), ("https://a.example/x?y=1", Address)]);
         check("日本 C++ std::fs", &[("日", Cjk), ("本", Cjk), ("c++", Identifier), ("std::fs", Identifier)]);

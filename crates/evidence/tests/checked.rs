@@ -56,7 +56,12 @@ fn measure(name: &str, set: &Set) -> Table {
         let answer = format!("{} [1]", pair.sentence);
         let checked = check(&answer, &set.spans[pair.span..=pair.span], &Options::default());
         // A sentence may be cut in two; the worst part counts.
-        let worst = checked.sentences.iter().filter(|s| s.status != Status::NoClaim).max_by_key(|s| s.status).unwrap_or_else(|| panic!("no claim in {answer}"));
+        let worst = checked
+            .sentences
+            .iter()
+            .filter(|s| s.status != Status::NoClaim)
+            .max_by_key(|s| s.status)
+            .unwrap_or_else(|| panic!("no claim in {answer}"));
         let is_supported = worst.status == Status::Supported;
         let entry = table.entry(pair.label.clone()).or_default();
         entry.1 += 1;
@@ -101,14 +106,27 @@ fn the_half_that_was_held_out_is_judged_rightly() {
     judged("held out", include_str!("checked/held_out.txt"), FLOORS);
 }
 
-/// The promises first; then what words alone can do about meaning, a little under what was measured.
-const FLOORS: &[(&str, f64)] = &[("number", 0.99), ("date", 0.99), ("name", 0.99), ("quotation", 0.99), ("unrelated", 0.99), ("supported", 0.95)];
+/// The promises first; then what words alone can do about meaning, a little under what was measured. Paraphrases in wholly other words are for
+/// `Options::likeness`; without it hardly any pass, and none has to.
+const FLOORS: &[(&str, f64)] = &[
+    ("number", 0.99),
+    ("date", 0.99),
+    ("name", 0.99),
+    ("quotation", 0.99),
+    ("unrelated", 0.99),
+    ("supported", 0.95),
+    ("negation", 0.90),
+    ("opposite", 0.88),
+    ("swapped", 0.60),
+    ("paraphrase", 0.0),
+];
 
 /// Every true literal sentence with one fact at a time made up by machine: digits changed, names and months replaced.
 #[test]
 fn facts_changed_by_machine_are_caught() {
     const NAMES: [&str; 5] = ["Kowalski", "Zanzibar", "Ottokar", "Quillon", "Brixham"];
-    const MONTHS: [&str; 12] = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+    const MONTHS: [&str; 12] =
+        ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
     let mut table: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for text in [include_str!("checked/tuning.txt"), include_str!("checked/held_out.txt")] {
         let set = read(text);
@@ -117,7 +135,14 @@ fn facts_changed_by_machine_are_caught() {
             let mut changed: Vec<(&str, String)> = Vec::new();
             let words: Vec<&str> = pair.sentence.split(' ').collect();
             for (index, word) in words.iter().enumerate() {
-                let with = |new: String| words.iter().enumerate().map(|(at, word)| if at == index { new.clone() } else { (*word).to_owned() }).collect::<Vec<_>>().join(" ");
+                let with = |new: String| {
+                    words
+                        .iter()
+                        .enumerate()
+                        .map(|(at, word)| if at == index { new.clone() } else { (*word).to_owned() })
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                };
                 let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
                 if bare.chars().any(|c| c.is_ascii_digit()) {
                     for (at, digit) in word.char_indices().filter(|(_, c)| c.is_ascii_digit()) {
@@ -135,7 +160,11 @@ fn facts_changed_by_machine_are_caught() {
                     for month in MONTHS.iter().filter(|month| !span.text.contains(**month)).take(3) {
                         changed.push(("month", with(word.replace(bare, month))));
                     }
-                } else if bare.starts_with(char::is_uppercase) && bare.len() > 3 && span.text.contains(&format!(" {bare}")) && !word.starts_with(['"', '“', '`']) {
+                } else if bare.starts_with(char::is_uppercase)
+                    && bare.len() > 3
+                    && span.text.contains(&format!(" {bare}"))
+                    && !word.starts_with(['"', '“', '`'])
+                {
                     for name in NAMES {
                         changed.push(("name", with(word.replace(bare, name))));
                     }
