@@ -24,7 +24,7 @@ fn read(text: &str) -> Set {
             title = Some(words.to_owned());
         } else if let Some(words) = line.strip_prefix("> ") {
             if is_open {
-                let span = set.spans.last_mut().unwrap();
+                let span = set.spans.last_mut().expect("a span is open");
                 span.text.push('\n');
                 span.text.push_str(words);
             } else {
