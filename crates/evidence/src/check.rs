@@ -1,0 +1,204 @@
+//! An answer, sentence by sentence, against what tools said.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::{Claim, claim};
+use crate::judge::{Verdict, Wanted, judge};
+use crate::sentences::{Unit, units};
+use crate::span::Span;
+use crate::spans::Spans;
+use crate::words::Scanner;
+
+/// How alike two texts are in meaning, 0 to 1, by whoever can tell (vectors); `None` if nobody can.
+pub type Likeness = dyn Fn(&str, &str) -> Option<f32>;
+
+#[derive(Clone, Copy)]
+pub struct Options<'o> {
+    /// The share of a sentence's words that its sources must have, for it to be supported.
+    pub supported_min: f32,
+    /// Below this it is not even weakly supported.
+    pub weak_min: f32,
+    /// Asked when words alone do not decide. It can lift a sentence whose facts all hold, and never one whose facts do not.
+    pub likeness: Option<&'o Likeness>,
+    pub likeness_min: f32,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8 }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    pub sentences: Vec<Sentence>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sentence {
+    /// Its bytes in the answer, with its citations.
+    pub range: Range<usize>,
+    /// Its words, without citations.
+    pub text: String,
+    pub status: Status,
+    /// 0 to 1.
+    pub score: f32,
+    /// The spans it cites that exist, from 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cites: Vec<usize>,
+    /// Numbers it cites that no span has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<usize>,
+    /// Spans that support it though it does not cite them; filled in when it cites none, or none that supports it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Every fact is in its sources, and most words.
+    Supported,
+    /// No fact is wrong, but the sources share too few words with it, or seem to say it the other way round.
+    Weak,
+    /// A fact is not in the sources, they deny it, or they speak of something else.
+    Unsupported,
+    /// A question, a heading, an introduction: nothing to check.
+    NoClaim,
+}
+
+/// Why a sentence is not supported, in words for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    pub kind: ProblemKind,
+    pub words: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemKind {
+    Number,
+    Date,
+    Name,
+    Quotation,
+    Address,
+    Negation,
+    Opposite,
+    Swapped,
+    /// Too few shared words.
+    Words,
+    /// It cites a span that does not exist.
+    NoSuchSpan,
+    NoSource,
+}
+
+impl Sentence {
+    /// It claims something and cites nothing that exists.
+    pub fn is_uncited(&self) -> bool {
+        self.status != Status::NoClaim && self.cites.is_empty()
+    }
+}
+
+impl Checked {
+    pub fn count(&self, status: Status) -> usize {
+        self.sentences.iter().filter(|sentence| sentence.status == status).count()
+    }
+
+    /// The share of claims that are supported; 1 if there is no claim.
+    pub fn supported_rate(&self) -> f32 {
+        let claims = self.sentences.len() - self.count(Status::NoClaim);
+        if claims == 0 { 1.0 } else { self.count(Status::Supported) as f32 / claims as f32 }
+    }
+}
+
+/// Checks an answer against the spans its `[n]` refer to. For several answers over the same spans, make `Spans` once.
+pub fn check(answer: &str, spans: &[Span], options: &Options<'_>) -> Checked {
+    Spans::new(spans).check(answer, options)
+}
+
+/// Spans tried for a sentence that cites none.
+const LOOKED_UP_MAX: usize = 5;
+
+impl Spans<'_> {
+    pub fn check(&self, answer: &str, options: &Options<'_>) -> Checked {
+        let mut scanner = Scanner::default();
+        let sentences = units(answer).iter().map(|unit| self.sentence(unit, &mut scanner, options)).collect();
+        Checked { sentences }
+    }
+
+    pub(crate) fn sentence(&self, unit: &Unit, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
+        let mut cites: Vec<usize> = Vec::new();
+        let mut missing: Vec<usize> = Vec::new();
+        for number in unit.citations.iter().flat_map(|citation| &citation.numbers) {
+            let list = if self.get(*number).is_some() { &mut cites } else { &mut missing };
+            if !list.contains(number) {
+                list.push(*number);
+            }
+        }
+        let text = unit.words.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut problems: Vec<Problem> = Vec::new();
+        if !missing.is_empty() {
+            let list = missing.iter().map(|number| format!("[{number}]")).collect::<Vec<_>>().join(", ");
+            problems.push(Problem { kind: ProblemKind::NoSuchSpan, words: format!("it cites {list}, which does not exist") });
+        }
+        let claim = claim(unit, scanner);
+        if claim.is_empty {
+            return Sentence { range: unit.range.clone(), text, status: Status::NoClaim, score: 0.0, cites, missing, found: Vec::new(), problems };
+        }
+        let wanted = Wanted::new(&claim, self);
+        let mut found = Vec::new();
+        let verdict = if cites.is_empty() {
+            let (verdict, numbers) = self.look_up(&claim, &unit.words, &wanted, options);
+            if verdict.status == Status::Supported {
+                found = numbers;
+            }
+            verdict
+        } else {
+            let verdict = judge(&claim, &unit.words, &wanted, self, &cites, options);
+            if verdict.status != Status::Supported {
+                let (other, numbers) = self.look_up(&claim, &unit.words, &wanted, options);
+                if other.status == Status::Supported {
+                    found = numbers;
+                }
+            }
+            verdict
+        };
+        problems.extend(verdict.problems);
+        Sentence { range: unit.range.clone(), text, status: verdict.status, score: verdict.score, cites, missing, found, problems }
+    }
+
+    /// The best verdict any span, or the two nearest together, can give.
+    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+        let mut near = vec![0.0_f32; self.len()];
+        for (id, weight) in wanted.ids() {
+            let spans = &self.postings[id as usize];
+            let rarity = (1.0 + self.len() as f32 / spans.len().max(1) as f32).ln();
+            for (span, _) in spans {
+                near[*span as usize] += weight * rarity;
+            }
+        }
+        let mut order: Vec<usize> = (0..self.len()).filter(|span| near[*span] > 0.0).collect();
+        order.sort_by(|a, b| near[*b].total_cmp(&near[*a]).then(a.cmp(b)));
+        order.truncate(LOOKED_UP_MAX);
+        let mut best: Option<(Verdict, Vec<usize>)> = None;
+        let pair = if order.len() > 1 { vec![order[0] + 1, order[1] + 1] } else { Vec::new() };
+        let tries = order.iter().map(|span| vec![span + 1]).chain((!pair.is_empty()).then_some(pair));
+        for numbers in tries {
+            let verdict = judge(claim, text, wanted, self, &numbers, options);
+            let is_better = best.as_ref().is_none_or(|(than, _)| (verdict.status, -verdict.score) < (than.status, -than.score));
+            let is_done = verdict.status == Status::Supported && verdict.score > 0.95;
+            // Two spans together only for what one alone cannot carry.
+            if is_better && (numbers.len() == 1 || best.as_ref().is_none_or(|(than, _)| than.status != Status::Supported)) {
+                best = Some((verdict, numbers));
+            }
+            if is_done {
+                break;
+            }
+        }
+        best.unwrap_or_else(|| (judge(claim, text, wanted, self, &[], options), Vec::new()))
+    }
+}

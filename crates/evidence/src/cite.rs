@@ -1,0 +1,358 @@
+//! A model's raw answer, made into one whose citations all exist.
+//!
+//! The model cites spans by the numbers it was shown. Here those numbers are looked up, the ones that name nothing are dropped and reported,
+//! sentences that are supported without saying so get their citation, and what is left is renumbered in order of first use. A number in the clean
+//! answer names a *source*, all spans of one address together: a reader wants to know which document, not which cut of it, and `[3]` twice says
+//! more than `[3]` and `[4]` for the same page. Which spans a sentence stands on stays in `Cited::checked`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Checked, Options, Sentence, Status};
+use crate::citation::{Citation, citations};
+use crate::fence;
+use crate::link;
+use crate::sentences::{Kind, Unit, units};
+use crate::span::{Span, Trust};
+use crate::spans::Spans;
+use crate::words::Scanner;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strict {
+    /// Unsupported and weak sentences stay, and say so.
+    #[default]
+    Mark,
+    /// Unsupported sentences go; weak ones say so.
+    Remove,
+    /// Statuses are only in `Cited::checked`, for a page that shows them itself.
+    Leave,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cited {
+    /// The answer as Markdown, without the list of sources. `checked` has ranges in it.
+    pub body: String,
+    /// `[1]` is the first of these.
+    pub sources: Vec<Source>,
+    /// Statuses as they are after citations were mended; `cites` and `found` are numbers of spans, not of sources.
+    pub checked: Checked,
+    /// Sentences that `Strict::Remove` dropped, as they were.
+    pub removed: Vec<Sentence>,
+    /// Numbers the model cited that no span has.
+    pub refused: Vec<usize>,
+    /// Addresses of links and pictures the model wrote that no span has; only their words are left.
+    pub unlinked: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Numbers of the spans, from 1.
+    pub spans: Vec<usize>,
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    pub trust: Trust,
+}
+
+pub const UNSUPPORTED_MARK: &str = " *(not supported by the sources)*";
+pub const WEAK_MARK: &str = " *(weakly supported)*";
+pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
+
+/// The clean answer. The spans are those that were shown to the model, in that order.
+pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'_>) -> Cited {
+    let seen = fence::visible(answer);
+    let (tidy, unlinked) = link::unlinked(link::without_source_list(seen.trim()), spans.all());
+    let mut scanner = Scanner::default();
+    let units = units(&tidy);
+    let mut cited = Cited { unlinked, ..Cited::default() };
+    let sentences: Vec<Sentence> = units.iter().map(|unit| mended(unit, spans, &mut scanner, options)).collect();
+    for number in sentences.iter().flat_map(|sentence| &sentence.missing) {
+        if !cited.refused.contains(number) {
+            cited.refused.push(*number);
+        }
+    }
+    let goes = |index: usize| strict == Strict::Remove && sentences[index].status == Status::Unsupported;
+    let mut body = String::with_capacity(tidy.len() + 64);
+    let mut at = 0;
+    for (index, unit) in units.iter().enumerate() {
+        if goes(index) {
+            cited.removed.push(sentences[index].clone());
+            let is_whole_block = units.iter().enumerate().filter(|(_, other)| other.block == unit.block).all(|(other, _)| goes(other));
+            if is_whole_block {
+                // With its marks and its line end.
+                body.push_str(&tidy[at.min(unit.block_range.start)..unit.block_range.start]);
+                at = at.max(unit.block_range.end);
+            } else {
+                body.push_str(&tidy[at..unit.range.start]);
+                at = unit.range.end + (tidy[unit.range.end..].len() - tidy[unit.range.end..].trim_start_matches(' ').len());
+                if tidy[at..].is_empty() || tidy[at..].starts_with('\n') {
+                    body.truncate(body.trim_end_matches(' ').len());
+                }
+            }
+            continue;
+        }
+        body.push_str(&tidy[at..unit.range.start]);
+        at = unit.range.end;
+        let start = body.len();
+        write(&mut body, &tidy, unit, &sentences[index], spans.all(), &mut cited.sources);
+        let mark = match (strict, sentences[index].status) {
+            (Strict::Leave, _) | (_, Status::Supported | Status::NoClaim) => "",
+            (_, Status::Weak) => WEAK_MARK,
+            (_, Status::Unsupported) => UNSUPPORTED_MARK,
+        };
+        if unit.kind == Kind::TableRow && !mark.is_empty() {
+            let place = row_end(&body, start);
+            let after = if place < body.len() { " " } else { "" };
+            body.insert_str(place, &format!("{mark}{after}"));
+        }
+        cited.checked.sentences.push(Sentence { range: start..body.len(), ..sentences[index].clone() });
+        if unit.kind != Kind::TableRow {
+            body.push_str(mark);
+        }
+    }
+    body.push_str(&tidy[at..]);
+    body.truncate(body.trim_end().len());
+    if !cited.removed.is_empty() && cited.checked.sentences.iter().all(|sentence| sentence.status == Status::NoClaim) {
+        body = NOTHING_LEFT.to_owned();
+        cited.checked.sentences.clear();
+        cited.sources.clear();
+    }
+    neutralize(&mut body, cited.sources.len());
+    cited.body = body;
+    cited
+}
+
+impl Cited {
+    /// The answer and its sources.
+    pub fn to_markdown(&self) -> String {
+        let mut text = self.body.clone();
+        if !self.sources.is_empty() {
+            text.push_str("\n\n**Sources**\n");
+        }
+        for (index, source) in self.sources.iter().enumerate() {
+            let title = escaped(&source.title);
+            let name = match &source.address {
+                Some(address) if link::is_web(address) => format!("[{title}](<{}>)", link::encoded(address)),
+                Some(address) if *address != source.title => format!("{title}, `{}`", address.replace('`', "'")),
+                _ => title,
+            };
+            text.push_str(&format!("\n{}. {name}{}", index + 1, escaped(&source.tail())));
+        }
+        text
+    }
+
+    /// The same for a terminal or a mail without formatting.
+    pub fn to_plain(&self) -> String {
+        let mut text = link::plain(&self.body);
+        if !self.sources.is_empty() {
+            text.push_str("\n\nSources:");
+        }
+        for (index, source) in self.sources.iter().enumerate() {
+            let address =
+                source.address.as_ref().filter(|address| **address != source.title).map(|address| format!(", {address}")).unwrap_or_default();
+            text.push_str(&format!("\n[{}] {}{address}{}", index + 1, source.title, source.tail()));
+        }
+        text
+    }
+}
+
+impl Source {
+    fn tail(&self) -> String {
+        if self.places.is_empty() { String::new() } else { format!(" ({})", self.places.join("; ")) }
+    }
+}
+
+/// A sentence with the citations it should have: its own if they hold, else those of the spans that do support it.
+fn mended(unit: &Unit, spans: &Spans<'_>, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
+    let sentence = spans.sentence(unit, scanner, options);
+    if sentence.found.is_empty() {
+        return sentence;
+    }
+    let numbers = sentence.found.clone();
+    let again = Unit { citations: vec![Citation { range: unit.range.end..unit.range.end, numbers }], ..unit.clone() };
+    let mended = spans.sentence(&again, scanner, options);
+    Sentence { missing: sentence.missing, found: sentence.found, ..mended }
+}
+
+fn write(body: &mut String, tidy: &str, unit: &Unit, sentence: &Sentence, spans: &[Span], sources: &mut Vec<Source>) {
+    let start = body.len();
+    if unit.kind == Kind::Code {
+        body.push_str(&tidy[unit.range.clone()]);
+        return;
+    }
+    let mut written: Vec<usize> = Vec::new();
+    let mut new = |number: usize| {
+        let source = source_of(number, spans, sources)?;
+        if written.contains(&source) {
+            return None;
+        }
+        written.push(source);
+        Some(format!("[{source}]"))
+    };
+    let keeps_places = sentence.found.is_empty();
+    let mut at = unit.range.start;
+    for citation in &unit.citations {
+        body.push_str(&tidy[at..citation.range.start]);
+        at = citation.range.end.min(unit.range.end);
+        let numbers = citation.numbers.iter().filter(|number| keeps_places && sentence.cites.contains(number));
+        let marks: String = numbers.filter_map(|number| new(*number)).collect();
+        if marks.is_empty() {
+            // No double space, no space before the mark that follows.
+            let next = tidy[at..unit.range.end].chars().next();
+            if next.is_none_or(|next| next.is_whitespace() || next.is_ascii_punctuation()) {
+                body.truncate(start + body[start..].trim_end_matches(' ').len());
+            }
+        } else {
+            body.push_str(&marks);
+        }
+    }
+    body.push_str(&tidy[at..unit.range.end]);
+    body.truncate(start + body[start..].trim_end().len());
+    let more: String = sentence.cites.iter().filter(|_| !keeps_places).filter_map(|number| new(*number)).collect();
+    if !more.is_empty() {
+        let place = if unit.kind == Kind::TableRow { row_end(body, start) } else { sentence_end(body, start) };
+        let space = if body[..place].ends_with([' ', '|']) { "" } else { " " };
+        let after = if unit.kind == Kind::TableRow && place < body.len() { " " } else { "" };
+        body.insert_str(place, &format!("{space}{more}{after}"));
+    }
+}
+
+/// Before the full stop; after a quotation's.
+fn sentence_end(body: &str, start: usize) -> usize {
+    start + body[start..].trim_end_matches(['.', '!', '?', '…', '。', '！', '？']).len()
+}
+
+/// Before the bar that ends a row.
+fn row_end(body: &str, start: usize) -> usize {
+    let row = &body[start..];
+    start + row.strip_suffix('|').filter(|row| !row.is_empty()).map_or(row.len(), |row| row.trim_end().len() + usize::from(row.ends_with(' ')))
+}
+
+/// The place of a span's source in the list, from 1; a new one is added.
+fn source_of(number: usize, spans: &[Span], sources: &mut Vec<Source>) -> Option<usize> {
+    let span = spans.get(number.checked_sub(1)?)?;
+    let line = |text: &Option<String>| text.as_deref().map(one_line).filter(|text| !text.is_empty());
+    let (title, address) = (line(&span.title), line(&span.address));
+    let is_same = |source: &Source| match &address {
+        Some(_) => source.address == address,
+        None => source.spans.contains(&number) || (source.address.is_none() && title.as_ref() == Some(&source.title)),
+    };
+    let index = sources.iter().position(is_same).unwrap_or_else(|| {
+        let name = title.or_else(|| address.clone()).unwrap_or_else(|| one_line(&span.source));
+        let title = if name.is_empty() { "a tool's reply".to_owned() } else { name };
+        sources.push(Source { title, address, at: span.at.clone(), trust: span.trust, ..Source::default() });
+        sources.len() - 1
+    });
+    let source = &mut sources[index];
+    if !source.spans.contains(&number) {
+        source.spans.push(number);
+    }
+    if let Some(place) = line(&span.place).filter(|place| !source.places.contains(place)) {
+        source.places.push(place);
+    }
+    Some(index + 1)
+}
+
+fn one_line(text: &str) -> String {
+    fence::visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn escaped(text: &str) -> String {
+    text.chars().flat_map(|c| if matches!(c, '[' | ']' | '\\' | '*' | '_' | '<' | '>' | '`' | '|' | '#') { vec!['\\', c] } else { vec![c] }).collect()
+}
+
+/// Taking text out can put brackets together (`[[9]1]`). What then reads as a citation of nothing loses its brackets, byte for byte.
+fn neutralize(body: &mut String, sources: usize) {
+    loop {
+        let wrong: Vec<Citation> =
+            citations(body).into_iter().filter(|citation| citation.numbers.iter().any(|number| *number == 0 || *number > sources)).collect();
+        if wrong.is_empty() {
+            return;
+        }
+        for citation in wrong {
+            let inner = body[citation.range.clone()].replace('[', "(").replace(']', ")").replace('【', "（").replace('】', "）");
+            body.replace_range(citation.range, &inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans() -> Vec<Span> {
+        let span = |text: &str, title: &str, address: &str, place: &str| Span {
+            text: text.into(),
+            source: "docs.search".into(),
+            title: Some(title.into()),
+            address: (!address.is_empty()).then(|| address.into()),
+            place: Some(place.into()),
+            ..Span::default()
+        };
+        vec![
+            span("The log is replayed from the last checkpoint.", "Recovery", "https://a.example/log", "Crash"),
+            span("A commit takes 0.34 ms on the NVMe disk.", "Recovery", "https://a.example/log", "Speed"),
+            span("Cats sleep for 13 hours a day.", "Cats [x]", "cats.md", "Sleep"),
+        ]
+    }
+
+    fn check(strict: Strict, answer: &str, expected: &str) -> Cited {
+        let spans = spans();
+        let cited = cite(answer, &Spans::new(&spans), strict, &Options::default());
+        assert_eq!(cited.body, expected, "{answer}");
+        for sentence in &cited.checked.sentences {
+            assert!(cited.body.get(sentence.range.clone()).is_some());
+        }
+        cited
+    }
+
+    #[test]
+    fn citations_are_real_renumbered_and_complete() {
+        // Grouped by address, in order of first use, added where missing, refused where there is nothing.
+        let answer =
+            "Cats sleep for 13 hours a day [3]. The log is replayed from the last checkpoint. A commit takes 0.34 ms on the NVMe disk [2][7].";
+        let cited = check(
+            Strict::Mark,
+            answer,
+            "Cats sleep for 13 hours a day [1]. The log is replayed from the last checkpoint [2]. A commit takes 0.34 ms on the NVMe disk [2].",
+        );
+        assert_eq!(cited.refused, [7]);
+        assert_eq!(cited.sources.iter().map(|source| source.spans.clone()).collect::<Vec<_>>(), [vec![3], vec![1, 2]]);
+        assert_eq!(
+            cited.to_markdown().split_once("\n\n").unwrap().1,
+            "**Sources**\n\n1. Cats \\[x\\], `cats.md` (Sleep)\n2. [Recovery](<https://a.example/log>) (Crash; Speed)"
+        );
+        assert!(
+            cited.to_plain().ends_with("Sources:\n[1] Cats [x], cats.md (Sleep)\n[2] Recovery, https://a.example/log (Crash; Speed)"),
+            "{}",
+            cited.to_plain()
+        );
+        // A wrong citation is mended.
+        check(Strict::Mark, "The log is replayed from the last checkpoint. [3]", "The log is replayed from the last checkpoint [1].");
+        // Links of the model's own, its own list, and pictures go.
+        let cited = check(
+            Strict::Leave,
+            "The log is [replayed](https://evil.example/x) from the last checkpoint [1](https://evil.example). ![p](https://evil.example/p)\n\nSources:\n[1] https://evil.example\n[2] Other",
+            "The log is replayed from the last checkpoint [1]. p",
+        );
+        assert_eq!(cited.unlinked, ["https://evil.example/x", "https://evil.example/p"]);
+    }
+
+    #[test]
+    fn what_is_not_supported_is_marked_or_gone() {
+        let answer =
+            "# Facts\n\n- Cats sleep for 31 hours a day [3].\n- The log is replayed from the last checkpoint [1]. Dogs bark at Mars [2].\n\nDone?";
+        let marked = "# Facts\n\n- Cats sleep for 31 hours a day [1]. *(not supported by the sources)*\n- The log is replayed from the last checkpoint [2]. Dogs bark at Mars [2]. *(not supported by the sources)*\n\nDone?";
+        check(Strict::Mark, answer, marked);
+        let cited = check(Strict::Remove, answer, "# Facts\n\n- The log is replayed from the last checkpoint [1].\n\nDone?");
+        assert_eq!(cited.removed.len(), 2);
+        check(Strict::Remove, "Dogs bark at Mars.", NOTHING_LEFT);
+        check(Strict::Leave, "| a | b |\n|---|---|\n| Cats sleep | 13 hours a day |", "| a | b |\n|---|---|\n| Cats sleep | 13 hours a day [1] |");
+        // Brackets that come together when something between them goes never make a citation of nothing.
+        check(Strict::Leave, "Nested [[9]7] here.", "Nested (7) here.");
+    }
+}

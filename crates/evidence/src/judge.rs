@@ -1,0 +1,397 @@
+//! One claim against the spans it is held to.
+//!
+//! Facts come first and are hard: a number, date, name, quotation or piece of code that is not there makes the claim unsupported, whatever
+//! else agrees. Then meaning, as far as words show it: negation, opposites, things that changed places. Last, how many of the claim's words the
+//! best few sentences of the spans share.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
+use crate::claim::Claim;
+use crate::lists;
+use crate::number::Unit;
+use crate::polarity;
+use crate::spans::{Read, Spans};
+use crate::words::{Shape, Word};
+
+pub(crate) struct Verdict {
+    pub(crate) status: Status,
+    pub(crate) score: f32,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// A claim's words as these spans know them: which bit each stem sets, and what each bit weighs.
+pub(crate) struct Wanted {
+    bits: HashMap<u32, (u128, f32)>,
+    weights: Vec<f32>,
+    total: f32,
+}
+
+/// Words past this many are not counted; a sentence that long is a page.
+const WORDS_COUNTED_MAX: usize = 100;
+/// How much a number weighs beside a word when the best sentences are looked for.
+const NUMBER_WEIGHT: f32 = 0.5;
+
+impl Wanted {
+    pub(crate) fn new(claim: &Claim, spans: &Spans<'_>) -> Wanted {
+        let mut bits: HashMap<u32, (u128, f32)> = HashMap::new();
+        let mut weights = Vec::new();
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        for (index, weight) in &claim.content {
+            let word = &claim.words[*index];
+            if weights.len() >= WORDS_COUNTED_MAX || seen.contains_key(word.stem.as_str()) {
+                continue;
+            }
+            let bit = weights.len();
+            seen.insert(&word.stem, bit);
+            weights.push(*weight);
+            for (id, quality) in spans.stems_of(word) {
+                let entry = bits.entry(id).or_insert((0, quality));
+                entry.0 |= 1 << bit;
+                entry.1 = entry.1.max(quality);
+            }
+        }
+        let total = weights.iter().sum();
+        Wanted { bits, weights, total }
+    }
+
+    /// The stems to look spans up by.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
+        self.bits.iter().map(|(id, (mask, quality))| (*id, self.weight(*mask) * quality))
+    }
+
+    fn weight(&self, mask: u128) -> f32 {
+        self.weights.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0).map(|(_, weight)| weight).sum()
+    }
+}
+
+/// Sentences of one span that bear on a claim.
+struct Window<'r> {
+    read: &'r Read,
+    sentences: Range<usize>,
+    mask: u128,
+    /// Bits of the claim's numbers and dates.
+    facts: u64,
+}
+
+impl Window<'_> {
+    fn words(&self) -> &[Word] {
+        &self.read.words[self.read.sentences[self.sentences.start].start..self.read.sentences[self.sentences.end - 1].end]
+    }
+
+    fn text(&self) -> &str {
+        let words = self.words();
+        let (from, to) = (words[0].range.start, words[words.len() - 1].range.end);
+        &self.read.text[from..to]
+    }
+}
+
+pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_>, numbers: &[usize], options: &Options<'_>) -> Verdict {
+    let reads: Vec<&Read> = numbers.iter().filter_map(|number| spans.read.get(number.wrapping_sub(1))).collect();
+    let place = place(numbers, spans.len());
+    let mut problems = Vec::new();
+    if reads.is_empty() {
+        problems.push(Problem { kind: ProblemKind::NoSource, words: "there is no source for this".to_owned() });
+        return Verdict { status: Status::Unsupported, score: 0.0, problems };
+    }
+    facts(claim, text, &reads, &place, &mut problems);
+    let is_false = !problems.is_empty();
+
+    // The best window of each span, best first; further spans count for what they add.
+    let mut windows: Vec<Window<'_>> = reads.iter().filter_map(|read| best_window(claim, wanted, read)).collect();
+    let worth = |window: &Window<'_>| wanted.weight(window.mask) + NUMBER_WEIGHT * window.facts.count_ones() as f32;
+    windows.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    let (mask, held) = windows.iter().take(3).fold((0, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
+    // Alone in a whole span but far apart, words count for less.
+    let scattered = reads.iter().map(|read| wanted.weight(cover(wanted, read, 0..read.words.len()))).fold(0.0, f32::max) * 0.85;
+    let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
+    let total = wanted.total + NUMBER_WEIGHT * (claim.numbers.len() + claim.dates.len()).min(64) as f32;
+    let mut score = if total > 0.0 { (counted / total).clamp(0.0, 1.0) } else { 1.0 };
+
+    let mut is_denied = false;
+    if let Some(best) = windows.first() {
+        let found = polarity::problems(&claim.words, best.words(), score, &place);
+        is_denied = found.iter().any(|problem| problem.kind == ProblemKind::Negation);
+        problems.extend(found);
+        if !is_false && let Some(problem) = swapped(claim, best, &place).or_else(|| miscounted(claim, &reads, &place)) {
+            problems.push(problem);
+        }
+    }
+    if is_false || is_denied {
+        return Verdict { status: Status::Unsupported, score: score * 0.3, problems };
+    }
+    if let (Some(likeness), Some(best)) = (options.likeness, windows.first())
+        && score < options.supported_min
+    {
+        score = score.max(liked(likeness, text, best, score, options));
+    }
+    if !problems.is_empty() {
+        return Verdict { status: Status::Weak, score: score * 0.6, problems };
+    }
+    if score >= options.supported_min {
+        return Verdict { status: Status::Supported, score, problems };
+    }
+    let missing = missing_words(claim, wanted, mask);
+    let words = if missing.is_empty() { format!("few of its words are in {place}") } else { format!("{place} does not speak of {missing}") };
+    problems.push(Problem { kind: ProblemKind::Words, words });
+    let status = if score >= options.weak_min { Status::Weak } else { Status::Unsupported };
+    Verdict { status, score, problems }
+}
+
+/// A vector's likeness lifts a claim whose facts all hold, but never one that shares no word at all.
+fn liked(likeness: &Likeness, text: &str, best: &Window<'_>, score: f32, options: &Options<'_>) -> f32 {
+    match likeness(text.trim(), best.text()) {
+        Some(like) if like >= options.likeness_min && score > 0.0 => options.supported_min.max((score + like) / 2.0).min(1.0),
+        _ => score,
+    }
+}
+
+fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut Vec<Problem>) {
+    let shown = |words: &Range<usize>| text[claim.words[words.start].range.start..claim.words[words.end - 1].range.end].trim().to_owned();
+    let mut push = |kind: ProblemKind, words: String| {
+        if problems.len() < 12 {
+            problems.push(Problem { kind, words });
+        }
+    };
+    for number in &claim.numbers {
+        if !reads.iter().any(|read| read.numbers.iter().any(|given| number.is_borne_out_by(given))) {
+            let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
+            let noun = if number.is_year() { "the year" } else { "the number" };
+            push(kind, format!("{noun} {} is not in {place}", shown(&number.words)));
+        }
+    }
+    for date in &claim.dates {
+        if !reads.iter().any(|read| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years))) {
+            push(ProblemKind::Date, format!("the date {} is not in {place}", shown(&date.words)));
+        }
+    }
+    for name in &claim.names {
+        let raw = |index: &usize| &text[claim.words[*index].range.clone()];
+        let whole = name.iter().map(raw).collect::<Vec<_>>().join(" ");
+        let missing: Vec<&str> = name.iter().filter(|index| !reads.iter().any(|read| has_name(read, &claim.words[**index]))).map(raw).collect();
+        let letters: String = name.iter().filter_map(|index| claim.words[*index].plain.chars().next()).collect();
+        let is_short_there =
+            name.len() > 1 && reads.iter().any(|read| read.words.iter().any(|word| word.shape == Shape::Upper && word.plain == letters));
+        if !missing.is_empty() && !is_short_there {
+            let of = if missing.len() < name.len() { format!(" (of “{whole}”)") } else { String::new() };
+            push(ProblemKind::Name, format!("the name {}{of} is not in {place}", missing.join(" ")));
+        }
+    }
+    for index in &claim.identifiers {
+        let word = &claim.words[*index];
+        let raw = &text[word.range.clone()];
+        let bare = word.plain.strip_prefix('v').unwrap_or(&word.plain);
+        if !reads
+            .iter()
+            .any(|read| read.plains.contains(&word.plain) || read.plains.contains(bare) || read.text.contains(raw) || read.address.contains(raw))
+        {
+            push(ProblemKind::Name, format!("{raw} is not in {place}"));
+        }
+    }
+    for index in &claim.addresses {
+        let address = text[claim.words[*index].range.clone()].trim_end_matches('/');
+        if !reads.iter().any(|read| read.text.contains(address) || read.address.trim_end_matches('/') == address) {
+            push(ProblemKind::Address, format!("the address {address} is not in {place}"));
+        }
+    }
+    for quotation in &claim.quotations {
+        if !reads.iter().any(|read| quotation.pieces.iter().all(|piece| read.has_in_a_row(piece))) {
+            push(ProblemKind::Quotation, format!("the words {} are not in {place}", text[quotation.range.clone()].trim()));
+        }
+    }
+    for range in &claim.code {
+        let inner = text[range.clone()].trim_matches('`').trim();
+        let piece: Vec<String> =
+            claim.words.iter().filter(|word| range.start <= word.range.start && word.range.end <= range.end).map(|word| word.plain.clone()).collect();
+        if !piece.is_empty() && !reads.iter().any(|read| read.text.contains(inner) || read.has_in_a_row(&piece)) {
+            push(ProblemKind::Name, format!("`{inner}` is not in {place}"));
+        }
+    }
+}
+
+fn has_name(read: &Read, word: &Word) -> bool {
+    let plural = word.plain.strip_suffix('s').filter(|one| one.len() > 3);
+    read.plains.contains(&word.plain)
+        || (word.shape != Shape::Upper && read.plains.contains(&word.stem))
+        || plural.is_some_and(|one| read.plains.contains(one))
+        || lists::demonyms(&word.plain).any(|other| read.plains.contains(other))
+        || (word.shape == Shape::Upper && read.initials.contains(&word.plain))
+}
+
+fn cover(wanted: &Wanted, read: &Read, words: Range<usize>) -> u128 {
+    read.stems[words].iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits)
+}
+
+fn best_window<'r>(claim: &Claim, wanted: &Wanted, read: &'r Read) -> Option<Window<'r>> {
+    let heads: u128 = read.sentences[..read.heads].iter().fold(0, |mask, words| mask | cover(wanted, read, words.clone()));
+    let facts_in = |words: &Range<usize>| {
+        let numbers =
+            claim.numbers.iter().map(|number| read.numbers.iter().any(|given| words.contains(&given.words.start) && number.is_borne_out_by(given)));
+        let dates = claim
+            .dates
+            .iter()
+            .map(|date| read.dates.iter().any(|given| words.contains(&given.words.start) && date.is_borne_out_by(given, &read.years)));
+        numbers.chain(dates).take(64).enumerate().filter(|(_, has)| *has).fold(0_u64, |facts, (bit, _)| facts | (1 << bit))
+    };
+    let body = if read.heads < read.sentences.len() { read.heads..read.sentences.len() } else { 0..read.sentences.len() };
+    let parts: Vec<(u128, u64)> = read.sentences[body.clone()].iter().map(|words| (cover(wanted, read, words.clone()), facts_in(words))).collect();
+    let mut best: Option<(f32, Window<'r>)> = None;
+    for length in 1..=2 {
+        for from in 0..parts.len().saturating_sub(length - 1) {
+            let (mask, facts) = parts[from..from + length].iter().fold((heads, 0), |(mask, facts), part| (mask | part.0, facts | part.1));
+            let worth = wanted.weight(mask) + NUMBER_WEIGHT * facts.count_ones() as f32;
+            // Two sentences must add something to be better than one.
+            if best.as_ref().is_none_or(|(than, _)| worth > *than + 0.01) {
+                let from = body.start + from;
+                best = Some((worth, Window { read, sentences: from..from + length, mask, facts }));
+            }
+        }
+    }
+    best.map(|(_, window)| window)
+}
+
+/// Two names or numbers that stand in each other's places: each has neighbours that the other has in the source, and none of its own.
+fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
+    const ITEMS_MAX: usize = 12;
+    let source = window.words();
+    let offset = window.read.sentences[window.sentences.start].start;
+    // Pairs of a place in the claim and one in the window, each the only one there.
+    let mut items: Vec<(usize, usize)> = Vec::new();
+    for name in claim.names.iter().flatten() {
+        let stem = &claim.words[*name].stem;
+        let mut places = (0..source.len()).filter(|index| source[*index].stem == *stem);
+        if let (Some(only), None) = (places.next(), places.next())
+            && claim.words.iter().filter(|word| word.stem == *stem).count() == 1
+        {
+            items.push((*name, only));
+        }
+    }
+    for number in &claim.numbers {
+        let mut places = window
+            .read
+            .numbers
+            .iter()
+            .filter(|given| given.words.start >= offset && given.words.start < offset + source.len() && number.is_borne_out_by(given));
+        if let (Some(only), None) = (places.next(), places.next()) {
+            items.push((number.words.start, only.words.start - offset));
+        }
+    }
+    items.truncate(ITEMS_MAX);
+    let claim_units: HashSet<usize> = claim.numbers.iter().flat_map(|number| number.words.start + 1..number.words.end).collect();
+    let source_units: HashSet<usize> = window
+        .read
+        .numbers
+        .iter()
+        .flat_map(|number| number.words.start + 1..number.words.end)
+        .filter_map(|index| index.checked_sub(offset))
+        .collect();
+    // Up to three words before or after, as far as the next name or number; the other of the pair is a word like any other.
+    let near = |words: &[Word], units: &HashSet<usize>, items: &HashSet<usize>, at: usize, other: usize, forward: bool| -> HashSet<String> {
+        const NEAR_WORDS: usize = 3;
+        let mut found = HashSet::new();
+        let mut index = at;
+        loop {
+            let next = if forward { index + 1 } else { index.wrapping_sub(1) };
+            if next >= words.len() || (forward && words[next].begins) || found.len() == NEAR_WORDS {
+                return found;
+            }
+            index = next;
+            if index == other {
+                found.insert("\u{0}other".to_owned());
+                return found;
+            }
+            if items.contains(&index) || words[index].shape == Shape::Number {
+                if found.is_empty() {
+                    found.insert(words[index].stem.clone());
+                }
+                return found;
+            }
+            if words[index].is_content() && !units.contains(&index) {
+                found.insert(words[index].stem.clone());
+            }
+            if !forward && words[index].begins {
+                return found;
+            }
+        }
+    };
+    let by = |words: &[Word], at: usize| at > 0 && words[at - 1].plain == "by";
+    // `Phobos and Deimos` is `Deimos and Phobos`.
+    let listed = |words: &[Word], a: usize, b: usize| words[a.min(b) + 1..a.max(b)].iter().all(|word| matches!(word.plain.as_str(), "and" | "or"));
+    let here_items: HashSet<usize> = items.iter().map(|(here, _)| *here).collect();
+    let there_items: HashSet<usize> = items.iter().map(|(_, there)| *there).collect();
+    for (first, (a, a_there)) in items.iter().enumerate() {
+        for (b, b_there) in &items[first + 1..] {
+            let is_passive = by(&claim.words, *a) != by(source, *a_there) || by(&claim.words, *b) != by(source, *b_there);
+            if a_there == b_there || is_passive || listed(&claim.words, *a, *b) || listed(source, *a_there, *b_there) {
+                continue;
+            }
+            let is_swapped = [true, false].into_iter().any(|forward| {
+                let here_a = near(&claim.words, &claim_units, &here_items, *a, *b, forward);
+                let here_b = near(&claim.words, &claim_units, &here_items, *b, *a, forward);
+                let there_a = near(source, &source_units, &there_items, *a_there, *b_there, forward);
+                let there_b = near(source, &source_units, &there_items, *b_there, *a_there, forward);
+                !here_a.is_disjoint(&there_b) && !here_b.is_disjoint(&there_a) && here_a.is_disjoint(&there_a) && here_b.is_disjoint(&there_b)
+            });
+            if is_swapped {
+                let (a, b) = (&claim.words[*a].plain, &claim.words[*b].plain);
+                return Some(Problem { kind: ProblemKind::Swapped, words: format!("{a} and {b} seem to have changed places against {place}") });
+            }
+        }
+    }
+    None
+}
+
+/// What a number belongs to, if anything.
+type Kind = for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>;
+
+/// A number that the sources do give, but for something else: they count the same thing, or number the same name, only otherwise.
+fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
+    for number in &claim.numbers {
+        if number.unit != Unit::None || number.is_year() {
+            continue;
+        }
+        for kind in [counted as Kind, numbered] {
+            let Some(wanted) = kind(&claim.words, &number.words) else { continue };
+            let mut others = 0;
+            let is_given = reads.iter().any(|read| {
+                let same: Vec<_> = read.numbers.iter().filter(|given| kind(&read.words, &given.words) == Some(wanted)).collect();
+                others += same.len();
+                same.iter().any(|given| number.is_borne_out_by(given))
+            });
+            if others > 0 && !is_given {
+                return Some(Problem { kind: ProblemKind::Swapped, words: format!("{place} gives another number for “{wanted}”") });
+            }
+        }
+    }
+    None
+}
+
+/// What a number counts: the word after it.
+fn counted<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
+    let word = words.get(number.end)?;
+    (word.is_content() && !word.breaks && !word.begins).then_some(word.stem.as_str())
+}
+
+/// What a number is part of the name of: `Voyager 1`.
+fn numbered<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
+    let word = words.get(number.start.checked_sub(1)?)?;
+    let is_joined = !words[number.start].breaks && words[number.start].shape == Shape::Number && words[number.start].plain.len() < 4;
+    (is_joined && word.is_capital() && !word.is_stop).then_some(word.stem.as_str())
+}
+
+fn missing_words(claim: &Claim, wanted: &Wanted, mask: u128) -> String {
+    let mut seen = HashSet::new();
+    let distinct = claim.content.iter().filter(|(index, _)| seen.insert(claim.words[*index].stem.as_str())).take(WORDS_COUNTED_MAX);
+    let missing = distinct.enumerate().filter(|(bit, (_, weight))| mask & (1 << bit) == 0 && *weight >= 1.0 && *bit < wanted.weights.len());
+    missing.take(4).map(|(_, (index, _))| format!("“{}”", claim.words[*index].plain)).collect::<Vec<_>>().join(", ")
+}
+
+/// `[2]`, `[1] or [3]`, `any source`.
+fn place(numbers: &[usize], all: usize) -> String {
+    match numbers {
+        [] => "any source".to_owned(),
+        _ if numbers.len() == all && all > 4 => "any source".to_owned(),
+        _ => numbers.iter().take(6).map(|number| format!("[{number}]")).collect::<Vec<_>>().join(" or "),
+    }
+}

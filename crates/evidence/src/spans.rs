@@ -1,0 +1,219 @@
+//! Spans, read once: their words, numbers, dates and where each stem occurs, so that a thousand sentences can be held to them cheaply.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use crate::date::{Date, dates};
+use crate::fence;
+use crate::lists;
+use crate::number::{Number, numbers};
+use crate::sentences::sentences;
+use crate::span::Span;
+use crate::words::{Scanner, Shape, Word};
+
+/// Spans that answers can be checked against. A span's number is its place, from 1.
+pub struct Spans<'s> {
+    all: &'s [Span],
+    pub(crate) read: Vec<Read>,
+    vocabulary: HashMap<String, u32>,
+    /// The same, in order, to find words that begin alike.
+    sorted: Vec<(String, u32)>,
+    /// For each stem, the spans that have it and how often.
+    pub(crate) postings: Vec<Vec<(u32, u32)>>,
+}
+
+pub(crate) struct Read {
+    /// Title and place, then the text, without what cannot be seen.
+    pub(crate) text: String,
+    pub(crate) words: Vec<Word>,
+    pub(crate) stems: Vec<u32>,
+    /// Sentences as ranges of words; the first `heads` of them are title and place.
+    pub(crate) sentences: Vec<Range<usize>>,
+    pub(crate) heads: usize,
+    pub(crate) plains: HashSet<String>,
+    /// `who` of `World Health Organization`.
+    pub(crate) initials: HashSet<String>,
+    pub(crate) numbers: Vec<Number>,
+    pub(crate) dates: Vec<Date>,
+    pub(crate) years: Vec<u32>,
+    pub(crate) address: String,
+}
+
+impl<'s> Spans<'s> {
+    pub fn new(spans: &'s [Span]) -> Spans<'s> {
+        let mut scanner = Scanner::default();
+        let mut vocabulary: HashMap<String, u32> = HashMap::new();
+        let mut postings: Vec<Vec<(u32, u32)>> = Vec::new();
+        let mut read = Vec::with_capacity(spans.len());
+        for (place, span) in spans.iter().enumerate() {
+            let place = u32::try_from(place).unwrap_or(u32::MAX);
+            let one = Read::new(span, &mut scanner, &mut |stem| {
+                let next = u32::try_from(vocabulary.len()).unwrap_or(u32::MAX);
+                let id = match vocabulary.get(stem) {
+                    Some(id) => *id,
+                    None => {
+                        vocabulary.insert(stem.to_owned(), next);
+                        postings.push(Vec::new());
+                        next
+                    }
+                };
+                let found = &mut postings[id as usize];
+                match found.last_mut() {
+                    Some((last, count)) if *last == place => *count += 1,
+                    _ => found.push((place, 1)),
+                }
+                id
+            });
+            read.push(one);
+        }
+        let mut sorted: Vec<(String, u32)> = vocabulary.iter().map(|(stem, id)| (stem.clone(), *id)).collect();
+        sorted.sort();
+        Spans { all: spans, read, vocabulary, sorted, postings }
+    }
+
+    pub fn all(&self) -> &'s [Span] {
+        self.all
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The span of a number, from 1.
+    pub fn get(&self, number: usize) -> Option<&'s Span> {
+        self.all.get(number.checked_sub(1)?)
+    }
+
+    /// The stems in these spans that a word may stand for, and how well: itself, another form of it, the people of a place.
+    pub(crate) fn stems_of(&self, word: &Word) -> Vec<(u32, f32)> {
+        let mut found = Vec::new();
+        if let Some(id) = self.vocabulary.get(&word.stem) {
+            found.push((*id, 1.0));
+        }
+        for other in lists::demonyms(&word.plain) {
+            if let Some(id) = self.vocabulary.get(other).or_else(|| self.vocabulary.get(other.trim_end_matches('s'))) {
+                found.push((*id, 1.0));
+            }
+        }
+        // `discoveri` and `discov`: one word in two forms the stemmer leaves apart.
+        const ALIKE_BYTES_MIN: usize = 5;
+        if word.shape != Shape::Number && word.stem.is_ascii() && word.stem.len() >= ALIKE_BYTES_MIN {
+            let prefix = &word.stem[..ALIKE_BYTES_MIN];
+            let from = self.sorted.partition_point(|(stem, _)| stem.as_str() < prefix);
+            for (stem, id) in self.sorted[from..].iter().take_while(|(stem, _)| stem.starts_with(prefix)) {
+                let shared = stem.bytes().zip(word.stem.bytes()).take_while(|(a, b)| a == b).count();
+                let longer = stem.len().max(word.stem.len());
+                if *stem != word.stem && shared * 10 >= longer * 7 {
+                    found.push((*id, 0.8));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Read {
+    fn new(span: &Span, scanner: &mut Scanner, note: &mut dyn FnMut(&str) -> u32) -> Read {
+        let mut text = String::new();
+        for head in [&span.title, &span.place].into_iter().flatten().filter(|head| !head.trim().is_empty()) {
+            text.push_str(fence::visible(head).split_whitespace().collect::<Vec<_>>().join(" ").as_str());
+            text.push_str("\n\n");
+        }
+        let heads_end = text.len();
+        text.push_str(&fence::visible(&span.text));
+        let words = scanner.words(&text);
+        let stems = words.iter().map(|word| note(&word.stem)).collect();
+        let mut at = 0;
+        let mut heads = 0;
+        let mut ranges = Vec::new();
+        // The text is cut apart from the heads, which are no Markdown.
+        let head_sentence = 0..heads_end;
+        let body = sentences(&text[heads_end..]).into_iter().map(|range| range.start + heads_end..range.end + heads_end);
+        for sentence in (heads_end > 0).then_some(head_sentence).into_iter().chain(body) {
+            let from = at;
+            while at < words.len() && words[at].range.start < sentence.end {
+                at += 1;
+            }
+            if at > from {
+                heads += usize::from(sentence.end <= heads_end);
+                ranges.push(from..at);
+            }
+        }
+        if at < words.len() {
+            ranges.push(at..words.len());
+        }
+        let dates = dates(&text, &words);
+        let mut numbers = numbers(&text, &words);
+        // The 7 of `7 November 1867` is no number of anything else.
+        numbers.retain(|number| {
+            !dates.iter().any(|date| {
+                date.words.contains(&number.words.start) && number.value <= 31.0 && (date.year.is_some() || date.words.start == number.words.start)
+            })
+        });
+        let years = numbers
+            .iter()
+            .filter(|number| number.is_year())
+            .map(|number| number.value as u32)
+            .chain(dates.iter().filter_map(|date| date.year))
+            .collect();
+        let plains = words.iter().flat_map(|word| [word.plain.clone(), word.stem.clone()]).collect();
+        let initials = initials(&words);
+        Read {
+            text,
+            words,
+            stems,
+            sentences: ranges,
+            heads,
+            plains,
+            initials,
+            numbers,
+            dates,
+            years,
+            address: span.address.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Whether the words stand there one after the other.
+    pub(crate) fn has_in_a_row(&self, piece: &[String]) -> bool {
+        let Some(first) = piece.first() else { return true };
+        if piece.iter().any(|word| !self.plains.contains(word)) {
+            return false;
+        }
+        let starts = self.words.windows(piece.len()).filter(|window| window[0].plain == *first);
+        starts.into_iter().any(|window| window.iter().zip(piece).all(|(word, wanted)| word.plain == *wanted))
+    }
+}
+
+fn initials(words: &[Word]) -> HashSet<String> {
+    const LETTERS_MAX: usize = 6;
+    let mut found = HashSet::new();
+    for from in 0..words.len() {
+        if !words[from].is_capital() {
+            continue;
+        }
+        let (mut short, mut long) = (String::new(), String::new());
+        for word in &words[from..words.len().min(from + 9)] {
+            let is_joint = lists::CONNECTORS.contains(&word.plain.as_str());
+            if (!word.is_capital() && !is_joint) || (word.breaks && !short.is_empty()) {
+                break;
+            }
+            let Some(letter) = word.plain.chars().next() else { break };
+            long.push(letter);
+            if !is_joint {
+                short.push(letter);
+            }
+            if short.chars().count() > LETTERS_MAX {
+                break;
+            }
+            if short.chars().count() > 1 && !is_joint {
+                found.insert(short.clone());
+                found.insert(long.clone());
+            }
+        }
+    }
+    found
+}
