@@ -3,6 +3,7 @@
 mod ask;
 mod budget;
 mod flows;
+mod mcp;
 mod runs;
 mod threads;
 
@@ -20,6 +21,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Threads(threads::Threads),
     Flows(flows::Flows),
+    Mcp(mcp::Mcp),
     #[command(subcommand)]
     Bench(bench::Bench),
 }
@@ -31,6 +33,7 @@ impl Command {
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Flows(flows) => flows.run(),
+            Command::Mcp(mcp) => mcp.run(),
             Command::Bench(bench) => bench.run(),
         }
     }
