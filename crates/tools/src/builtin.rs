@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evidence::Trust;
 use futures::future::BoxFuture;
 use rmcp::ServerHandler;
-use rmcp::service::{Service as _, ServiceExt as _};
+use rmcp::service::ServiceExt as _;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager};
 use tokio::io::{AsyncRead, AsyncWrite};
 

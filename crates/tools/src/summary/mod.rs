@@ -9,11 +9,10 @@ mod prompt;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use evidence::Trust;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -175,7 +174,7 @@ async fn write(thinker: &dyn Thinker, texts: &[String], words: usize, focus: Opt
         let parts = packed(&material, budget);
         // Each part keeps its share, and together they come to half a budget at most, so that this ends.
         let share = (budget / 2 / 7 / parts.len()).clamp(20, WORDS_MAX);
-        let asked = parts.iter().map(|part| one(thinker, part, share, focus));
+        let asked: Vec<BoxFuture<'_, Result<String, Trouble>>> = parts.iter().map(|part| Box::pin(one(thinker, part, share, focus)) as _).collect();
         let written: Vec<Result<String, Trouble>> = futures::stream::iter(asked).buffered(AT_ONCE_MAX).collect().await;
         let written: Vec<String> = written.into_iter().collect::<Result<_, _>>()?;
         // A model that does not keep to its share must not keep this from ending.
