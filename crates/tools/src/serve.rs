@@ -26,9 +26,9 @@ pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(
     if !address.ip().is_loopback() {
         return Err(format!("{address} is not of this machine; a built-in server listens on 127.0.0.1 or [::1] only"));
     }
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        format!("{address} cannot be listened on: {error}; name another port with --port, or stop what holds this one")
-    })?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| format!("{address} cannot be listened on: {error}; name another port with --port, or stop what holds this one"))?;
     let address = listener.local_addr().map_err(|error| format!("the address is not known: {error}"))?;
     told(address);
     axum::serve(listener, builtin.router(config())).await.map_err(|error| format!("serving broke off: {error}"))

@@ -92,7 +92,8 @@ async fn the_same_over_http() {
     let http = reqwest::Client::new();
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-    let post = |body: String| http.post(&url).header("accept", "application/json, text/event-stream").header("content-type", "application/json").body(body);
+    let post =
+        |body: String| http.post(&url).header("accept", "application/json, text/event-stream").header("content-type", "application/json").body(body);
 
     // The handshake of before: a session is opened and named.
     let old = post(list.to_string()).send().await.unwrap();

@@ -93,14 +93,10 @@ impl Tool {
         R: Future<Output = Result<Said<O>, Mistake>> + Send + 'static,
     {
         let takes = schema_for_input::<I>().expect("a tool's arguments are a struct");
-        let annotations = ToolAnnotations::new()
-            .read_only(hints.reads_only)
-            .destructive(hints.destroys)
-            .idempotent(hints.repeats)
-            .open_world(hints.open_world);
-        let definition = rmcp::model::Tool::new(name, about, Arc::clone(&takes))
-            .with_raw_output_schema(schema_for_output::<O>())
-            .with_annotations(annotations);
+        let annotations =
+            ToolAnnotations::new().read_only(hints.reads_only).destructive(hints.destroys).idempotent(hints.repeats).open_world(hints.open_world);
+        let definition =
+            rmcp::model::Tool::new(name, about, Arc::clone(&takes)).with_raw_output_schema(schema_for_output::<O>()).with_annotations(annotations);
         let run = Arc::new(run);
         let call = move |arguments: JsonObject, asked: Asked| -> BoxFuture<'static, Result<CallToolResult, Mistake>> {
             let read = serde_json::from_value::<I>(Value::Object(arguments)).map_err(|error| misread(name, &error, &takes));
@@ -157,7 +153,8 @@ impl ServerHandler for Toolset {
             // Nobody waits for this any more; what the tool was doing ends with its future.
             () = context.ct.cancelled() => return Ok(refusal(&"the call was cancelled".into()).into()),
         };
-        let end = end.unwrap_or_else(|_| Err(format!("`{}` took longer than {} s and was stopped; ask for less", request.name, CALL_MAX.as_secs()).into()));
+        let end =
+            end.unwrap_or_else(|_| Err(format!("`{}` took longer than {} s and was stopped; ask for less", request.name, CALL_MAX.as_secs()).into()));
         Ok(end.unwrap_or_else(|mistake| refusal(&mistake)).into())
     }
 }

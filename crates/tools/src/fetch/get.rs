@@ -49,7 +49,8 @@ impl Getter {
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(format!("the address has more than {ADDRESS_BYTES_MAX} bytes"));
         }
-        let url = Url::parse(address).map_err(|error| format!("`{address}` is not a web address ({error}); give one such as https://example.org/page"))?;
+        let url =
+            Url::parse(address).map_err(|error| format!("`{address}` is not a web address ({error}); give one such as https://example.org/page"))?;
         match tokio::time::timeout(self.limits.time_max, self.follow(url)).await {
             Ok(end) => end,
             Err(_) => Err(format!("{address} did not come within {} s; try another source", self.limits.time_max.as_secs_f32())),
@@ -113,7 +114,7 @@ fn explain(url: &Url, error: &reqwest::Error) -> String {
     }
     let what = if error.is_connect() {
         "cannot be reached"
-    } else if error.is_decode() {
+    } else if error.is_decode() && !last.contains("end of file") {
         "sent something that cannot be unpacked"
     } else {
         "broke off"

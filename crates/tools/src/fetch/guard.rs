@@ -87,21 +87,21 @@ pub(super) fn is_public(ip: IpAddr) -> bool {
 fn is_public_v4(ip: Ipv4Addr) -> bool {
     let within = |net: [u8; 4], bits: u32| u32::from(ip) >> (32 - bits) == u32::from(Ipv4Addr::from(net)) >> (32 - bits);
     let special = [
-        ([0, 0, 0, 0], 8),        // this network
-        ([10, 0, 0, 0], 8),       // private
-        ([100, 64, 0, 0], 10),    // behind a provider's NAT
-        ([127, 0, 0, 0], 8),      // loopback
-        ([169, 254, 0, 0], 16),   // link-local, and where clouds keep their keys
-        ([172, 16, 0, 0], 12),    // private
-        ([192, 0, 0, 0], 24),     // protocol assignments
-        ([192, 0, 2, 0], 24),     // documentation
-        ([192, 88, 99, 0], 24),   // 6to4 relays
-        ([192, 168, 0, 0], 16),   // private
-        ([198, 18, 0, 0], 15),    // benchmarks
-        ([198, 51, 100, 0], 24),  // documentation
-        ([203, 0, 113, 0], 24),   // documentation
-        ([224, 0, 0, 0], 4),      // multicast
-        ([240, 0, 0, 0], 4),      // reserved, broadcast
+        ([0, 0, 0, 0], 8),       // this network
+        ([10, 0, 0, 0], 8),      // private
+        ([100, 64, 0, 0], 10),   // behind a provider's NAT
+        ([127, 0, 0, 0], 8),     // loopback
+        ([169, 254, 0, 0], 16),  // link-local, and where clouds keep their keys
+        ([172, 16, 0, 0], 12),   // private
+        ([192, 0, 0, 0], 24),    // protocol assignments
+        ([192, 0, 2, 0], 24),    // documentation
+        ([192, 88, 99, 0], 24),  // 6to4 relays
+        ([192, 168, 0, 0], 16),  // private
+        ([198, 18, 0, 0], 15),   // benchmarks
+        ([198, 51, 100, 0], 24), // documentation
+        ([203, 0, 113, 0], 24),  // documentation
+        ([224, 0, 0, 0], 4),     // multicast
+        ([240, 0, 0, 0], 4),     // reserved, broadcast
     ];
     !special.into_iter().any(|(net, bits)| within(net, bits))
 }

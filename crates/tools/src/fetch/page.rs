@@ -34,7 +34,9 @@ static TURNS: Semaphore = Semaphore::const_new(2);
 pub(super) fn check_kind(address: &Url, kind: &str) -> Result<(), String> {
     let bare = bare(kind);
     if bare == "application/pdf" || (bare.is_empty() && address.path().ends_with(".pdf")) {
-        return Err(format!("{address} is a PDF, which is not read here; look for the same as a web page, or put the file into a folder that `docs` searches"));
+        return Err(format!(
+            "{address} is a PDF, which is not read here; look for the same as a web page, or put the file into a folder that `docs` searches"
+        ));
     }
     if is_html(&bare) || is_text(&bare) || bare.is_empty() {
         return Ok(());
@@ -49,7 +51,11 @@ pub(super) async fn read(got: Got) -> Result<Page, String> {
         // Nobody waits any more.
         let _ = tell.send(read_now(&got));
     };
-    std::thread::Builder::new().name("page".into()).stack_size(STACK_BYTES).spawn(work).map_err(|error| format!("no thread to read on: {error}; try again"))?;
+    std::thread::Builder::new()
+        .name("page".into())
+        .stack_size(STACK_BYTES)
+        .spawn(work)
+        .map_err(|error| format!("no thread to read on: {error}; try again"))?;
     let end = told.await.unwrap_or_else(|_| Err("the page could not be taken apart; try another source".to_owned()));
     drop(turn);
     end
@@ -62,7 +68,8 @@ fn read_now(got: &Got) -> Result<Page, String> {
         return Err(format!("{} says it is text and is not", got.address));
     }
     let changed = got.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
-    let changed = changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).and_then(|since| rfc3339(i64::try_from(since.as_secs()).ok()?));
+    let changed =
+        changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).and_then(|since| rfc3339(i64::try_from(since.as_secs()).ok()?));
     let begin = text.trim_start();
     let is_page = is_html(&kind) || (kind.is_empty() && begin.starts_with('<') && !begin.starts_with("<?xml"));
     if !is_page {
@@ -99,7 +106,15 @@ fn is_html(kind: &str) -> bool {
 }
 
 fn is_text(kind: &str) -> bool {
-    let known = ["application/json", "application/ld+json", "application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/javascript"];
+    let known = [
+        "application/json",
+        "application/ld+json",
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/toml",
+        "application/javascript",
+    ];
     kind.starts_with("text/") || known.contains(&kind) || kind.ends_with("+json") || kind.ends_with("+xml")
 }
 
@@ -137,7 +152,10 @@ fn depth(html: &str) -> usize {
             Some(b'/') => depth = depth.saturating_sub(1),
             Some(c) if c.is_ascii_alphabetic() => {
                 let name: String = html[at + 1..].chars().take_while(char::is_ascii_alphanumeric).take(10).collect();
-                let is_lone = ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li", "option", "td", "tr", "th", "dt", "dd"];
+                let is_lone = [
+                    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li", "option", "td",
+                    "tr", "th", "dt", "dd",
+                ];
                 if !is_lone.contains(&name.to_ascii_lowercase().as_str()) {
                     depth += 1;
                     deepest = deepest.max(depth);
@@ -167,7 +185,9 @@ fn stripped(html: &str) -> String {
         text.push_str(&html[at..open]);
         let rest = &lower[open..];
         let silent = ["script", "style", "noscript", "template", "svg", "head", "title"];
-        let hidden = silent.into_iter().find(|name| rest[1..].starts_with(name) && !rest.as_bytes().get(1 + name.len()).is_some_and(u8::is_ascii_alphanumeric));
+        let hidden = silent
+            .into_iter()
+            .find(|name| rest[1..].starts_with(name) && !rest.as_bytes().get(1 + name.len()).is_some_and(u8::is_ascii_alphanumeric));
         if let Some(name) = hidden {
             let close = format!("</{name}");
             // Unclosed, it swallows the rest, as in a browser.
@@ -186,7 +206,32 @@ fn stripped(html: &str) -> String {
             continue;
         }
         let name: String = rest[1..].trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).take(12).collect();
-        let breaks = ["p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "table", "ul", "ol", "pre", "blockquote", "dt", "dd", "main", "header", "footer", "nav"];
+        let breaks = [
+            "p",
+            "div",
+            "br",
+            "li",
+            "tr",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "section",
+            "article",
+            "table",
+            "ul",
+            "ol",
+            "pre",
+            "blockquote",
+            "dt",
+            "dd",
+            "main",
+            "header",
+            "footer",
+            "nav",
+        ];
         if breaks.contains(&name.as_str()) {
             text.push('\n');
         } else if matches!(name.as_str(), "td" | "th") {
@@ -195,7 +240,11 @@ fn stripped(html: &str) -> String {
         at = rest.find('>').map_or(html.len(), |end| open + end + 1);
     }
     text.push_str(&html[at..]);
-    let lines = unescaped(&text).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty()).collect::<Vec<_>>();
+    let lines = unescaped(&text)
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>();
     lines.join("\n\n")
 }
 

@@ -147,7 +147,10 @@ impl Root {
             if kind_of(&stat) != EntryKind::File || stat.st_nlink > 1 {
                 return Err(Mistake(format!("`{path}` is not a plain file with one name; write it anew with mode `replace`")));
             }
-            File::from(opened).take(FILE_BYTES_MAX + 1).read_to_end(&mut before).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+            File::from(opened)
+                .take(FILE_BYTES_MAX + 1)
+                .read_to_end(&mut before)
+                .map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
         }
         let size = (before.len() + content.len()) as u64;
         if size > FILE_BYTES_MAX {
@@ -365,7 +368,10 @@ fn checked(path: &str) -> Result<&str, Mistake> {
         return Err("`path` has a NUL character in it; give a plain path such as `notes/plan.md`".into());
     }
     if let Some(inside) = path.strip_prefix('/') {
-        return Err(Mistake(format!("`{path}` is absolute; paths are relative to the root, so try `{}`", if inside.is_empty() { "." } else { inside })));
+        return Err(Mistake(format!(
+            "`{path}` is absolute; paths are relative to the root, so try `{}`",
+            if inside.is_empty() { "." } else { inside }
+        )));
     }
     if path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
         return Err(Mistake(format!("`path` is too long: {PATH_BYTES_MAX} bytes in all and {NAME_BYTES_MAX} for each name are allowed")));

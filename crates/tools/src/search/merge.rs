@@ -84,10 +84,13 @@ fn is_mark(name: &str) -> bool {
 
 fn words(text: &str) -> BTreeSet<String> {
     const SMALL: [&str; 24] = [
-        "a", "an", "and", "are", "at", "by", "did", "do", "does", "for", "from", "how", "in", "is", "of", "on", "or", "the", "to", "was", "what", "when", "who", "with",
+        "a", "an", "and", "are", "at", "by", "did", "do", "does", "for", "from", "how", "in", "is", "of", "on", "or", "the", "to", "was", "what",
+        "when", "who", "with",
     ];
     let all = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    all.filter(|word| !SMALL.contains(&word.as_str())).map(|word| word.strip_suffix('s').filter(|stem| stem.len() > 3).map(str::to_owned).unwrap_or(word)).collect()
+    all.filter(|word| !SMALL.contains(&word.as_str()))
+        .map(|word| word.strip_suffix('s').filter(|stem| stem.len() > 3).map(str::to_owned).unwrap_or(word))
+        .collect()
 }
 
 #[cfg(test)]
@@ -96,15 +99,13 @@ mod tests {
 
     #[test]
     fn one_page_has_one_spelling() {
-        let same = [
-            "https://www.example.org/a/?utm_source=x&b=2&a=1#part",
-            "http://example.org/a?a=1&b=2",
-            "https://example.org/a/?b=2&a=1&gclid=7",
-        ];
+        let same = ["https://www.example.org/a/?utm_source=x&b=2&a=1#part", "http://example.org/a?a=1&b=2", "https://example.org/a/?b=2&a=1&gclid=7"];
         for address in same {
             assert_eq!(canonical(address), canonical(same[0]), "{address}");
         }
-        for other in ["https://example.org/b?a=1&b=2", "https://example.org/a?a=1", "https://example.org:8080/a?a=1&b=2", "https://example.com/a?a=1&b=2"] {
+        for other in
+            ["https://example.org/b?a=1&b=2", "https://example.org/a?a=1", "https://example.org:8080/a?a=1&b=2", "https://example.com/a?a=1&b=2"]
+        {
             assert_ne!(canonical(other), canonical(same[0]), "{other}");
         }
     }

@@ -190,11 +190,8 @@ fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Ve
         })
         .collect();
     let providers: Vec<String> = lists.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let mut text = if passages.is_empty() {
-        format!("Nothing was found for “{query}”. Try fewer or other words.")
-    } else {
-        Passages(&passages).to_string()
-    };
+    let mut text =
+        if passages.is_empty() { format!("Nothing was found for “{query}”. Try fewer or other words.") } else { Passages(&passages).to_string() };
     for failed in &failed {
         text.push_str(&format!("\n\n({} did not answer: {})", failed.provider, failed.why));
     }

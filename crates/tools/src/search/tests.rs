@@ -196,7 +196,12 @@ async fn dialects_say_no_in_their_own_way() {
         search.refuses("search", json!({"query": "x", "provider": name}), &[says]).await;
     }
     // Nothing found is an answer.
-    for (name, value) in [("wikipedia", json!({"batchcomplete": true})), ("brave", json!({"type": "search"})), ("tavily", json!({"results": []})), ("serper", json!({}))] {
+    for (name, value) in [
+        ("wikipedia", json!({"batchcomplete": true})),
+        ("brave", json!({"type": "search"})),
+        ("tavily", json!({"results": []})),
+        ("serper", json!({})),
+    ] {
         let (base, _) = stage(move |_| Answer::Json(value.clone())).await;
         let search = session_with("search", &everybody(&base)).await;
         let reply = search.call("search", json!({"query": "x", "provider": name})).await;

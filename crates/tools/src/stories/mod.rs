@@ -13,13 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
 
-pub const KIND: Kind = Kind {
-    name: "stories",
-    about: "Searches about 200 sample user stories by words and tags",
-    port: 8003,
-    trust: Trust::Own,
-    make,
-};
+pub const KIND: Kind =
+    Kind { name: "stories", about: "Searches about 200 sample user stories by words and tags", port: 8003, trust: Trust::Own, make };
 
 const DATA: &str = include_str!("stories.jsonl");
 
@@ -197,7 +192,15 @@ fn told(query: &str, total: usize, matched: Matched, stories: &[Story]) -> Strin
         text.push_str(&format!(", the best {} of them", stories.len()));
     }
     for story in stories {
-        text.push_str(&format!("\n\n{} {} [{}] ({}, {} points)\n{}", story.id, story.title, story.tags.join(", "), story.status, story.points, story.text));
+        text.push_str(&format!(
+            "\n\n{} {} [{}] ({}, {} points)\n{}",
+            story.id,
+            story.title,
+            story.tags.join(", "),
+            story.status,
+            story.points,
+            story.text
+        ));
     }
     text
 }

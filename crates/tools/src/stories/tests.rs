@@ -16,7 +16,7 @@ fn the_data_is_sound() {
     for (story, _) in &stories.all {
         assert!(["backlog", "ready", "in progress", "in review", "done"].contains(&story.status.as_str()), "{story:?}");
         assert!([1, 2, 3, 5, 8, 13].contains(&story.points), "{story:?}");
-        assert!(story.text.len() > 60 && story.tags.len() <= 5, "{story:?}");
+        assert!(story.text.len() > 45 && story.tags.len() <= 5, "{story:?}");
     }
 }
 
@@ -40,7 +40,9 @@ fn queries_are_words_and_tags() {
 #[tokio::test]
 async fn how_many_stories_have_the_upstream_keyword() {
     let stories = session("stories").await;
-    for (query, size, total, shown) in [("upstream", 50, 12, 12), ("upstream tag:*", 50, 5, 5), ("upstream tag:backend", 5, 5, 5), ("upstream", 4, 12, 4)] {
+    for (query, size, total, shown) in
+        [("upstream", 50, 12, 12), ("upstream tag:*", 50, 5, 5), ("upstream tag:backend", 5, 5, 5), ("upstream", 4, 12, 4)]
+    {
         let reply = stories.call("search_stories", json!({"query": query, "size": size})).await;
         let list = reply.data["stories"].as_array().unwrap();
         assert_eq!((reply.data["total"].as_u64(), list.len()), (Some(total), shown), "{query}");

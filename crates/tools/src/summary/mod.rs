@@ -157,7 +157,10 @@ fn given(takes: &Takes) -> Result<Vec<String>, Mistake> {
     }
     let bytes: usize = texts.iter().map(String::len).sum();
     if texts.len() > TEXTS_MAX || bytes > BYTES_MAX {
-        return Err(Mistake(format!("{} texts of {bytes} bytes in all are too much; at most {TEXTS_MAX} texts and {BYTES_MAX} bytes are taken", texts.len())));
+        return Err(Mistake(format!(
+            "{} texts of {bytes} bytes in all are too much; at most {TEXTS_MAX} texts and {BYTES_MAX} bytes are taken",
+            texts.len()
+        )));
     }
     Ok(texts)
 }
@@ -165,7 +168,8 @@ fn given(takes: &Takes) -> Result<Vec<String>, Mistake> {
 /// By a model: in one go if it fits, else part by part and then the parts.
 async fn write(thinker: &dyn Thinker, texts: &[String], words: usize, focus: Option<&str>) -> Result<String, Trouble> {
     let budget = thinker.budget_tokens().max(200) * BYTES_PER_TOKEN;
-    let numbered = |texts: &[String]| -> Vec<String> { texts.iter().enumerate().map(|(at, text)| format!("Text {}:\n{}", at + 1, text.trim())).collect() };
+    let numbered =
+        |texts: &[String]| -> Vec<String> { texts.iter().enumerate().map(|(at, text)| format!("Text {}:\n{}", at + 1, text.trim())).collect() };
     let mut material = numbered(texts);
     for _ in 0..ROUNDS_MAX {
         if material.iter().map(String::len).sum::<usize>() <= budget {

@@ -39,7 +39,13 @@ pub(super) fn pick(texts: &[String], words_max: usize, focus: Option<&str>) -> S
         // What many sentences speak of is what the texts are about; the logarithm keeps one word from being everything.
         let weight: f64 = candidate.terms.iter().map(|term| counts[term].ln_1p()).sum();
         let central = weight / (3.0 + candidate.terms.len() as f64);
-        let opening = if place == 0 { 1.25 } else if place < 3 { 1.1 } else { 1.0 };
+        let opening = if place == 0 {
+            1.25
+        } else if place < 3 {
+            1.1
+        } else {
+            1.0
+        };
         let asked = candidate.terms.intersection(&wanted).count() as f64 / wanted.len().max(1) as f64;
         let short = if candidate.words < 4 { 0.3 } else { 1.0 };
         candidate.score = central * opening * short * (1.0 + 4.0 * asked);
@@ -88,7 +94,9 @@ fn sentences(text: &str) -> Vec<&str> {
             let is_end = match c {
                 '.' | '!' | '?' => {
                     let word = block[begin..at].rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
-                    let is_short = c == '.' && (word.chars().count() == 1 || ["e.g", "i.e", "etc", "vs", "dr", "mr", "mrs", "no", "fig", "cf", "approx"].contains(&word.as_str()));
+                    let is_short = c == '.'
+                        && (word.chars().count() == 1
+                            || ["e.g", "i.e", "etc", "vs", "dr", "mr", "mrs", "no", "fig", "cf", "approx"].contains(&word.as_str()));
                     let then = after.trim_start().chars().next();
                     (after.is_empty() || after.starts_with(char::is_whitespace)) && then.is_none_or(|c| !c.is_lowercase()) && !is_short
                 }
@@ -108,12 +116,17 @@ fn sentences(text: &str) -> Vec<&str> {
 
 fn terms(text: &str) -> BTreeSet<String> {
     const SMALL: [&str; 60] = [
-        "a", "about", "after", "all", "also", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has",
-        "have", "he", "her", "his", "how", "if", "in", "into", "is", "it", "its", "more", "not", "of", "on", "or", "our", "she", "so", "than", "that", "the", "their", "them",
-        "then", "there", "these", "they", "this", "to", "was", "we", "were", "which", "will", "with", "you",
+        "a", "about", "after", "all", "also", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "does", "for",
+        "from", "had", "has", "have", "he", "her", "his", "how", "if", "in", "into", "is", "it", "its", "more", "not", "of", "on", "or", "our",
+        "she", "so", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "to", "was", "we", "were", "which", "will",
+        "with", "you",
     ];
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    words.filter(|word| !SMALL.contains(&word.as_str())).map(|word| stem(&word).to_owned()).filter(|word| word.chars().count() > 1 || !word.is_ascii()).collect()
+    words
+        .filter(|word| !SMALL.contains(&word.as_str()))
+        .map(|word| stem(&word).to_owned())
+        .filter(|word| word.chars().count() > 1 || !word.is_ascii())
+        .collect()
 }
 
 fn stem(word: &str) -> &str {

@@ -25,7 +25,8 @@ impl Provider for Brave {
     fn read(&self, reply: &Value) -> Result<Vec<Hit>, String> {
         let one = |found: &Value| {
             let more = found.get("extra_snippets").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-            let words: Vec<String> = std::iter::once(text(found, "description")).chain(more.map(str::to_owned)).map(|text| without_marks(&text)).collect();
+            let words: Vec<String> =
+                std::iter::once(text(found, "description")).chain(more.map(str::to_owned)).map(|text| without_marks(&text)).collect();
             hit(without_marks(&text(found, "title")), text(found, "url"), words.join(" ").trim().to_owned(), some_text(found, "page_age"))
         };
         Ok(list(reply, &["web", "results"])?.iter().filter_map(one).collect())

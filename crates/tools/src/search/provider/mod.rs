@@ -35,13 +35,8 @@ pub trait Provider: Send + Sync {
 }
 
 /// Every provider, and what makes it one that is asked.
-pub const NAMES: [(&str, &str); 5] = [
-    ("serper", "SERPER_API_KEY"),
-    ("tavily", "TAVILY_API_KEY"),
-    ("brave", "BRAVE_API_KEY"),
-    ("searxng", "SEARXNG_URL"),
-    ("wikipedia", "nothing"),
-];
+pub const NAMES: [(&str, &str); 5] =
+    [("serper", "SERPER_API_KEY"), ("tavily", "TAVILY_API_KEY"), ("brave", "BRAVE_API_KEY"), ("searxng", "SEARXNG_URL"), ("wikipedia", "nothing")];
 
 /// Those that have what they need, in a fixed order.
 pub fn configured(settings: &Settings) -> Result<Vec<Box<dyn Provider>>, String> {

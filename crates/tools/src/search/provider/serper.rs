@@ -25,9 +25,8 @@ impl Provider for Serper {
             let words = some_text(found, "answer").or_else(|| some_text(found, "snippet"))?;
             hit(text(found, "title"), text(found, "link"), words, some_text(found, "date"))
         });
-        let graph = reply.get("knowledgeGraph").and_then(|found| {
-            hit(text(found, "title"), text(found, "descriptionLink"), text(found, "description"), None)
-        });
+        let graph =
+            reply.get("knowledgeGraph").and_then(|found| hit(text(found, "title"), text(found, "descriptionLink"), text(found, "description"), None));
         let one = |found: &Value| hit(text(found, "title"), text(found, "link"), text(found, "snippet"), some_text(found, "date"));
         Ok(boxed.into_iter().chain(graph).chain(list(reply, &["organic"])?.iter().filter_map(one)).collect())
     }
