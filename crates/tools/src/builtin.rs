@@ -33,7 +33,7 @@ impl Kind {
     /// Around any MCP handler; a [`Toolset`](crate::Toolset) is one.
     pub fn around<H: ServerHandler + Clone + Send + Sync>(&self, handler: H) -> Builtin {
         let held = handler.clone();
-        let session = move |stream: Box<dyn Stream>| -> BoxFuture<'static, Result<(), String>> {
+        let session = move |stream: Box<dyn Stream>| -> Held {
             let handler = held.clone();
             Box::pin(async move {
                 let session = handler.serve(stream).await.map_err(|error| format!("the session did not begin: {error}"))?;
@@ -56,13 +56,13 @@ pub struct Builtin {
     pub about: &'static str,
     pub port: u16,
     pub trust: Trust,
-    session: Box<dyn Fn(Box<dyn Stream>) -> BoxFuture<'static, Result<(), String>> + Send + Sync>,
+    session: Box<dyn Fn(Box<dyn Stream>) -> Held + Send + Sync>,
     routes: Box<dyn Fn(StreamableHttpServerConfig) -> axum::Router + Send + Sync>,
 }
 
 impl Builtin {
     /// Holds one session, until the other side closes it. In-process, give it one end of a `tokio::io::duplex`.
-    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> BoxFuture<'static, Result<(), String>> {
+    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Held {
         (self.session)(Box::new(stream))
     }
 
@@ -85,6 +85,9 @@ pub struct Unready {
     pub name: &'static str,
     pub lacks: String,
 }
+
+/// A session being held, until it ends.
+pub type Held = BoxFuture<'static, Result<(), String>>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

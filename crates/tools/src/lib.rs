@@ -20,10 +20,10 @@ pub mod summary;
 mod time;
 mod tool;
 
-pub use builtin::{Builtin, Kind, Unready};
+pub use builtin::{Builtin, Held, Kind, Unready};
 pub use passage::{Passage, Passages};
 pub use secret::Secret;
-pub use settings::Settings;
+pub use settings::{Env, Settings};
 pub use summary::{Thinker, Trouble as ThinkerTrouble};
 pub use tool::{Asked, Hints, Mistake, Said, Tool, Toolset};
 

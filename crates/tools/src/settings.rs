@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use crate::{Secret, Thinker};
 
+/// Reads environment variables; tests bring their own.
+pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 #[derive(Clone)]
 pub struct Settings {
     /// Keys and addresses by the names of environment variables.
-    pub env: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub env: Env,
     /// The folder `files` keeps to. Without one there is no such server.
     pub root: Option<PathBuf>,
     /// Hosts that `fetch` may reach although their addresses are private: `wiki.corp` or `10.0.0.7:8080`.

@@ -78,10 +78,12 @@ const CALL_MAX: Duration = Duration::from_secs(120);
 const REPLY_BYTES_MAX: usize = 2 << 20;
 const MISTAKE_BYTES_MAX: usize = 4 << 10;
 
+type Reply = BoxFuture<'static, Result<CallToolResult, Mistake>>;
+
 #[derive(Clone)]
 pub struct Tool {
     definition: rmcp::model::Tool,
-    call: Arc<dyn Fn(JsonObject, Asked) -> BoxFuture<'static, Result<CallToolResult, Mistake>> + Send + Sync>,
+    call: Arc<dyn Fn(JsonObject, Asked) -> Reply + Send + Sync>,
 }
 
 impl Tool {
@@ -98,7 +100,7 @@ impl Tool {
         let definition =
             rmcp::model::Tool::new(name, about, Arc::clone(&takes)).with_raw_output_schema(schema_for_output::<O>()).with_annotations(annotations);
         let run = Arc::new(run);
-        let call = move |arguments: JsonObject, asked: Asked| -> BoxFuture<'static, Result<CallToolResult, Mistake>> {
+        let call = move |arguments: JsonObject, asked: Asked| -> Reply {
             let read = serde_json::from_value::<I>(Value::Object(arguments)).map_err(|error| misread(name, &error, &takes));
             let run = Arc::clone(&run);
             Box::pin(async move { reply(run(read?, asked).await?) })

@@ -28,9 +28,9 @@ pub(super) struct Got {
 const ADDRESS_BYTES_MAX: usize = 4_000;
 
 impl Getter {
-    pub(super) fn new(allowed: Vec<Allowed>, lookup: Arc<dyn Lookup>, limits: Limits) -> Result<Getter, String> {
+    pub(super) fn new(allowed: Vec<Allowed>, lookup: &Arc<dyn Lookup>, limits: Limits) -> Result<Getter, String> {
         let client = |only_public| {
-            let resolver = Resolver { lookup: Arc::clone(&lookup), only_public };
+            let resolver = Resolver { lookup: Arc::clone(lookup), only_public };
             let built = Client::builder()
                 .dns_resolver(Arc::new(resolver))
                 .redirect(reqwest::redirect::Policy::none())
@@ -78,7 +78,7 @@ impl Getter {
         let status = response.status();
         if !status.is_success() {
             return Err(match status.as_u16() {
-                401 | 402 | 403 => format!("{address} answers {status}: it is not open to everybody; try another source"),
+                401..=403 => format!("{address} answers {status}: it is not open to everybody; try another source"),
                 404 | 410 => format!("{address} answers {status}: there is no such page; search for where it is now"),
                 429 => format!("{address} answers {status}: too many requests; try later or another source"),
                 _ => format!("{address} answers {status}; try later or another source"),

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Builtin, Hints, Kind, Mistake, Passage, Passages, Said, Settings, Tool, Toolset};
 use get::Getter;
-use guard::{Allowed, SystemLookup};
+use guard::{Allowed, Lookup, SystemLookup};
 
 pub const KIND: Kind = Kind {
     name: "fetch",
@@ -69,7 +69,8 @@ struct Gives {
 
 fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
     let allowed = settings.private_hosts.iter().map(|host| Allowed::read(host)).collect::<Result<Vec<_>, _>>()?;
-    Ok(around(kind, Getter::new(allowed, Arc::new(SystemLookup), LIMITS)?))
+    let lookup: Arc<dyn Lookup> = Arc::new(SystemLookup);
+    Ok(around(kind, Getter::new(allowed, &lookup, LIMITS)?))
 }
 
 fn around(kind: &Kind, getter: Getter) -> Builtin {

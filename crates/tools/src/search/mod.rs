@@ -116,7 +116,7 @@ impl Searcher {
             return Err(Mistake(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
         }
         let asked = self.asked(takes.provider.as_deref())?;
-        let answers = join_all(asked.iter().map(|provider| self.ask(provider.as_ref(), &query, size))).await;
+        let answers = join_all(asked.iter().map(|provider| self.ask(*provider, &query, size))).await;
         let mut lists: Vec<(&'static str, Vec<Hit>)> = Vec::new();
         let mut failed = Vec::new();
         for (provider, answer) in asked.iter().zip(answers) {
@@ -138,11 +138,11 @@ impl Searcher {
         Ok(said(&query, size, &lists, failed))
     }
 
-    fn asked(&self, only: Option<&str>) -> Result<Vec<&Box<dyn Provider>>, Mistake> {
+    fn asked(&self, only: Option<&str>) -> Result<Vec<&dyn Provider>, Mistake> {
         let Some(only) = only.map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()) else {
-            return Ok(self.providers.iter().collect());
+            return Ok(self.providers.iter().map(Box::as_ref).collect());
         };
-        let found: Vec<_> = self.providers.iter().filter(|provider| provider.name() == only).collect();
+        let found: Vec<&dyn Provider> = self.providers.iter().map(Box::as_ref).filter(|provider| provider.name() == only).collect();
         if found.is_empty() {
             let here: Vec<&str> = self.providers.iter().map(|provider| provider.name()).collect();
             let known = provider::NAMES.iter().find(|(name, _)| *name == only);

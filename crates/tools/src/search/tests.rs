@@ -143,10 +143,13 @@ async fn one_provider_alone() {
     bare.refuses("search", json!({"query": "x", "provider": "serper"}), &["SERPER_API_KEY"]).await;
 }
 
+/// A name, what the provider answers, and what must be said about it.
+type Row = (&'static str, fn() -> Answer, &'static str);
+
 /// Each kind of failure, in one provider while another answers, and then in all.
 #[tokio::test]
 async fn failures_are_named() {
-    let rows: &[(&str, fn() -> Answer, &str)] = &[
+    let rows: &[Row] = &[
         ("bad key", || Answer::Raw(401, &[], format!("{{\"message\": \"key {KEY} is unknown\"}}")), "SERPER_API_KEY is not accepted"),
         ("no credit", || Answer::Raw(402, &[], String::new()), "no credit"),
         ("too many", || Answer::Raw(429, &[("retry-after", "17")], String::new()), "wait 17 s"),
@@ -231,7 +234,7 @@ async fn wrong_questions_and_settings() {
 
 /// The tool with little patience.
 fn with(providers: Vec<Box<dyn provider::Provider>>) -> Arc<Builtin> {
-    let searcher = Arc::new(Searcher::new(providers, Duration::from_millis(1_500)).unwrap());
+    let searcher = Arc::new(Searcher::new(providers, Duration::from_secs(4)).unwrap());
     let tool = Tool::new("search", "", crate::Hints::READS_WORLD, move |takes: Takes, _| {
         let searcher = Arc::clone(&searcher);
         async move { searcher.search(&takes).await }
