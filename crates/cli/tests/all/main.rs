@@ -6,6 +6,7 @@
 mod ask;
 mod bench;
 mod crash;
+mod mcp;
 mod runs;
 mod wrong;
 
