@@ -1,5 +1,7 @@
 //! Text out of a body: decode, keep what a reader would read, and cut it into passages at headings.
 
+use std::time::Duration;
+
 use dom_smoothie::{Config, Readability, TextMode};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::Url;
@@ -27,6 +29,7 @@ const SECTION_BYTES_MAX: usize = 1_600;
 const DEPTH_MAX: usize = 400;
 const ELEMENTS_MAX: usize = 60_000;
 const STACK_BYTES: usize = 32 << 20;
+const READ_MAX: Duration = Duration::from_secs(30);
 /// Reading a page is work for a processor, and this many may be read at once.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
@@ -46,19 +49,20 @@ pub(super) fn check_kind(address: &Url, kind: &str) -> Result<(), String> {
 
 pub(super) async fn read(got: Got) -> Result<Page, String> {
     let turn = TURNS.acquire().await.map_err(|_| "the reader is closing".to_owned())?;
+    let address = got.address.clone();
     let (tell, told) = tokio::sync::oneshot::channel();
     let work = move || {
-        // Nobody waits any more.
+        // Nobody may be waiting any more, and the turn is over only when the work is.
         let _ = tell.send(read_now(&got));
+        drop(turn);
     };
-    std::thread::Builder::new()
-        .name("page".into())
-        .stack_size(STACK_BYTES)
-        .spawn(work)
-        .map_err(|error| format!("no thread to read on: {error}; try again"))?;
-    let end = told.await.unwrap_or_else(|_| Err("the page could not be taken apart; try another source".to_owned()));
-    drop(turn);
-    end
+    let thread = std::thread::Builder::new().name("page".into()).stack_size(STACK_BYTES);
+    thread.spawn(work).map_err(|error| format!("no thread to read on: {error}; try again"))?;
+    match tokio::time::timeout(READ_MAX, told).await {
+        Ok(Ok(end)) => end,
+        Ok(Err(_)) => Err(format!("{address} could not be taken apart; try another source")),
+        Err(_) => Err(format!("{address} takes longer than {} s to take apart; try another source", READ_MAX.as_secs())),
+    }
 }
 
 fn read_now(got: &Got) -> Result<Page, String> {

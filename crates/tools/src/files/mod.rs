@@ -5,6 +5,9 @@
 //! none. Only plain files are opened. A file with several hard links is not read, because its other name may be outside; writing
 //! puts a new file in its place and so never reaches the other name.
 //!
+//! What is read counts as the user's own words, also when a flow wrote it there before from somebody else's: whoever lets flows write into the
+//! root should keep that in mind.
+//!
 //! Limits a user meets: Linux 5.6 or newer; text only; a folder that somebody moves out of the root *while* a file is written into it
 //! takes that file along.
 
