@@ -1,1 +1,56 @@
-//! The tools that come with Baton, each an MCP server of its own.
+//! The tools that come with Baton, each an MCP server of its own: in-process over a pipe in memory, or standalone by
+//! `baton mcp NAME` over standard input and output or HTTP.
+//!
+//! One list, [`KINDS`], names them all. To add one: a `pub mod`, and its `KIND` in the list.
+//!
+//! Deliberately absent: models (a [`Thinker`] is handed in), the hub that calls these servers, and any decision about when to call
+//! them. What the engine relies on is said by each tool itself, in its annotations.
+
+mod builtin;
+pub mod calc;
+pub mod fetch;
+pub mod files;
+mod passage;
+pub mod search;
+mod secret;
+pub mod serve;
+mod settings;
+pub mod stories;
+pub mod summary;
+mod time;
+mod tool;
+
+pub use builtin::{Builtin, Held, Kind, Unready};
+pub use passage::{Passage, Passages};
+pub use secret::Secret;
+pub use settings::{Env, Settings};
+pub use summary::{Thinker, Trouble as ThinkerTrouble};
+pub use tool::{Asked, Hints, Mistake, Said, Tool, Toolset};
+
+use std::sync::Arc;
+
+/// Every server there is.
+pub const KINDS: &[Kind] = &[search::KIND, summary::KIND, stories::KIND, fetch::KIND, calc::KIND, files::KIND];
+
+/// The kind of this name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// Every server these settings allow, and for the others what they lack.
+pub fn all(settings: &Settings) -> (Vec<Arc<Builtin>>, Vec<Unready>) {
+    let mut ready = Vec::new();
+    let mut unready = Vec::new();
+    for kind in KINDS {
+        match kind.build(settings) {
+            Ok(builtin) => ready.push(builtin),
+            Err(lack) => unready.push(lack),
+        }
+    }
+    (ready, unready)
+}
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

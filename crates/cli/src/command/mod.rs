@@ -5,6 +5,7 @@ mod budget;
 mod doctor;
 mod flows;
 mod models;
+mod mcp;
 mod runs;
 mod threads;
 
@@ -22,6 +23,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Threads(threads::Threads),
     Flows(flows::Flows),
+    Mcp(mcp::Mcp),
     #[command(subcommand)]
     Models(models::Models),
     Doctor(doctor::Doctor),
@@ -38,6 +40,7 @@ impl Command {
             Command::Flows(flows) => flows.run(),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
+            Command::Mcp(mcp) => mcp.run(),
             Command::Bench(bench) => bench.run(),
         }
     }

@@ -7,6 +7,7 @@ mod ask;
 mod bench;
 mod crash;
 mod models;
+mod mcp;
 mod runs;
 mod wrong;
 

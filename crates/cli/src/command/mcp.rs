@@ -1,0 +1,88 @@
+//! `baton mcp`: a built-in tool server standing alone, or the list of them.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use tools::Settings;
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::text::Table;
+use crate::wiring;
+
+/// Serve one of the built-in tool servers over MCP, or list them
+#[derive(Args)]
+pub(crate) struct Mcp {
+    /// Which one; without a name they are listed
+    name: Option<String>,
+    /// Listen on this port of 127.0.0.1 (0: any that is free); each server has one of its own
+    #[arg(long, value_name = "N", conflicts_with = "stdio", requires = "name")]
+    port: Option<u16>,
+    /// Speak over standard input and output instead of HTTP
+    #[arg(long, requires = "name")]
+    stdio: bool,
+    /// The folder that `files` keeps to
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// A host that `fetch` may reach although its address is private, such as `wiki.corp` or `10.0.0.7:8080`
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
+    /// List as one JSON object a line
+    #[arg(long, conflicts_with = "name")]
+    json: bool,
+}
+
+impl Mcp {
+    pub(crate) fn run(self) -> Result<Exit> {
+        match &self.name {
+            None => list(self.json),
+            Some(name) => self.serve(name),
+        }
+    }
+
+    fn serve(&self, name: &str) -> Result<Exit> {
+        let kind = tools::kind(name).ok_or_else(|| {
+            let names: Vec<&str> = tools::KINDS.iter().map(|kind| kind.name).collect();
+            Trouble::Usage(format!("there is no built-in server `{name}`; there are {}", names.join(", ")))
+        })?;
+        let mut settings = Settings::from_env();
+        settings.root.clone_from(&self.root);
+        settings.private_hosts.extend(self.allow_host.iter().cloned());
+        let builtin = kind.build(&settings).map_err(|lack| Trouble::Usage(lack.to_string()))?;
+        wiring::block_on_all_cores(async {
+            let serving = async {
+                if self.stdio {
+                    return tools::serve::stdio(builtin).await;
+                }
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or(kind.port)));
+                tools::serve::http(builtin, address, |address| {
+                    // Whoever cannot be told has asked for the port himself.
+                    let _ = writeln!(anstream::stderr(), "{name} listens on http://{address}/mcp");
+                })
+                .await
+            };
+            tokio::select! {
+                end = serving => end.map(|()| Exit::Well).map_err(Trouble::Failed),
+                _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+            }
+        })
+    }
+}
+
+fn list(as_json: bool) -> Result<Exit> {
+    let mut out = anstream::stdout().lock();
+    if as_json {
+        for kind in tools::KINDS {
+            writeln!(out, "{}", json!({"name": kind.name, "port": kind.port, "trust": kind.trust, "about": kind.about}))?;
+        }
+        return Ok(Exit::Well);
+    }
+    let mut table = Table::new(&["name", "port", "about"]);
+    for kind in tools::KINDS {
+        table.row([kind.name.to_owned(), kind.port.to_string(), kind.about.to_owned()].map(|cell| (anstyle::Style::new(), cell)));
+    }
+    table.write(&mut out)?;
+    Ok(Exit::Well)
+}

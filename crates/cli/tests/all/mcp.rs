@@ -1,0 +1,51 @@
+//! The built-in tool servers, standing alone.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::Home;
+
+#[test]
+fn servers_are_listed_with_their_ports() {
+    let home = Home::new();
+    let list = home.well(&["mcp"]).out;
+    for words in ["search", "8001", "summary", "8002", "fetch", "calc", "files", "stories"] {
+        assert!(list.contains(words), "{words}: {list}");
+    }
+    let lines = home.well(&["mcp", "--json"]).lines();
+    assert!(lines.iter().any(|line| line["name"] == "calc" && line["trust"] == "computed"), "{lines:?}");
+}
+
+#[test]
+fn a_server_that_cannot_be_says_why() {
+    let home = Home::new();
+    home.baton(&["mcp", "chess"]).complains(2, &["no built-in server `chess`", "search"]);
+    home.baton(&["mcp", "files", "--stdio"]).complains(2, &["--root"]);
+    home.baton(&["mcp", "files", "--stdio", "--root", "/no/such/folder"]).complains(2, &["/no/such/folder"]);
+    home.baton(&["mcp", "fetch", "--stdio", "--allow-host", "a/b"]).complains(2, &["a/b"]);
+    home.baton(&["mcp", "calc", "--stdio", "--port", "1"]).complains(2, &["--port"]);
+}
+
+#[test]
+fn a_server_speaks_over_standard_input_and_output() {
+    let home = Home::new();
+    std::fs::write(home.folder.path().join("note.txt"), "hello from a file").unwrap();
+    let root = home.folder.path().to_str().unwrap().to_owned();
+    let mut child = home.command(&["mcp", "files", "--stdio", "--root", &root]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut say = |message: Value| writeln!(input, "{message}").unwrap();
+    let mut hear =
+        |id: u64| lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()).find(|message| message["id"] == id).unwrap();
+    say(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
+        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}));
+    assert_eq!(hear(1)["result"]["serverInfo"]["name"], "baton-files");
+    say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    say(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "note.txt"}}}));
+    let read = hear(2);
+    assert_eq!(read["result"]["structuredContent"]["passages"][0]["text"], "hello from a file", "{read}");
+    drop(input);
+    assert!(child.wait().unwrap().success(), "it ends with its input");
+}

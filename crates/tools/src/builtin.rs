@@ -1,0 +1,93 @@
+//! A server that comes with Baton: what it is called, where it listens when it stands alone, whose words it passes on, and how a
+//! session with it is held.
+
+use std::fmt;
+use std::sync::Arc;
+
+use evidence::Trust;
+use futures::future::BoxFuture;
+use rmcp::ServerHandler;
+use rmcp::service::ServiceExt as _;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::Settings;
+
+/// A server before it is built: a row of [`KINDS`](crate::KINDS).
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Where it listens when it stands alone and no port is named.
+    pub port: u16,
+    /// Whose words its passages are.
+    pub trust: Trust,
+    pub make: fn(&Kind, &Settings) -> Result<Builtin, String>,
+}
+
+impl Kind {
+    pub fn build(&self, settings: &Settings) -> Result<Arc<Builtin>, Unready> {
+        (self.make)(self, settings).map(Arc::new).map_err(|lacks| Unready { name: self.name, lacks })
+    }
+
+    /// Around any MCP handler; a [`Toolset`](crate::Toolset) is one.
+    pub fn around<H: ServerHandler + Clone + Send + Sync>(&self, handler: H) -> Builtin {
+        let held = handler.clone();
+        let session = move |stream: Box<dyn Stream>| -> Held {
+            let handler = held.clone();
+            Box::pin(async move {
+                let session = handler.serve(stream).await.map_err(|error| format!("the session did not begin: {error}"))?;
+                session.waiting().await.map_err(|error| format!("the session broke off: {error}"))?;
+                Ok(())
+            })
+        };
+        let routes = move |config: StreamableHttpServerConfig| {
+            let handler = handler.clone();
+            let sessions = Arc::new(LocalSessionManager::default());
+            axum::Router::new().nest_service("/mcp", StreamableHttpService::new(move || Ok(handler.clone()), sessions, config))
+        };
+        Builtin { name: self.name, about: self.about, port: self.port, trust: self.trust, session: Box::new(session), routes: Box::new(routes) }
+    }
+}
+
+/// A server that is ready for sessions, any number at once.
+pub struct Builtin {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub port: u16,
+    pub trust: Trust,
+    session: Box<dyn Fn(Box<dyn Stream>) -> Held + Send + Sync>,
+    routes: Box<dyn Fn(StreamableHttpServerConfig) -> axum::Router + Send + Sync>,
+}
+
+impl Builtin {
+    /// Holds one session, until the other side closes it. In-process, give it one end of a `tokio::io::duplex`.
+    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Held {
+        (self.session)(Box::new(stream))
+    }
+
+    /// Streamable HTTP under `/mcp`, for whoever has a listener.
+    pub fn router(&self, config: StreamableHttpServerConfig) -> axum::Router {
+        (self.routes)(config)
+    }
+}
+
+impl fmt::Debug for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builtin").field("name", &self.name).field("port", &self.port).field("trust", &self.trust).finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot be had with these settings, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server `{name}` is not ready: {lacks}")]
+pub struct Unready {
+    pub name: &'static str,
+    pub lacks: String,
+}
+
+/// A session being held, until it ends.
+pub type Held = BoxFuture<'static, Result<(), String>>;
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

@@ -1,0 +1,335 @@
+//! Calculating: exact fractions, units, dates, in fend's notation. No chance, no clock, and no exchange rates but those given, so
+//! that the same expression is always the same result.
+//!
+//! A calculation runs on a thread of its own with a deep stack, because expressions nest; it is told to stop when its time is over
+//! or nobody waits any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use evidence::Trust;
+use fend_core::{Context, ExchangeRateFnV2, ExchangeRateFnV2Options, Interrupt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::time::days_since_1970;
+use crate::{Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
+
+pub const KIND: Kind =
+    Kind { name: "calc", about: "Calculates exactly, with fractions, units, percentages and dates", port: 8005, trust: Trust::Computed, make };
+
+const EXPRESSION_BYTES_MAX: usize = 2_000;
+/// More brackets than this is no expression anybody wrote. Signs and powers nest too, but the length bounds them within the stack.
+const NESTING_MAX: usize = 200;
+const RESULT_BYTES_MAX: usize = 4_000;
+const TIME_MAX: Duration = Duration::from_secs(2);
+const STACK_BYTES: usize = 64 << 20;
+const AT_ONCE_MAX: usize = 4;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Takes {
+    /// What to calculate, such as `(3 + 4/5) * 12`, `65 mph to km/h`, `15% of 240`, `sqrt 2 to 10 dp`, `@2026-11-15 + 90 days`.
+    expression: String,
+    /// For money only: how much of each currency one unit of a common base buys, such as {"USD": 1, "EUR": 0.92}.
+    #[serde(default)]
+    rates: Option<BTreeMap<String, f64>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Gives {
+    expression: String,
+    result: String,
+    /// Whether the result is exact; otherwise digits were cut.
+    exact: bool,
+    passages: Vec<Passage>,
+}
+
+fn make(kind: &Kind, _: &Settings) -> Result<Builtin, String> {
+    let turns = Arc::new(Semaphore::new(AT_ONCE_MAX));
+    let calculate = Tool::new(
+        "calculate",
+        "Calculate an expression exactly: arithmetic, fractions, powers, roots, percentages, units and their conversion (`to`), dates \
+         (`@2026-01-31 + 30 days`, `@2026-03-01 - @2026-01-01 to weeks`). Use it for every number you would otherwise work out in your head.",
+        Hints::READS,
+        move |takes: Takes, _| {
+            let turns = Arc::clone(&turns);
+            async move { calculate(takes, turns).await }
+        },
+    );
+    Ok(kind.around(Toolset::new(kind.name, kind.about, [calculate])))
+}
+
+async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, Mistake> {
+    let expression = takes.expression.trim().to_owned();
+    check(&expression)?;
+    let turn = turns.acquire_owned().await.map_err(|_| Mistake("the calculator is closing".into()))?;
+    let stop = Stop { over: Arc::new(AtomicBool::new(false)), end: Instant::now() + TIME_MAX };
+    let _gone = StopOnDrop(Arc::clone(&stop.over));
+    let (tell, told) = oneshot::channel();
+    let (input, rates) = (with_days(&expression)?, takes.rates.unwrap_or_default());
+    let work = move || {
+        let end = evaluate(&input, rates, &stop);
+        drop(turn);
+        // Nobody waits any more.
+        let _ = tell.send(end);
+    };
+    let spawned = std::thread::Builder::new().name("calc".into()).stack_size(STACK_BYTES).spawn(work);
+    spawned.map_err(|error| Mistake(format!("no thread to calculate on: {error}; try again")))?;
+    let end = match tokio::time::timeout(TIME_MAX + Duration::from_millis(500), told).await {
+        Ok(Ok(end)) => end,
+        Ok(Err(_)) => Err("the calculator stumbled over this expression; write it in another way".to_owned()),
+        Err(_) => Err("interrupted".to_owned()),
+    };
+    let result = end.map_err(|why| explain(&expression, &why))?;
+    if result.len() > RESULT_BYTES_MAX {
+        return Err(Mistake(format!(
+            "the result has {} characters, more than the {RESULT_BYTES_MAX} that are given; ask for a few digits of it, as in `({expression}) to 20 sf`",
+            result.len()
+        )));
+    }
+    let (exact, result) = match result.strip_prefix("approx. ") {
+        Some(rest) => (false, rest.to_owned()),
+        None => (true, result),
+    };
+    let text = format!("{expression} {} {result}", if exact { "=" } else { "≈" });
+    let passages = vec![Passage { text: text.clone(), title: Some("calculation".into()), ..Passage::default() }];
+    Ok(Said { text, data: Gives { expression, result, exact, passages } })
+}
+
+fn check(expression: &str) -> Result<(), Mistake> {
+    if expression.is_empty() {
+        return Err("`expression` is empty; give something like `12.5% of 80`".into());
+    }
+    if expression.len() > EXPRESSION_BYTES_MAX {
+        return Err(Mistake(format!("the expression has {} bytes; {EXPRESSION_BYTES_MAX} are allowed, so calculate it in parts", expression.len())));
+    }
+    let mut depth = 0_usize;
+    for c in expression.chars() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING_MAX {
+            return Err(Mistake(format!("the expression nests deeper than {NESTING_MAX} brackets; calculate it in parts")));
+        }
+    }
+    Ok(())
+}
+
+/// fend adds days to dates and takes none from another; a difference of two dates is put in as days.
+fn with_days(expression: &str) -> Result<String, Mistake> {
+    let mut text = String::new();
+    let mut rest = expression;
+    while let Some(at) = rest.find('@') {
+        text.push_str(&rest[..at]);
+        let (first, after) = date(&rest[at..]);
+        let second = after.trim_start().strip_prefix('-').map(str::trim_start).filter(|second| second.starts_with('@')).map(date);
+        match (first, second) {
+            (Some(first), Some((Some(second), after))) => {
+                let days =
+                    |date: &str| days_since_1970(date).ok_or_else(|| Mistake(format!("`@{date}` is not a day of the calendar; write @2026-02-28")));
+                text.push_str(&format!("(({}) days)", days(first)? - days(second)?));
+                rest = after;
+            }
+            _ => {
+                text.push_str(&rest[at..rest.len() - after.len()]);
+                rest = after;
+            }
+        }
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+/// The date after an `@`, and what follows it.
+fn date(text: &str) -> (Option<&str>, &str) {
+    let digits = text[1..].bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'-').count();
+    let is_date = digits >= 10 && text.as_bytes()[5] == b'-' && text.as_bytes()[8] == b'-';
+    if is_date { (Some(&text[1..11]), &text[11..]) } else { (None, &text[1..]) }
+}
+
+fn evaluate(input: &str, rates: BTreeMap<String, f64>, stop: &Stop) -> Result<String, String> {
+    let mut context = Context::new();
+    if !rates.is_empty() {
+        context.set_exchange_rate_handler_v2(Rates(rates));
+    }
+    let result = fend_core::evaluate_with_interrupt(input, &mut context, stop)?;
+    let text = result.get_main_result().trim().to_owned();
+    if text.is_empty() { Err("it has no result".to_owned()) } else { Ok(text) }
+}
+
+fn explain(expression: &str, why: &str) -> Mistake {
+    let lower = why.to_lowercase();
+    let hint = if lower.contains("interrupted") {
+        return Mistake(format!(
+            "`{expression}` takes longer than {} s; ask for something smaller, or for an estimate by logarithms",
+            TIME_MAX.as_secs()
+        ));
+    } else if lower.contains("exchange rate") {
+        "give the exchange rates in `rates`, found with another tool"
+    } else if lower.contains("random") {
+        "chance is not allowed here: the same expression must always give the same result"
+    } else if lower.contains("unknown identifier") {
+        "use numbers, units and functions such as sqrt, ln, sin; give values instead of names"
+    } else if lower.contains("current date") || lower.contains("current time") {
+        "this calculator has no clock: write the date as @2026-11-15"
+    } else {
+        "mend the expression; examples: `2^10`, `65 mph to km/h`, `15% of 240`, `@2026-01-31 + 30 days`"
+    };
+    Mistake(format!("`{expression}` cannot be calculated: {why}; {hint}"))
+}
+
+struct Stop {
+    over: Arc<AtomicBool>,
+    end: Instant,
+}
+
+impl Interrupt for Stop {
+    fn should_interrupt(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || Instant::now() >= self.end
+    }
+}
+
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Rates(BTreeMap<String, f64>);
+
+impl ExchangeRateFnV2 for Rates {
+    fn relative_to_base_currency(
+        &self,
+        currency: &str,
+        _: &ExchangeRateFnV2Options,
+    ) -> Result<f64, Box<dyn std::error::Error + Send + Sync + 'static>> {
+        let found = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(currency));
+        found.map(|(_, rate)| *rate).ok_or_else(|| format!("no exchange rate for {currency} was given").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::testing::{Reply, session};
+
+    #[tokio::test]
+    async fn what_comes_out() {
+        let calc = session("calc").await;
+        let rows = [
+            ("2 + 3 * 4", "14", true),
+            ("1/3 + 1/6", "0.5", true),
+            ("0.1 + 0.2 == 0.3", "true", true),
+            ("2^100", "1267650600228229401496703205376", true),
+            ("15% of 240", "36", true),
+            ("65 mph to km/h", "104.60736 km / h", true),
+            ("5 ft + 4 inches to cm", "162.56 cm", true),
+            ("@2026-03-01 - @2026-01-01", "59 days", true),
+            ("@2024-03-01 - @2024-02-28 to hours", "48 hours", true),
+            ("@2026-01-01 - @2026-01-08 to weeks", "-1 weeks", true),
+            ("1/3", "0.3333333333", false),
+            ("sqrt 2 to 10 dp", "1.4142135624", false),
+            ("@2026-11-15 + 90 days", "Saturday, 13 February 2027", true),
+            ("3 kg * 9.81 m/s^2 to N", "29.43 N", true),
+            ("20!", "2432902008176640000", true),
+            ("4 bits to bytes", "0.5 bytes", true),
+        ];
+        let mut wrong = Vec::new();
+        for (expression, result, exact) in rows {
+            let reply = calc.call_any("calculate", json!({"expression": expression})).await;
+            if (reply.data["result"].as_str(), reply.data["exact"].as_bool()) != (Some(result), Some(exact)) {
+                wrong.push(reply.text);
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[tokio::test]
+    async fn money_only_at_given_rates() {
+        let calc = session("calc").await;
+        calc.refuses("calculate", json!({"expression": "100 USD to EUR"}), &["`rates`"]).await;
+        let reply = calc.call("calculate", json!({"expression": "100 USD to EUR", "rates": {"USD": 1, "EUR": 0.5}})).await;
+        assert_eq!(reply.data["result"], "50 EUR", "{}", reply.text);
+    }
+
+    #[tokio::test]
+    async fn mistakes_say_what_to_do() {
+        let calc = session("calc").await;
+        let rows = [
+            (json!({"expression": ""}), "empty"),
+            (json!({"expression": "2 +"}), "mend the expression"),
+            (json!({"expression": "wibble * 2"}), "instead of names"),
+            (json!({"expression": "roll d6"}), "chance"),
+            (json!({"expression": "today"}), "@2026"),
+            (json!({"expression": "1/0"}), "zero"),
+            (json!({"expression": "@2026-02-30 - @2026-01-01"}), "calendar"),
+            (json!({"expression": "3 kg + 2 m"}), "cannot be calculated"),
+            (json!({"expr": "1"}), "expression (string, required)"),
+            (json!({"expression": 5}), "expression (string, required)"),
+        ];
+        for (arguments, says) in rows {
+            calc.refuses("calculate", arguments, &[says]).await;
+        }
+    }
+
+    /// None of these may take the process, its memory or its thread with it; a refusal or a result are both right.
+    #[tokio::test]
+    async fn hostile_expressions_end() {
+        let calc = session("calc").await;
+        let long = |unit: &str| unit.repeat(1_990 / unit.len());
+        let rows = [
+            "9^9^9^9".to_owned(),
+            "9^9^9".to_owned(),
+            "2^(2^40)".to_owned(),
+            "100000000!".to_owned(),
+            "((((9!)!)!)!)!".to_owned(),
+            "(10^100)!".to_owned(),
+            format!("{}1{}", "(".repeat(990), ")".repeat(990)),
+            format!("{}1{}", "(".repeat(199), ")".repeat(199)),
+            long("-") + "1",
+            long("("),
+            long("1^"),
+            long("2^-"),
+            long("sin "),
+            long("\\x."),
+            long("x:"),
+            long("1 to "),
+            long("9"),
+            long("1/3 + ") + "1",
+            long("π^"),
+            long("√"),
+            "a = 5; ".repeat(200) + "a",
+            "fib 100000000".to_owned(),
+            "1e1000000000".to_owned(),
+            "1e-1000000000".to_owned(),
+            "sqrt(2)^(sqrt(3)^sqrt(5)^99)".to_owned(),
+            "10^1000000 to words".to_owned(),
+            "9^9^9 to roman".to_owned(),
+            "0x".to_owned() + &long("f"),
+            "\u{0}\u{202e}1+1".to_owned(),
+            "'".to_owned() + &long("a"),
+            "mean(roll 999999999d999999999)".to_owned(),
+            "@9999999999-01-01 + 99999999999999999999 days".to_owned(),
+            "5 days to 9999999999999 base".to_owned(),
+            "@ - @".to_owned(),
+            "@2026-01-01 - @".to_owned(),
+            "@é2026-01-01 - @2026é01-01".to_owned(),
+            long("@"),
+        ];
+        for expression in rows {
+            let reply: Reply = calc.call_any("calculate", json!({"expression": expression})).await;
+            assert!(!reply.text.is_empty() && reply.text.len() < 9_000, "{expression}");
+        }
+        // And it still calculates.
+        assert_eq!(calc.call("calculate", json!({"expression": "1 + 1"})).await.data["result"], "2");
+    }
+}

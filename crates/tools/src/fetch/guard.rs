@@ -1,0 +1,177 @@
+//! Where a connection may go.
+//!
+//!     address ──check──▶ literal IP? ──▶ public?          (the client connects to literals without asking anybody)
+//!                   └──▶ name ──resolve, once──▶ public addresses only ──▶ connect to exactly these
+//!
+//! The resolver is the client's own, so what was checked is what is connected to: a name that points elsewhere the next moment has
+//! gained nothing. Every redirect goes through the same door.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// A host whose private addresses may be reached, with one port or any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Allowed {
+    host: String,
+    port: Option<u16>,
+}
+
+impl Allowed {
+    pub(super) fn read(text: &str) -> Result<Allowed, String> {
+        let wrong = || format!("`{text}` is not a host that fetch could be allowed: write `wiki.corp`, `10.0.0.7:8080` or `[::1]:3000`");
+        let url = Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
+        let is_plain = url.path() == "/" && url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
+        let host = url.host_str().filter(|_| is_plain).ok_or_else(wrong)?.to_owned();
+        // The parser drops the port that is usual, which is a port all the same.
+        let port = url.port().or_else(|| text.ends_with(":80").then_some(80));
+        Ok(Allowed { host, port })
+    }
+
+    pub(super) fn covers(&self, url: &Url) -> bool {
+        url.host_str() == Some(self.host.as_str()) && self.port.is_none_or(|port| url.port_or_known_default() == Some(port))
+    }
+}
+
+/// Whether this may be asked for at all, short of where its name leads.
+pub(super) fn check(url: &Url, is_allowed: bool) -> Result<(), String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("only http and https are read, not `{}:`", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("the address carries a user name or password; leave it out".to_owned());
+    }
+    if is_allowed {
+        return Ok(());
+    }
+    let port = url.port_or_known_default().unwrap_or_default();
+    if !is_web_port(port) {
+        return Err(format!("port {port} is not one that web pages are served on"));
+    }
+    match literal(url) {
+        Some(ip) if !is_public(ip) => Err(Refused { host: url.host_str().unwrap_or_default().to_owned(), ip: Some(ip) }.to_string()),
+        Some(_) => Ok(()),
+        None if url.host_str().is_none_or(str::is_empty) => Err("the address names no host".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// An IP address written out. The URL parser has already read octal, hexadecimal and decimal spellings.
+fn literal(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inside) => inside.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+    }
+}
+
+/// Web pages stand on 80, 443 and high ports; below and between are services that would misread a request as their own language.
+fn is_web_port(port: u16) -> bool {
+    const OTHERS: [u16; 20] =
+        [1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6379, 6566, 6665, 6666, 6667, 6668, 6669, 6697, 10080, 11211];
+    matches!(port, 80 | 443) || (port >= 1024 && !OTHERS.contains(&port))
+}
+
+/// Whether an address belongs to the internet at large. What is not known to be public is not.
+pub(super) fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let within = |net: [u8; 4], bits: u32| u32::from(ip) >> (32 - bits) == u32::from(Ipv4Addr::from(net)) >> (32 - bits);
+    let special = [
+        ([0, 0, 0, 0], 8),       // this network
+        ([10, 0, 0, 0], 8),      // private
+        ([100, 64, 0, 0], 10),   // behind a provider's NAT
+        ([127, 0, 0, 0], 8),     // loopback
+        ([169, 254, 0, 0], 16),  // link-local, and where clouds keep their keys
+        ([172, 16, 0, 0], 12),   // private
+        ([192, 0, 0, 0], 24),    // protocol assignments
+        ([192, 0, 2, 0], 24),    // documentation
+        ([192, 88, 99, 0], 24),  // 6to4 relays
+        ([192, 168, 0, 0], 16),  // private
+        ([198, 18, 0, 0], 15),   // benchmarks
+        ([198, 51, 100, 0], 24), // documentation
+        ([203, 0, 113, 0], 24),  // documentation
+        ([224, 0, 0, 0], 4),     // multicast
+        ([240, 0, 0, 0], 4),     // reserved, broadcast
+    ];
+    !special.into_iter().any(|(net, bits)| within(net, bits))
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let parts = ip.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match parts {
+        // An IPv4 address in other clothes is what it is underneath: mapped, and through NAT64.
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => is_public_v4(v4(high, low)),
+        // 6to4: the second and third parts are the IPv4 address it is sent to.
+        [0x2002, high, low, ..] => is_public_v4(v4(high, low)),
+        // Teredo, benchmarks, ORCHID and other things that are no hosts; documentation.
+        [0x2001, second, ..] if second < 0x200 => false,
+        [0x2001, 0xdb8, ..] => false,
+        [0x3fff, second, ..] if second < 0x1000 => false,
+        // Otherwise only what is given out for the internet, 2000::/3; all else is local, multicast or reserved.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+/// What a name means. The system's answer, or a test's.
+pub(super) trait Lookup: Send + Sync {
+    fn lookup(&self, name: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
+}
+
+pub(super) struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, name: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name.as_str(), 0)).await?.collect()) })
+    }
+}
+
+/// The client's resolver: of the addresses a name has, only those that may be reached.
+pub(super) struct Resolver {
+    pub(super) lookup: Arc<dyn Lookup>,
+    pub(super) only_public: bool,
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let host = name.as_str().to_owned();
+        let (found, only_public) = (self.lookup.lookup(host.clone()), self.only_public);
+        Box::pin(async move {
+            let mut addresses = found.await?;
+            let first = addresses.first().map(SocketAddr::ip);
+            if only_public {
+                addresses.retain(|address| is_public(address.ip()));
+            }
+            if addresses.is_empty() && first.is_some() {
+                return Err(Refused { host, ip: first }.into());
+            }
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// A host that is not for fetching.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    host: String,
+    ip: Option<IpAddr>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ip = self.ip.map(|ip| ip.to_string()).filter(|ip| *ip != self.host).map(|ip| format!(" ({ip})")).unwrap_or_default();
+        write!(f, "`{}`{ip} is not on the public internet, so it is not read; a person can allow the host by name", self.host)
+    }
+}
+
+impl std::error::Error for Refused {}

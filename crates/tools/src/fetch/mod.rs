@@ -1,0 +1,126 @@
+//! Reading a page: its readable text, title and date, as passages by heading.
+//!
+//! An address comes from a model or a page, so it may be meant for something that only this machine can reach. [`guard`] decides where a
+//! connection may go, on the very addresses it is made to; [`get`] bounds what comes back; [`page`] makes text of it.
+//!
+//! Limits a user meets: no scripts are run, so pages that build themselves in the browser are nearly empty; a proxy of the system is
+//! not used, because behind it nobody could check where a name leads; PDF is refused.
+
+mod get;
+mod guard;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evidence::Trust;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Builtin, Hints, Kind, Mistake, Passage, Passages, Said, Settings, Tool, Toolset};
+use get::Getter;
+use guard::{Allowed, Lookup, SystemLookup};
+
+pub const KIND: Kind = Kind {
+    name: "fetch",
+    about: "Reads a web page: its readable text with title and date. Private and local addresses are refused",
+    port: 8004,
+    trust: Trust::Untrusted,
+    make,
+};
+
+/// Bounds on one page.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    time_max: Duration,
+    body_bytes_max: usize,
+    redirects_max: usize,
+}
+
+const LIMITS: Limits = Limits { time_max: Duration::from_secs(25), body_bytes_max: 8 << 20, redirects_max: 5 };
+
+const REPLY_BYTES_MAX: usize = 32 << 10;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Takes {
+    /// The page's address, beginning with https:// or http://.
+    url: String,
+    /// For long pages: the passage to go on with, as `next` said; 0 is the beginning.
+    #[serde(default)]
+    from: Option<usize>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Gives {
+    /// Where the page really was, after redirects.
+    address: String,
+    title: Option<String>,
+    /// When it was published or last changed, as far as it says.
+    at: Option<String>,
+    passages: Vec<Passage>,
+    /// How many passages the whole page has.
+    total: usize,
+    /// Where to go on, if the page does.
+    next: Option<usize>,
+}
+
+fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
+    let allowed = settings.private_hosts.iter().map(|host| Allowed::read(host)).collect::<Result<Vec<_>, _>>()?;
+    let lookup: Arc<dyn Lookup> = Arc::new(SystemLookup);
+    Ok(around(kind, Getter::new(allowed, &lookup, LIMITS)?))
+}
+
+fn around(kind: &Kind, getter: Getter) -> Builtin {
+    let getter = Arc::new(getter);
+    let fetch = Tool::new(
+        "fetch",
+        "Read a web page (HTML, text, Markdown, JSON, XML) as readable passages with its title and date. Use it on addresses that `search` \
+         found or the user named. Long pages come in parts: go on with `from`.",
+        Hints::READS_WORLD,
+        move |takes: Takes, _| {
+            let getter = Arc::clone(&getter);
+            async move { fetch(&getter, &takes).await }
+        },
+    );
+    kind.around(Toolset::new(kind.name, kind.about, [fetch]))
+}
+
+async fn fetch(getter: &Getter, takes: &Takes) -> Result<Said<Gives>, Mistake> {
+    let got = getter.get(&takes.url).await.map_err(Mistake)?;
+    let address = got.address.to_string();
+    let page = page::read(got).await.map_err(Mistake)?;
+    let total = page.sections.len();
+    let from = takes.from.unwrap_or(0);
+    if from > 0 && from >= total {
+        return Err(Mistake(format!("the page has {total} passages, so there is none at `from` {from}; begin with 0")));
+    }
+    let mut passages = Vec::new();
+    let mut bytes = 0;
+    for section in page.sections.into_iter().skip(from) {
+        bytes += section.text.len();
+        if bytes > REPLY_BYTES_MAX && !passages.is_empty() {
+            break;
+        }
+        passages.push(Passage {
+            text: section.text,
+            title: page.title.clone(),
+            address: Some(address.clone()),
+            place: section.heading,
+            at: page.at.clone(),
+            confidence: None,
+        });
+    }
+    let next = Some(from + passages.len()).filter(|next| *next < total);
+    let mut text = if passages.is_empty() {
+        format!("{address} has no readable text; it may build itself by scripts, which are not run here")
+    } else {
+        Passages(&passages).to_string()
+    };
+    if let Some(next) = next {
+        text.push_str(&format!("\n\n(the page goes on: fetch it again with from {next}, of {total})"));
+    }
+    Ok(Said { text, data: Gives { address, title: page.title, at: page.at, passages, total, next } })
+}

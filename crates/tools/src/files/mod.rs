@@ -1,0 +1,235 @@
+//! Files under one folder, the root, that no path leads out of.
+//!
+//! Every name is resolved by the kernel beneath the root's own descriptor (`openat2`), so there is no moment between a check and its use:
+//! `..`, absolute paths, links and folders swapped meanwhile all end at the root. Reading follows links that stay inside; writing follows
+//! none. Only plain files are opened. A file with several hard links is not read, because its other name may be outside; writing
+//! puts a new file in its place and so never reaches the other name.
+//!
+//! What is read counts as the user's own words, also when a flow wrote it there before from somebody else's: whoever lets flows write into the
+//! root should keep that in mind.
+//!
+//! Limits a user meets: Linux 5.6 or newer; text only; a folder that somebody moves out of the root *while* a file is written into it
+//! takes that file along.
+
+mod glob;
+mod root;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use evidence::Trust;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
+use root::{Entry, Root};
+
+pub const KIND: Kind = Kind {
+    name: "files",
+    about: "Lists, reads, finds and writes text files under one folder, and nothing outside it",
+    port: 8006,
+    trust: Trust::Own,
+    make,
+};
+
+const LINES_DEFAULT: usize = 400;
+const LINES_MAX: usize = 2_000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListTakes {
+    /// A folder's path under the root; `.` is the root itself.
+    path: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadTakes {
+    /// A file's path under the root, such as `notes/plan.md`.
+    path: String,
+    /// The first line to read, counted from 1; 1 if not said.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    from_line: Option<usize>,
+    /// How many lines to read, at most 2000; 400 if not said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 2000))]
+    lines: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteTakes {
+    /// Where to write, as a path under the root. Missing folders are made.
+    path: String,
+    /// The text to write.
+    content: String,
+    /// `create` refuses when another file is there; `replace` puts the text in its place.
+    mode: WriteMode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum WriteMode {
+    Create,
+    Replace,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AppendTakes {
+    /// The file to add to, as a path under the root. It is made if it is missing.
+    path: String,
+    /// The text to add at the end.
+    content: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Create,
+    Replace,
+    Append,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FindTakes {
+    /// What the path looks like: `*.md`, `reports/**/2026-*.csv`, or a part of a name. `*` and `?` stay within a folder, `**` does not.
+    pattern: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Listed {
+    path: String,
+    entries: Vec<Entry>,
+    /// Whether there is more than is shown.
+    cut: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Read {
+    path: String,
+    from_line: usize,
+    to_line: usize,
+    /// Where to go on, if the file does.
+    next_line: Option<usize>,
+    passages: Vec<Passage>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Written {
+    path: String,
+    /// What the file holds now.
+    bytes: u64,
+}
+
+fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
+    let path = settings.root.as_ref().ok_or("it has no folder to keep to; name one with --root DIR")?;
+    let root = Arc::new(Root::open(path)?);
+    let tools = [list(&root), read(&root), write(&root), append(&root), find(&root)];
+    Ok(kind.around(Toolset::new(kind.name, kind.about, tools)))
+}
+
+/// The disk may be slow, and the kernel does not wait asynchronously.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Mistake> + Send + 'static) -> Result<T, Mistake> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the disk work broke off; try again".into()))
+}
+
+fn list(root: &Arc<Root>) -> Tool {
+    let root = Arc::clone(root);
+    let about = "List the files and folders in one folder under the root, with sizes. Start with `.` to see what there is.";
+    Tool::new("list", about, Hints::READS, move |takes: ListTakes, _| {
+        let root = Arc::clone(&root);
+        blocking(move || {
+            let (entries, cut) = root.list(&takes.path)?;
+            let mut text = format!("{}: {} entries{}", takes.path, entries.len(), if cut { ", and more that are not shown" } else { "" });
+            for entry in &entries {
+                text.push_str(&format!("\n{}", entry.line()));
+            }
+            Ok(Said { text, data: Listed { path: takes.path, entries, cut } })
+        })
+    })
+}
+
+fn read(root: &Arc<Root>) -> Tool {
+    let root = Arc::clone(root);
+    let about = "Read lines of a text file under the root. Long files are read in parts: go on at `next_line`.";
+    Tool::new("read", about, Hints::READS, move |takes: ReadTakes, _| {
+        let root = Arc::clone(&root);
+        blocking(move || {
+            let from_line = takes.from_line.unwrap_or(1);
+            let lines = takes.lines.unwrap_or(LINES_DEFAULT);
+            if from_line == 0 || !(1..=LINES_MAX).contains(&lines) {
+                return Err(Mistake(format!("`from_line` counts from 1, and `lines` is from 1 to {LINES_MAX}")));
+            }
+            let part = root.read(&takes.path, from_line, lines)?;
+            let to_line = from_line + part.lines.saturating_sub(1);
+            let place = if part.lines == 0 { "empty".to_owned() } else { format!("lines {from_line}-{to_line}") };
+            let more = part.next_line.map(|line| format!("\n\n(there is more: read on with from_line {line})")).unwrap_or_default();
+            let text = format!("{}, {place}:\n{}{more}", takes.path, part.text);
+            let name = takes.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let passage =
+                Passage { text: part.text, title: Some(name), address: Some(takes.path.clone()), place: Some(place), at: part.at, confidence: None };
+            let passages = if part.lines == 0 { Vec::new() } else { vec![passage] };
+            Ok(Said { text, data: Read { path: takes.path, from_line, to_line, next_line: part.next_line, passages } })
+        })
+    })
+}
+
+fn write(root: &Arc<Root>) -> Tool {
+    let root = Arc::clone(root);
+    let about = "Write a text file under the root: whole or not at all, even if the machine stops. Say with `mode` what is to happen to a file \
+                 that is already there.";
+    let hints = Hints { reads_only: false, destroys: true, repeats: true, open_world: false };
+    Tool::new("write", about, hints, move |takes: WriteTakes, _| {
+        let mode = match takes.mode {
+            WriteMode::Create => Mode::Create,
+            WriteMode::Replace => Mode::Replace,
+        };
+        put(Arc::clone(&root), takes.path, takes.content, mode)
+    })
+}
+
+/// A tool of its own, because annotations are per tool: writing twice is writing once, adding twice is not.
+fn append(root: &Arc<Root>) -> Tool {
+    let root = Arc::clone(root);
+    let about = "Add text at the end of a file under the root, or begin the file. What is there stays.";
+    let hints = Hints { reads_only: false, destroys: false, repeats: false, open_world: false };
+    Tool::new("append", about, hints, move |takes: AppendTakes, _| put(Arc::clone(&root), takes.path, takes.content, Mode::Append))
+}
+
+async fn put(root: Arc<Root>, path: String, content: String, mode: Mode) -> Result<Said<Written>, Mistake> {
+    blocking(move || {
+        let bytes = root.write(&path, content.as_bytes(), mode)?;
+        Ok(Said { text: format!("{path} is written and holds {bytes} bytes"), data: Written { path, bytes } })
+    })
+    .await
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Found {
+    pattern: String,
+    entries: Vec<Entry>,
+    /// Whether the search ended at a limit.
+    cut: bool,
+}
+
+fn find(root: &Arc<Root>) -> Tool {
+    let root = Arc::clone(root);
+    let about = "Find files and folders under the root by what their path looks like. Links are shown and not followed.";
+    Tool::new("find", about, Hints::READS, move |takes: FindTakes, _| {
+        let root = Arc::clone(&root);
+        blocking(move || {
+            let (entries, cut) = root.find(&takes.pattern)?;
+            let mut text = match entries.len() {
+                0 => format!("nothing under the root looks like `{}`; `**/*.md` finds all such files in all folders", takes.pattern),
+                count => format!("{count} found{}:", if cut { ", and there may be more" } else { "" }),
+            };
+            for entry in &entries {
+                text.push_str(&format!("\n{}", entry.line()));
+            }
+            Ok(Said { text, data: Found { pattern: takes.pattern, entries, cut } })
+        })
+    })
+}

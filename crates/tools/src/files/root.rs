@@ -1,0 +1,410 @@
+//! The root's descriptor, and everything that is done beneath it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode as Bits, OFlags, RenameFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Mode;
+use super::glob::Glob;
+use crate::Mistake;
+use crate::time::rfc3339;
+
+const PATH_BYTES_MAX: usize = 4_000;
+const NAME_BYTES_MAX: usize = 255;
+const PATTERN_BYTES_MAX: usize = 256;
+const ENTRIES_MAX: usize = 1_000;
+const FOUND_MAX: usize = 200;
+const VISITED_MAX: usize = 50_000;
+const DEPTH_MAX: usize = 40;
+/// One reply's worth of text, and how far into a file lines are counted.
+const READ_BYTES_MAX: usize = 96 << 10;
+const SCAN_BYTES_MAX: u64 = 256 << 20;
+const FILE_BYTES_MAX: u64 = 8 << 20;
+/// The kernel says "again" when something is renamed while it resolves.
+const TRIES_MAX: usize = 64;
+
+const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A pipe is not waited for, and a terminal does not become ours.
+const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// Links may be followed as long as they stay inside.
+const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+const NO_LINKS: ResolveFlags = INSIDE.union(ResolveFlags::NO_SYMLINKS);
+
+pub(super) struct Root {
+    root: OwnedFd,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Entry {
+    pub(super) path: String,
+    pub(super) kind: EntryKind,
+    pub(super) bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EntryKind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+impl Entry {
+    pub(super) fn line(&self) -> String {
+        match self.kind {
+            EntryKind::File => format!("{} ({} bytes)", self.path, self.bytes),
+            EntryKind::Folder => format!("{}/", self.path),
+            EntryKind::Link => format!("{} (a link)", self.path),
+            EntryKind::Other => format!("{} (not a file)", self.path),
+        }
+    }
+}
+
+pub(super) struct Part {
+    pub(super) text: String,
+    pub(super) lines: usize,
+    pub(super) next_line: Option<usize>,
+    pub(super) at: Option<String>,
+}
+
+impl Root {
+    pub(super) fn open(path: &Path) -> Result<Root, String> {
+        let root = fs::open(path, DIR, Bits::empty()).map_err(|error| format!("the folder {} cannot be opened: {error}", path.display()))?;
+        let root = Root { root };
+        // Better to know now than at the first call.
+        root.resolve(".", DIR, INSIDE).map_err(|error| format!("this system cannot keep paths beneath a folder (openat2: {error})"))?;
+        Ok(root)
+    }
+
+    pub(super) fn list(&self, path: &str) -> Result<(Vec<Entry>, bool), Mistake> {
+        let path = checked(path)?;
+        let dir = self.resolve(path, DIR, INSIDE).map_err(|error| explain(path, error))?;
+        let mut entries = Vec::new();
+        let mut cut = false;
+        for (name, stat) in entries_of(dir.as_fd()).map_err(|error| explain(path, error))? {
+            if entries.len() == ENTRIES_MAX {
+                cut = true;
+                break;
+            }
+            entries.push(entry(name, &stat));
+        }
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok((entries, cut))
+    }
+
+    pub(super) fn read(&self, path: &str, from_line: usize, lines: usize) -> Result<Part, Mistake> {
+        let path = checked(path)?;
+        let (file, stat) = self.plain_file(path)?;
+        if stat.st_nlink > 1 {
+            return Err(Mistake(format!("`{path}` has several hard links, so its other name may be outside the root; make a copy and read that")));
+        }
+        let mut reader = BufReader::new(file.take(SCAN_BYTES_MAX));
+        let begin = reader.fill_buf().map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        if begin.contains(&0) {
+            return Err(Mistake(format!("`{path}` is not a text file")));
+        }
+        let mut part = lines_of(&mut reader, from_line, lines).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        if part.lines == 0 && from_line > 1 {
+            return Err(Mistake(format!("`{path}` has no line {from_line}; read it from line 1")));
+        }
+        part.at = rfc3339(stat.st_mtime);
+        Ok(part)
+    }
+
+    /// The size of the file afterwards.
+    pub(super) fn write(&self, path: &str, content: &[u8], mode: Mode) -> Result<u64, Mistake> {
+        let path = checked(path)?;
+        let (folder, name) = parent_and_name(path)?;
+        let dir = self.made(folder).map_err(|error| explain(folder, error))?;
+        let there = match fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(explain(path, error)),
+        };
+        if let Some(stat) = &there {
+            match kind_of(stat) {
+                EntryKind::File if mode == Mode::Create => return self.created(path, content),
+                EntryKind::File => {}
+                EntryKind::Folder => return Err(Mistake(format!("`{path}` is a folder; name a file in it"))),
+                EntryKind::Link => return Err(Mistake(format!("`{path}` is a link, and links are not written through; write to the file itself"))),
+                EntryKind::Other => return Err(Mistake(format!("`{path}` is not a file"))),
+            }
+        }
+        let mut before = Vec::new();
+        if mode == Mode::Append && there.is_some() {
+            let opened = fs::openat(&dir, name, LOOK | OFlags::NOFOLLOW, Bits::empty()).map_err(|error| explain(path, error))?;
+            let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
+            if kind_of(&stat) != EntryKind::File || stat.st_nlink > 1 {
+                return Err(Mistake(format!("`{path}` is not a plain file with one name; write it anew with mode `replace`")));
+            }
+            File::from(opened)
+                .take(FILE_BYTES_MAX + 1)
+                .read_to_end(&mut before)
+                .map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        }
+        let size = (before.len() + content.len()) as u64;
+        if size > FILE_BYTES_MAX {
+            return Err(Mistake(format!("`{path}` would have {size} bytes, more than the {FILE_BYTES_MAX} allowed; write several files")));
+        }
+        let bits = there.map_or(0o644, |stat| stat.st_mode & 0o777);
+        put(dir.as_fd(), name, [&before, content], bits, mode == Mode::Create).map_err(|error| match error {
+            Errno::EXIST => taken(path),
+            error => explain(path, error),
+        })?;
+        Ok(size)
+    }
+
+    /// A file that is there and holds just this was created by the same call before.
+    fn created(&self, path: &str, content: &[u8]) -> Result<u64, Mistake> {
+        let (file, _) = self.plain_file(path)?;
+        let mut there = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut there).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        if there == content { Ok(content.len() as u64) } else { Err(taken(path)) }
+    }
+
+    pub(super) fn find(&self, pattern: &str) -> Result<(Vec<Entry>, bool), Mistake> {
+        let pattern = pattern.trim().trim_start_matches("./");
+        if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX || pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
+            return Err(Mistake(format!(
+                "`pattern` must be what a path under the root looks like, such as `*.md` or `notes/**/*.txt`, of at most {PATTERN_BYTES_MAX} bytes"
+            )));
+        }
+        let glob = Glob::new(pattern);
+        let mut found = Vec::new();
+        let mut visited = 0;
+        let mut cut = false;
+        let mut folders = vec![(String::new(), 0)];
+        while let Some((folder, depth)) = folders.pop() {
+            let path = if folder.is_empty() { "." } else { &folder };
+            // Gone or closed to us meanwhile: as if it were not there.
+            let Ok(dir) = self.resolve(path, DIR, NO_LINKS) else { continue };
+            let Ok(entries) = entries_of(dir.as_fd()) else { continue };
+            let mut inner = Vec::new();
+            let mut here: Vec<(String, Stat)> = entries.collect();
+            here.sort_by(|a, b| a.0.cmp(&b.0));
+            for (name, stat) in here {
+                visited += 1;
+                if visited > VISITED_MAX || found.len() == FOUND_MAX {
+                    return Ok((found, true));
+                }
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                if kind_of(&stat) == EntryKind::Folder {
+                    if depth + 1 < DEPTH_MAX {
+                        inner.push((path.clone(), depth + 1));
+                    } else {
+                        cut = true;
+                    }
+                }
+                if glob.fits(&path) {
+                    found.push(entry(path, &stat));
+                }
+            }
+            folders.extend(inner.into_iter().rev());
+        }
+        Ok((found, cut))
+    }
+
+    fn plain_file(&self, path: &str) -> Result<(File, Stat), Mistake> {
+        let opened = self.resolve(path, LOOK, INSIDE).map_err(|error| explain(path, error))?;
+        let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
+        match kind_of(&stat) {
+            EntryKind::File => Ok((File::from(opened), stat)),
+            EntryKind::Folder => Err(Mistake(format!("`{path}` is a folder; use `list` for it"))),
+            EntryKind::Link | EntryKind::Other => Err(Mistake(format!("`{path}` is not a file that can be read (a pipe, a device or a socket)"))),
+        }
+    }
+
+    /// The folder, made where it is missing, without following a single link.
+    fn made(&self, folder: &str) -> Result<OwnedFd, Errno> {
+        let mut dir = self.resolve(".", DIR, NO_LINKS)?;
+        for part in Path::new(folder).components() {
+            let Component::Normal(name) = part else { continue };
+            match fs::mkdirat(&dir, name, Bits::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+            dir = again(|| fs::openat2(&dir, name, DIR, Bits::empty(), NO_LINKS))?;
+        }
+        Ok(dir)
+    }
+
+    fn resolve(&self, path: &str, flags: OFlags, how: ResolveFlags) -> Result<OwnedFd, Errno> {
+        again(|| fs::openat2(&self.root, path, flags, Bits::empty(), how))
+    }
+}
+
+fn again(mut open: impl FnMut() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    for _ in 1..TRIES_MAX {
+        match open() {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            end => return end,
+        }
+    }
+    open()
+}
+
+/// Whole or not at all: written beside, made durable, then put in place by one rename.
+fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: u32, only_new: bool) -> Result<(), Errno> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let beside = format!(".baton-{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match fs::openat(dir, &beside, flags, Bits::from_raw_mode(0o600)) {
+        // Left by a process of the same number that died in the middle.
+        Err(Errno::EXIST) => {
+            fs::unlinkat(dir, &beside, AtFlags::empty())?;
+            fs::openat(dir, &beside, flags, Bits::from_raw_mode(0o600))?
+        }
+        end => end?,
+    };
+    let fill = || {
+        let mut file = File::from(opened);
+        let written = content.into_iter().try_for_each(|part| file.write_all(part)).and_then(|()| file.sync_all());
+        written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        fs::fchmod(&file, Bits::from_raw_mode(bits))?;
+        let how = if only_new { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        fs::renameat_with(dir, &beside, dir, name, how)
+    };
+    let end = fill();
+    if end.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::unlinkat(dir, &beside, AtFlags::empty());
+        return end;
+    }
+    fs::fsync(dir)
+}
+
+fn lines_of(reader: &mut impl std::io::BufRead, from_line: usize, lines: usize) -> std::io::Result<Part> {
+    let mut text: Vec<u8> = Vec::new();
+    let mut line = 1;
+    // Where in `text` the line at hand begins; `None` between lines.
+    let mut begun: Option<usize> = None;
+    let mut next_line = None;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        if line >= from_line.saturating_add(lines) {
+            next_line = Some(line);
+            break;
+        }
+        // Either up to the next line or all there is.
+        let end = buffer.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let piece = &buffer[..end.unwrap_or(buffer.len())];
+        if line >= from_line {
+            let begin = *begun.get_or_insert(text.len());
+            let room = READ_BYTES_MAX - text.len();
+            if piece.len() > room {
+                if line == from_line {
+                    // A line longer than a whole reply is cut, or nobody could ever get past it.
+                    text.extend_from_slice(&piece[..room]);
+                    text.extend_from_slice("… (the rest of this line is left out)".as_bytes());
+                    line += 1;
+                } else {
+                    text.truncate(begin);
+                }
+                begun = None;
+                next_line = Some(line);
+                break;
+            }
+            text.extend_from_slice(piece);
+        }
+        let used = piece.len();
+        reader.consume(used);
+        if end.is_some() {
+            line += 1;
+            begun = None;
+        }
+    }
+    // The last line of a file need not end.
+    let past = if begun.is_some() { line + 1 } else { line };
+    let lines = past.saturating_sub(from_line);
+    let text = String::from_utf8_lossy(&text).trim_end_matches(['\n', '\r']).to_owned();
+    Ok(Part { text, lines, next_line, at: None })
+}
+
+fn entries_of(dir: BorrowedFd<'_>) -> Result<impl Iterator<Item = (String, Stat)>, Errno> {
+    let held = dir.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+    let entries = Dir::read_from(dir)?;
+    Ok(entries.filter_map(Result::ok).filter_map(move |entry| {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            return None;
+        }
+        let stat = fs::statat(&held, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((name.to_string_lossy().into_owned(), stat))
+    }))
+}
+
+fn entry(path: String, stat: &Stat) -> Entry {
+    Entry { path, kind: kind_of(stat), bytes: u64::try_from(stat.st_size).unwrap_or(0) }
+}
+
+fn kind_of(stat: &Stat) -> EntryKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Folder,
+        FileType::Symlink => EntryKind::Link,
+        _ => EntryKind::Other,
+    }
+}
+
+/// What the kernel would misunderstand, or a planner has misunderstood.
+fn checked(path: &str) -> Result<&str, Mistake> {
+    if path.is_empty() {
+        return Err("`path` is empty; `.` is the root".into());
+    }
+    if path.contains('\0') {
+        return Err("`path` has a NUL character in it; give a plain path such as `notes/plan.md`".into());
+    }
+    if let Some(inside) = path.strip_prefix('/') {
+        return Err(Mistake(format!(
+            "`{path}` is absolute; paths are relative to the root, so try `{}`",
+            if inside.is_empty() { "." } else { inside }
+        )));
+    }
+    if path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
+        return Err(Mistake(format!("`path` is too long: {PATH_BYTES_MAX} bytes in all and {NAME_BYTES_MAX} for each name are allowed")));
+    }
+    Ok(path)
+}
+
+fn parent_and_name(path: &str) -> Result<(&str, &OsStr), Mistake> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+    if matches!(name, "" | "." | "..") || folder.split('/').any(|part| part == "..") {
+        return Err(Mistake(format!("`{path}` does not name a file; give a path under the root without `..`, such as `notes/plan.md`")));
+    }
+    if name.starts_with(".baton-") {
+        return Err(Mistake(format!("names beginning with `.baton-` are kept for unfinished writes; call `{path}` something else")));
+    }
+    Ok((folder, OsStr::from_bytes(name.as_bytes())))
+}
+
+fn taken(path: &str) -> Mistake {
+    Mistake(format!("`{path}` is already there and holds something else; use mode `replace`, the tool `append`, or another name"))
+}
+
+fn explain(path: &str, error: Errno) -> Mistake {
+    Mistake(match error {
+        Errno::NOENT => format!("`{path}` is not there; `list` and `find` show what is"),
+        Errno::XDEV => format!("`{path}` leads out of the root, which is not allowed"),
+        Errno::LOOP => format!("`{path}` goes through a link that is not followed"),
+        Errno::NOTDIR => format!("`{path}` is not a folder, or goes through something that is none"),
+        Errno::ISDIR => format!("`{path}` is a folder"),
+        Errno::ACCESS | Errno::PERM => format!("there is no right to `{path}`"),
+        Errno::NXIO | Errno::NODEV => format!("`{path}` is not a file that can be read (a pipe, a device or a socket)"),
+        Errno::AGAIN => format!("`{path}` is being renamed all the time; try again"),
+        Errno::NAMETOOLONG => format!("`{path}` is too long"),
+        error => format!("`{path}`: {error}"),
+    })
+}

@@ -1,0 +1,44 @@
+//! A server standing alone: over standard input and output, or over HTTP on this machine only.
+//!
+//! HTTP is MCP's streamable kind under `/mcp`: without sessions for revision 2026-07-28, with them for the ones before. Only
+//! this machine may call, and a web page only from here: the names in `Host` and `Origin` are checked, so that a page elsewhere
+//! cannot reach in through a name it points at us.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use tokio::net::TcpListener;
+
+use crate::Builtin;
+
+/// A request carries at most a file to be written, in JSON.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
+
+/// One session, until standard input ends.
+pub async fn stdio(builtin: Arc<Builtin>) -> Result<(), String> {
+    let (input, output) = rmcp::transport::stdio();
+    builtin.serve(tokio::io::join(input, output)).await
+}
+
+/// Serves until it is dropped. `told` hears the address, which matters when the port is 0.
+pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(SocketAddr)) -> Result<(), String> {
+    if !address.ip().is_loopback() {
+        return Err(format!("{address} is not of this machine; a built-in server listens on 127.0.0.1 or [::1] only"));
+    }
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| format!("{address} cannot be listened on: {error}; name another port with --port, or stop what holds this one"))?;
+    let address = listener.local_addr().map_err(|error| format!("the address is not known: {error}"))?;
+    told(address);
+    axum::serve(listener, builtin.router(config())).await.map_err(|error| format!("serving broke off: {error}"))
+}
+
+/// What is allowed in from this machine.
+pub fn config() -> StreamableHttpServerConfig {
+    StreamableHttpServerConfig::default()
+        .with_allowed_hosts(["localhost", "127.0.0.1", "::1"])
+        .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(REQUEST_BYTES_MAX)
+}
