@@ -7,6 +7,7 @@ mod command;
 mod exit;
 mod find;
 mod follow;
+mod hub;
 mod owner;
 mod place;
 mod question;

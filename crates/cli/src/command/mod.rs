@@ -3,8 +3,10 @@
 mod ask;
 mod budget;
 mod flows;
+mod registry;
 mod runs;
 mod threads;
+mod tools;
 
 use clap::Subcommand;
 
@@ -21,6 +23,9 @@ pub(crate) enum Command {
     Threads(threads::Threads),
     Flows(flows::Flows),
     #[command(subcommand)]
+    Tools(tools::Tools),
+    Registry(registry::Registry),
+    #[command(subcommand)]
     Bench(bench::Bench),
 }
 
@@ -31,6 +36,8 @@ impl Command {
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Flows(flows) => flows.run(),
+            Command::Tools(tools) => tools.run(place),
+            Command::Registry(registry) => registry.run(place),
             Command::Bench(bench) => bench.run(),
         }
     }

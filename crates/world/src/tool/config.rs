@@ -11,7 +11,8 @@
 //! addresses `serverUrl` and `httpUrl`, the variables `${NAME}`, `${env:NAME}`, `${NAME:-default}` and `${workspaceFolder}`. Fields
 //! nobody here knows are left alone. One wrong entry is a remark, and the others still count.
 //!
-//! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `nature`), `toolsDisabled`, `oauth`.
+//! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `nature`), `toolsDisabled`, `oauth`,
+//! `protocolVersion` (for a server that answers the question which one badly).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -39,6 +40,8 @@ pub struct ServerConfig {
     pub trusted: bool,
     pub tools_disabled: BTreeSet<String>,
     pub oauth: Option<OAuth>,
+    /// The one revision of MCP that is spoken with it; found out when it is not given.
+    pub revision: Option<String>,
 }
 
 /// How a server is come by.
@@ -89,7 +92,7 @@ impl ServerConfig {
     }
 
     pub fn new(reach: Reach) -> Self {
-        ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None }
+        ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None, revision: None }
     }
 
     pub fn trusted(mut self) -> Self {
@@ -161,6 +164,7 @@ struct Entry {
     #[serde(alias = "disabledTools", alias = "excludeTools")]
     tools_disabled: BTreeSet<String>,
     oauth: Option<OAuthEntry>,
+    protocol_version: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -203,7 +207,7 @@ fn server(entry: &Value, folder: Option<&Path>, env: Env<'_>) -> Result<ServerCo
         })
         .transpose()?;
     let enabled = entry.enabled.unwrap_or(!entry.disabled);
-    Ok(ServerConfig { reach, enabled, trusted: entry.trusted, tools_disabled: entry.tools_disabled, oauth })
+    Ok(ServerConfig { reach, enabled, trusted: entry.trusted, tools_disabled: entry.tools_disabled, oauth, revision: entry.protocol_version })
 }
 
 /// Hosts let numbers and booleans stand for text here.

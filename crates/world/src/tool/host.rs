@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ErrorData, Implementation, InputRequest, InputRequests, InputResponses, ListRootsResult, ProgressNotificationParam,
-    ProgressToken,
+    ProgressToken, ProtocolVersion,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::ClientHandler;
@@ -42,6 +42,8 @@ pub(crate) struct Host {
     /// The server says that its list of tools is another now.
     pub(crate) changed: Arc<Notify>,
     pub(crate) listeners: Listeners,
+    /// What is offered in a handshake, to servers that have one.
+    pub(crate) revision: ProtocolVersion,
 }
 
 /// Who follows which call.
@@ -125,7 +127,7 @@ impl Host {
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
         let capabilities = self.asked.as_ref().map(|asked| asked.capabilities()).unwrap_or_default();
-        ClientConfig::new(capabilities, Implementation::new("baton", env!("CARGO_PKG_VERSION")))
+        ClientConfig::new(capabilities, Implementation::new("baton", env!("CARGO_PKG_VERSION"))).with_protocol_version(self.revision.clone())
     }
 
     async fn create_elicitation(&self, request: ElicitRequestParams, _: RequestContext<RoleClient>) -> Result<ElicitResult, ErrorData> {

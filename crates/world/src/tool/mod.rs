@@ -4,7 +4,7 @@
 //! - `server`: one connection each: made when somebody needs it, kept, made again. `stdio`, `http` and in-process under it, each with a limit
 //!   on everything that is read (`bounded`); `auth` for those who want a person's yes.
 //! - `call`: one call. `entry`: a tool and its schemas. [`nature`]: what doing it twice would mean. `reply`: results as evidence.
-//! - `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
+//! - [`import`]: servers from an official-style registry. `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
 //!
 //! Tools are called `server.tool`. Nothing here decides whether to call: that is the flow's, and what a tool says is data.
 
@@ -15,6 +15,7 @@ pub mod config;
 mod entry;
 mod host;
 mod http;
+pub mod import;
 mod memory;
 pub mod nature;
 mod reply;
@@ -26,6 +27,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -63,6 +65,10 @@ struct Hub {
     asked: Option<Arc<dyn Asked>>,
     consent: Option<Arc<dyn Consent>>,
     changed: watch::Sender<u64>,
+    /// The list as it was at a version.
+    snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
+    /// The version whose lists were written down.
+    kept: AtomicU64,
 }
 
 /// A tool, as a planner or a person is told of it.
@@ -195,7 +201,9 @@ impl Builder {
             pace: self.pace.unwrap_or_default(),
             asked: self.asked,
             consent: self.consent,
-            changed: watch::Sender::new(0),
+            changed: watch::Sender::new(1),
+            snapshot: RwLock::default(),
+            kept: AtomicU64::new(0),
         };
         for (name, origin) in self.servers {
             // What came first stays: built-in servers are not hidden by a file.
@@ -218,21 +226,51 @@ impl Tools {
         for server in &waking {
             server.wake();
         }
-        // A list from before this process is good enough to begin with.
-        let unknown = waking.iter().filter(|server| server.tools().is_empty());
-        let known = futures::future::join_all(unknown.map(|server| server.link()));
-        // Whoever is slower than this is in the next list.
-        let _ = tokio::time::timeout(FIRST_LIST_MAX, known).await;
+        // A list from before this process is good enough to begin with, and who takes too long is in the next list.
+        let looks = waking.iter().filter_map(|server| Some((server, server.first_look(FIRST_LIST_MAX)?)));
+        let looks: Vec<_> = looks.map(|(server, left)| tokio::time::timeout(left, server.link())).collect();
+        futures::future::join_all(looks).await;
         self.0.keep_lists();
         self.cached()
     }
 
     /// All tools that are known without asking anybody.
     pub fn cached(&self) -> Vec<Arc<ToolInfo>> {
+        let version = *self.0.changed.borrow();
+        let snapshot = self.0.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((of, tools)) = snapshot
+            && of == version
+        {
+            return tools;
+        }
         let mut tools = Vec::new();
         for server in self.0.all() {
             let healthy = matches!(server.state(), State::Up(_));
             tools.extend(server.tools().iter().map(|entry| Arc::new(self.0.info(&server, entry, healthy))));
+        }
+        *self.0.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Some((version, tools.clone()));
+        tools
+    }
+
+    /// One of them, if it is known.
+    pub fn exported_one(&self, name: &str) -> Option<rmcp::model::Tool> {
+        let (_, entry) = self.0.known(name).filter(|(server, entry)| self.0.is_tool_on(server, entry))?;
+        let mut tool = entry.tool.clone();
+        tool.name = entry.name.clone().into();
+        Some(tool)
+    }
+
+    /// The tools that are switched on, as MCP lists them, under their names here. For whoever passes them on.
+    pub async fn exported(&self) -> Vec<rmcp::model::Tool> {
+        self.list().await;
+        let mut tools = Vec::new();
+        for server in self.0.all() {
+            let on = server.tools().iter().filter(|entry| self.0.is_tool_on(&server, entry)).cloned().collect::<Vec<_>>();
+            tools.extend(on.into_iter().map(|entry| {
+                let mut tool = entry.tool.clone();
+                tool.name = entry.name.clone().into();
+                tool
+            }));
         }
         tools
     }
@@ -500,6 +538,10 @@ impl Hub {
     }
 
     fn keep_lists(&self) {
+        let version = *self.changed.borrow();
+        if self.kept.swap(version, Ordering::Relaxed) == version {
+            return;
+        }
         let servers = self.all();
         let mut lists = HashMap::new();
         for server in &servers {

@@ -13,7 +13,7 @@
 //! at once when it is down and until when.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use evidence::Trust;
@@ -92,6 +92,8 @@ pub(crate) struct Server {
     /// Whoever waits for the next attempt does not want to.
     hurry: Notify,
     keeper: Mutex<Option<JoinHandle<()>>>,
+    /// When somebody first needed it.
+    needed: OnceLock<Instant>,
     /// Told after every change of tools or state.
     changed: watch::Sender<u64>,
 }
@@ -159,6 +161,7 @@ impl Server {
             doubted: Notify::new(),
             hurry: Notify::new(),
             keeper: Mutex::default(),
+            needed: OnceLock::new(),
             changed,
         }
     }
@@ -210,12 +213,20 @@ impl Server {
 
     /// Lets the keeper begin, unless it has.
     pub(crate) fn wake(self: &Arc<Self>) {
+        self.needed.get_or_init(Instant::now);
         let mut keeper = lock(&self.keeper);
         if keeper.as_ref().is_none_or(JoinHandle::is_finished) {
             self.state.send_replace(State::Connecting);
             let server = self.clone();
             *keeper = Some(tokio::spawn(async move { server.keep().await }));
         }
+    }
+
+    /// How long it is still worth waiting for its first list, if it has none yet. Afterwards nobody waits for it just to look.
+    pub(crate) fn first_look(&self, longest: Duration) -> Option<Duration> {
+        let is_new = matches!(self.state(), State::Connecting) && self.tools().is_empty();
+        let since = self.needed.get().map(Instant::elapsed).unwrap_or_default();
+        is_new.then(|| longest.saturating_sub(since)).filter(|left| !left.is_zero())
     }
 
     /// The next attempt is now.
@@ -306,6 +317,12 @@ impl Server {
         let mut subscription = self.subscribe(link).await;
         let tells_changes = tells_changes(link);
         let mut listed = Instant::now();
+        // Something may have changed while nobody listened.
+        if subscription.is_some()
+            && let Err(why) = self.list(link).await
+        {
+            return why;
+        }
         loop {
             let is_changed = tokio::select! {
                 _ = &mut gone => return self.last_words.after("it closed the connection"),
@@ -416,11 +433,15 @@ impl Server {
 
     async fn connect(&self) -> Result<(Link, oneshot::Receiver<()>), String> {
         self.last_words.clear();
-        let auto = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        let mode = match self.revision() {
+            None => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: Some(ProtocolVersion::V_2025_11_25),
+            },
+            Some(revision) if revision.has_initialize() => ClientLifecycleMode::Initialize,
+            Some(revision) => ClientLifecycleMode::Discover { preferred_versions: vec![revision] },
         };
-        match self.open(auto).await {
+        match self.open(mode).await {
             // Some older servers hang up on a question they do not know.
             Err(ClientInitializeError::ConnectionClosed(_)) => self.open(ClientLifecycleMode::Initialize).await,
             opened => opened,
@@ -428,12 +449,20 @@ impl Server {
         .map_err(|error| self.last_words.after(&opening(&error)))
     }
 
+    /// The revision that the configuration insists on.
+    fn revision(&self) -> Option<ProtocolVersion> {
+        let Origin::Configured(config) = &self.origin else { return None };
+        let revision = config.revision.as_deref()?;
+        ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == revision).cloned()
+    }
+
     async fn open(&self, mode: ClientLifecycleMode) -> Result<(Link, oneshot::Receiver<()>), ClientInitializeError> {
         let cannot = |why: String| ClientInitializeError::ConnectionClosed(why);
         let (open, gone) = oneshot::channel();
         let changed = Arc::new(Notify::new());
         let listeners = Listeners::default();
-        let host = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone() };
+        let revision = self.revision().filter(ProtocolVersion::has_initialize).unwrap_or(ProtocolVersion::V_2025_11_25);
+        let host = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone(), revision: revision.clone() };
         let service = match &self.origin {
             Origin::Local { serve, .. } => {
                 let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
@@ -454,7 +483,7 @@ impl Server {
                     Some(authorized) => {
                         let client = authorized.client(http, url).await.map_err(cannot)?;
                         let transport = StreamableHttpClientTransport::with_client(client, config.clone());
-                        let first = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone() };
+                        let first = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
                         match first.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode.clone()).await {
                             Err(error) if error.auth_challenge().is_some() => {
                                 authorized.authorize(url, error.auth_challenge()).await.map_err(cannot)?;

@@ -1,6 +1,6 @@
 //! The hub against servers in this process that behave in every way a server can. What needs real processes is in `lab`.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::Mutex;
 
 use futures::FutureExt as _;
