@@ -9,6 +9,7 @@ mod exit;
 mod find;
 mod follow;
 mod mind;
+mod hub;
 mod owner;
 mod place;
 mod pull;

@@ -1,3 +1,7 @@
 //! Other people's JSON, and our own API: data only, no IO.
 //!
-//! The room is kept for LangServe, LangGraph, OpenAI and A2A, one file a protocol. Nothing is in it yet.
+//! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
+//!
+//! Room is kept for LangServe, LangGraph, OpenAI and A2A, one file a protocol.
+
+pub mod registry;

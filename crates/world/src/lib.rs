@@ -1,7 +1,7 @@
 //! Performs effects. The only crate that calls out.
 //!
 //! `model`, `tool` and `agent` get a room each as they come. Today there is the trait they stand behind, every kind of [`model`],
-//! a [`script`]ed world, and [`faults`] that can be laid over any world.
+//! the hub of [`tool`]s, a [`script`]ed world, and [`faults`] that can be laid over any world.
 //!
 //! Deliberately absent: deciding. Whether to try again, what to do with a failure, when to stop is `graph`'s.
 
@@ -9,6 +9,7 @@ pub mod faults;
 pub mod model;
 pub mod rooms;
 pub mod script;
+pub mod tool;
 
 use std::sync::Arc;
 

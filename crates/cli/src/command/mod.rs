@@ -6,8 +6,10 @@ mod doctor;
 mod flows;
 mod models;
 mod mcp;
+mod registry;
 mod runs;
 mod threads;
+mod tools;
 
 use clap::Subcommand;
 
@@ -28,6 +30,9 @@ pub(crate) enum Command {
     Models(models::Models),
     Doctor(doctor::Doctor),
     #[command(subcommand)]
+    Tools(tools::Tools),
+    Registry(registry::Registry),
+    #[command(subcommand)]
     Bench(bench::Bench),
 }
 
@@ -41,6 +46,8 @@ impl Command {
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
             Command::Mcp(mcp) => mcp.run(),
+            Command::Tools(tools) => tools.run(place),
+            Command::Registry(registry) => registry.run(place),
             Command::Bench(bench) => bench.run(),
         }
     }

@@ -212,7 +212,7 @@ fn deepest(text: &str) -> usize {
 }
 
 /// Fetches nothing, whatever features other crates switch on.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl jsonschema::Retrieve for Nowhere {
     fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {

@@ -1,0 +1,107 @@
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use server::guard::Guard;
+use server::registry::Registry as Service;
+use world::tool::import;
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::hub::{self, Servers};
+use crate::place::Place;
+use crate::wiring;
+
+/// Offer the tools of all servers in one place, over HTTP and as one MCP server
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  baton registry --config mcp.json
+  curl -s localhost:8021/tools
+  baton registry --import https://registry.modelcontextprotocol.io     add what it lists, switched off
+  curl -X POST localhost:8021/servers/notes/enable")]
+pub(crate) struct Registry {
+    #[command(flatten)]
+    servers: Servers,
+    #[arg(long, default_value_t = 8021)]
+    port: u16,
+    /// The address to listen on; any but loopback needs a token
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+    /// Who calls must show this as a bearer token
+    #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Add the servers of an official-style registry, or of a file of its list, and end; nothing of it is started
+    #[arg(long, value_name = "FILE|URL")]
+    import: Option<String>,
+    /// Print what happens as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Registry {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on_all_cores(async {
+            let imported = hub::imported(place)?;
+            match &self.import {
+                Some(source) => self.import(source, &imported).await,
+                None => self.serve(place, &imported).await,
+            }
+        })
+    }
+
+    async fn import(&self, source: &str, path: &Path) -> Result<Exit> {
+        let list: Value = match source.contains("://") {
+            true => import::fetch(source).await.map_err(Trouble::Failed)?,
+            false => {
+                let bytes = std::fs::read(source).map_err(|error| Trouble::Usage(format!("{source} cannot be read: {error}")))?;
+                serde_json::from_slice(&bytes).map_err(|error| Trouble::Usage(format!("{source} is no JSON: {error}")))?
+            }
+        };
+        let done = import::into_file(&list, path).map_err(Trouble::Failed)?;
+        let mut out = anstream::stdout();
+        match self.json {
+            true => writeln!(out, "{}", serde_json::to_string(&done)?)?,
+            false => {
+                writeln!(out, "{} servers added to {}, switched off; {} left out", done.added.len(), path.display(), done.skipped.len())?;
+                writeln!(out, "`baton tools enable NAME` switches one on")?;
+            }
+        }
+        Ok(Exit::Well)
+    }
+
+    async fn serve(&self, place: &Place, imported: &Path) -> Result<Exit> {
+        let tools = self.servers.hub(place)?;
+        let guard = Guard::new(self.token.as_deref());
+        let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
+        let address = listener.local_addr()?;
+        let mut out = anstream::stdout();
+        match self.json {
+            true => writeln!(out, "{}", json!({"listening": address.to_string(), "servers": tools.health().len()}))?,
+            false => writeln!(out, "the registry of {} servers listens on http://{address}, MCP at http://{address}/mcp", tools.health().len())?,
+        }
+        // Begins to connect, so that the first who asks does not wait.
+        let warming = tokio::spawn({
+            let tools = tools.clone();
+            async move { tools.list().await }
+        });
+        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).router(&guard);
+        let served = tokio::select! {
+            served = server::serve(listener, service) => served.map(|()| Exit::Well),
+            exit = stopped() => Ok(exit),
+        };
+        warming.abort();
+        tools.close().await;
+        Ok(served?)
+    }
+}
+
+/// Open streams are not waited for: they would never end.
+async fn stopped() -> Exit {
+    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => Exit::Interrupted,
+        _ = terminate.recv() => Exit::Terminated,
+    }
+}

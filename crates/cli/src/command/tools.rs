@@ -1,0 +1,168 @@
+use std::io::Write as _;
+use std::time::Duration;
+
+use graph::{Failure, FailureKind};
+use serde_json::Value;
+use world::Progress;
+use world::tool::{CallOptions, Is, ToolInfo, Tools as Hub};
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::hub::Servers;
+use crate::place::Place;
+use crate::text::{BOLD, DIM, paint};
+use crate::wiring;
+
+/// List, look at, call and find tools
+#[derive(clap::Subcommand)]
+#[command(after_help = "Examples:
+  baton tools list --config mcp.json
+  baton tools show notes.search
+  baton tools call notes.search '{\"query\": \"relay\"}'
+  baton tools search \"send a message\"
+  baton tools disable notes.delete")]
+pub(crate) enum Tools {
+    /// All tools of all servers
+    List {
+        #[command(flatten)]
+        servers: Servers,
+        /// Print JSON, one tool a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// One tool with its parameters
+    Show {
+        name: String,
+        #[command(flatten)]
+        servers: Servers,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool and print what it says
+    Call {
+        name: String,
+        /// Its arguments, as JSON
+        #[arg(default_value = "{}", value_name = "JSON")]
+        arguments: String,
+        #[command(flatten)]
+        servers: Servers,
+        /// Seconds to wait at most
+        #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+        deadline: u64,
+        /// Print the whole result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The tools that fit a question best
+    Search {
+        query: String,
+        #[arg(long, default_value_t = 10)]
+        size: usize,
+        #[command(flatten)]
+        servers: Servers,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Switch a tool or a whole server on, for good
+    Enable {
+        name: String,
+        #[command(flatten)]
+        servers: Servers,
+    },
+    /// Switch a tool or a whole server off, for good
+    Disable {
+        name: String,
+        #[command(flatten)]
+        servers: Servers,
+    },
+}
+
+impl Tools {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on(async {
+            let hub = self.servers().hub(place)?;
+            let done = self.work(&hub).await;
+            hub.close().await;
+            done
+        })
+    }
+
+    fn servers(&self) -> &Servers {
+        match self {
+            Tools::List { servers, .. } | Tools::Show { servers, .. } | Tools::Call { servers, .. } => servers,
+            Tools::Search { servers, .. } | Tools::Enable { servers, .. } | Tools::Disable { servers, .. } => servers,
+        }
+    }
+
+    async fn work(&self, hub: &Hub) -> Result<Exit> {
+        let mut out = anstream::stdout();
+        match self {
+            Tools::List { json, .. } => {
+                for tool in hub.list().await {
+                    line(&mut out, &tool, None, *json)?;
+                }
+                complain(hub);
+            }
+            Tools::Search { query, size, json, .. } => {
+                for (tool, score) in hub.search(query, *size).await {
+                    line(&mut out, &tool, Some(score), *json)?;
+                }
+                complain(hub);
+            }
+            Tools::Show { name, json, .. } => {
+                let tool = hub.describe(name).await.map_err(trouble)?;
+                match json {
+                    true => writeln!(out, "{}", serde_json::to_string(&server::registry::tool(&tool))?)?,
+                    false => {
+                        writeln!(out, "{}\n{}\n", paint(BOLD, &tool.name), tool.description)?;
+                        writeln!(out, "{}", serde_json::to_string_pretty(&tool.schema)?)?;
+                    }
+                }
+            }
+            Tools::Call { name, arguments, deadline, json, .. } => {
+                let arguments: Value = serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are no JSON: {error}")))?;
+                // Progress is for the person who waits.
+                let progress = Progress::to(|text| eprint!("{text}"));
+                let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, key: None };
+                let found = hub.call(name, &arguments, &options).await.map_err(trouble)?;
+                match json {
+                    true => writeln!(out, "{}", serde_json::to_string(&found)?)?,
+                    false => writeln!(out, "{}", found.text)?,
+                }
+            }
+            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
+            Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
+        }
+        Ok(Exit::Well)
+    }
+}
+
+fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json: bool) -> Result<()> {
+    if json {
+        let tool = server::registry::tool(tool);
+        let text = match score {
+            Some(score) => serde_json::to_string(&wire::registry::Hit { score, tool })?,
+            None => serde_json::to_string(&tool)?,
+        };
+        return Ok(writeln!(out, "{text}")?);
+    }
+    let first = tool.description.lines().next().unwrap_or_default();
+    let off = if tool.enabled { "" } else { " (off)" };
+    Ok(writeln!(out, "{}{off}  {}", paint(BOLD, &tool.name), paint(DIM, first))?)
+}
+
+/// A list that is shorter than it should be says so.
+fn complain(hub: &Hub) {
+    for health in hub.health() {
+        if let (true, Is::Down { why, .. }) = (health.enabled, &health.is) {
+            // Nowhere is left to complain to.
+            let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &format!("{} is down: {why}", health.server)));
+        }
+    }
+}
+
+fn trouble(failure: Failure) -> Trouble {
+    match failure.kind {
+        FailureKind::Refused | FailureKind::Invalid => Trouble::Usage(failure.message),
+        _ => Trouble::Failed(failure.message),
+    }
+}

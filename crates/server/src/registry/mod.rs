@@ -1,0 +1,246 @@
+//! The registry: every tool of every server in one place, over plain HTTP and as one MCP server.
+//!
+//! | | |
+//! |---|---|
+//! | `GET /health` | whether it lives |
+//! | `GET /tools[?enabled=true]` · `GET /tools/{name}` | the list, from the cache · one tool |
+//! | `POST /tools/{name}/call` | `{"arguments": {…}, "deadline_ms"?, "key"?}` |
+//! | `POST /tools/{name}/enable` · `/disable` | kept between starts |
+//! | `GET /search?q=…[&size=10]` | the tools that fit a question |
+//! | `GET /servers` · `POST /servers/{name}/enable` · `/disable` | how each server is |
+//! | `POST /import` | `{"address": "https://registry…"}` or `{"list": …}`; what comes in is switched off |
+//! | `/mcp` | all tools that are switched on, as one MCP server |
+//!
+//! Errors are `{"error": {"kind", "message"}}`.
+
+mod export;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use graph::{Failure, FailureKind, Retry};
+use serde::Deserialize;
+use serde_json::json;
+use wire::registry as said;
+use world::tool::{CallOptions, Config, Health, Is, Kind, ToolInfo, Tools, import};
+
+use crate::guard::{self, Guard};
+use crate::mcp;
+
+const BODY_BYTES_MAX: usize = 32 << 20;
+const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE_MAX: Duration = Duration::from_secs(600);
+const SIZE: usize = 10;
+const SIZE_MAX: usize = 200;
+
+/// What the registry stands on.
+#[derive(Clone)]
+pub struct Registry {
+    tools: Tools,
+    /// The `mcp.json` that imports are written to.
+    imported: Option<PathBuf>,
+}
+
+impl Registry {
+    pub fn new(tools: Tools, imported: Option<PathBuf>) -> Self {
+        Registry { tools, imported }
+    }
+
+    pub fn router(self, guard: &Guard) -> Router {
+        let tools = self.tools.clone();
+        Router::new()
+            .route("/health", get(health))
+            .route("/tools", get(list))
+            .route("/tools/{name}", get(describe))
+            .route("/tools/{name}/call", post(call))
+            .route("/tools/{name}/enable", post(enable))
+            .route("/tools/{name}/disable", post(disable))
+            .route("/search", get(search))
+            .route("/servers", get(servers))
+            .route("/servers/{name}/enable", post(enable))
+            .route("/servers/{name}/disable", post(disable))
+            .route("/import", post(import))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .with_state(self)
+            .route_service("/mcp", mcp::service(move || export::Export::new(tools.clone())))
+            .fallback(|| async { problem(StatusCode::NOT_FOUND, "refused", "there is nothing here; GET /tools, /servers, /search, or MCP at /mcp") })
+            .layer(from_fn_with_state(guard.clone(), guard::check))
+    }
+}
+
+async fn health(State(registry): State<Registry>) -> Response {
+    let servers = registry.tools.health();
+    let down = servers.iter().filter(|server| server.enabled && matches!(server.is, Is::Down { .. })).count();
+    Json(json!({"status": "ok", "servers": servers.len(), "down": down, "version": env!("CARGO_PKG_VERSION")})).into_response()
+}
+
+#[derive(Deserialize)]
+struct Filter {
+    enabled: Option<bool>,
+    server: Option<String>,
+}
+
+async fn list(State(registry): State<Registry>, Query(filter): Query<Filter>) -> Json<said::Tools> {
+    let tools = registry.tools.list().await;
+    let fits = |tool: &&std::sync::Arc<ToolInfo>| {
+        filter.enabled.is_none_or(|enabled| tool.enabled == enabled) && filter.server.as_ref().is_none_or(|server| tool.server == *server)
+    };
+    Json(said::Tools { tools: tools.iter().filter(fits).map(|info| tool(info)).collect() })
+}
+
+async fn describe(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<said::Tool>, Problem> {
+    Ok(Json(tool(&registry.tools.describe(&name).await?)))
+}
+
+async fn call(State(registry): State<Registry>, Path(name): Path<String>, body: Result<Json<said::Call>, JsonRejection>) -> Result<Json<said::Called>, Problem> {
+    let Json(call) = body?;
+    let deadline = call.deadline_ms.map_or(DEADLINE, Duration::from_millis).min(DEADLINE_MAX);
+    let began = Instant::now();
+    let options = CallOptions { key: call.key, deadline, ..CallOptions::default() };
+    let found = registry.tools.call(&name, &call.arguments, &options).await?;
+    let spans = found.spans.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(|error| internal(&error.to_string()))?;
+    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(Json(said::Called { text: found.text, data: found.data, spans, took_ms }))
+}
+
+async fn enable(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
+    registry.tools.enable(&name, true).await?;
+    Ok(Json(json!({"name": name, "enabled": true})))
+}
+
+async fn disable(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
+    registry.tools.enable(&name, false).await?;
+    Ok(Json(json!({"name": name, "enabled": false})))
+}
+
+#[derive(Deserialize)]
+struct Question {
+    q: String,
+    size: Option<usize>,
+}
+
+async fn search(State(registry): State<Registry>, Query(question): Query<Question>) -> Json<said::Hits> {
+    let size = question.size.unwrap_or(SIZE).min(SIZE_MAX);
+    let hits = registry.tools.search(&question.q, size).await;
+    Json(said::Hits { tools: hits.iter().map(|(info, score)| said::Hit { score: *score, tool: tool(info) }).collect() })
+}
+
+async fn servers(State(registry): State<Registry>) -> Json<said::Servers> {
+    Json(said::Servers { servers: registry.tools.health().into_iter().map(server).collect() })
+}
+
+async fn import(State(registry): State<Registry>, body: Result<Json<said::Import>, JsonRejection>) -> Result<Json<said::Imported>, Problem> {
+    let Json(asked) = body?;
+    let list = match asked {
+        said::Import::Address(address) => import::fetch(&address).await.map_err(|why| Failure::new(FailureKind::Network, why))?,
+        said::Import::List(list) => list,
+    };
+    Ok(Json(registry.import(&list)?))
+}
+
+impl Registry {
+    /// Writes down what a list names, and adds it, switched off.
+    pub fn import(&self, list: &serde_json::Value) -> Result<said::Imported, Failure> {
+        let Some(path) = &self.imported else {
+            return Err(Failure::new(FailureKind::Refused, "this registry has no place to keep imports"));
+        };
+        let imported = import::into_file(list, path).map_err(|why| Failure::new(FailureKind::Invalid, why))?;
+        let config = Config::read(path, &|name| std::env::var(name).ok()).map_err(|why| Failure::new(FailureKind::Internal, why))?;
+        for name in &imported.added {
+            if let Some(server) = config.servers.get(name) {
+                self.tools.add(name, server.clone())?;
+            }
+        }
+        Ok(imported)
+    }
+}
+
+/// A tool as the registry says it.
+pub fn tool(info: &ToolInfo) -> said::Tool {
+    said::Tool {
+        name: info.name.clone(),
+        server: info.server.clone(),
+        title: info.title.clone(),
+        description: info.description.clone(),
+        schema: info.schema.clone(),
+        output_schema: info.output_schema.clone(),
+        read_only: info.hints.read_only,
+        destructive: info.hints.destructive,
+        idempotent: info.hints.idempotent,
+        open_world: info.hints.open_world,
+        enabled: info.enabled,
+        healthy: info.healthy,
+    }
+}
+
+/// A server as the registry says it.
+pub fn server(health: Health) -> said::Server {
+    let kind = match health.kind {
+        Kind::Stdio => said::ServerKind::Stdio,
+        Kind::Http => said::ServerKind::Http,
+        Kind::Local => said::ServerKind::Local,
+    };
+    let is = match health.is {
+        Is::Idle => said::Health::Idle,
+        Is::Connecting => said::Health::Connecting,
+        Is::Up { version, name } => said::Health::Up { version, software: name },
+        Is::Down { why, retry_in_ms, failures } => said::Health::Down { why, retry_in_ms, failures },
+    };
+    said::Server { name: health.server, kind, enabled: health.enabled, trusted: health.trusted, tools: health.tools, health: is }
+}
+
+/// A failure as HTTP says it.
+struct Problem(Response);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let status = match failure.kind {
+            FailureKind::Refused => StatusCode::NOT_FOUND,
+            FailureKind::Invalid => StatusCode::BAD_REQUEST,
+            FailureKind::Tool => StatusCode::UNPROCESSABLE_ENTITY,
+            FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            FailureKind::Network => StatusCode::BAD_GATEWAY,
+            FailureKind::Limit | FailureKind::Budget => StatusCode::PAYLOAD_TOO_LARGE,
+            FailureKind::InDoubt => StatusCode::CONFLICT,
+            FailureKind::Need | FailureKind::Reference | FailureKind::Cancelled | FailureKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let mut response = problem(status, &failure.kind.to_string(), &failure.message);
+        if let Retry::AfterMs(ms) = failure.retry
+            && let Ok(seconds) = HeaderValue::from_str(&ms.div_ceil(1_000).to_string())
+        {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        Problem(response)
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Self {
+        Problem(problem(rejection.status(), "invalid", &rejection.body_text()))
+    }
+}
+
+fn internal(why: &str) -> Problem {
+    Problem(problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why))
+}
+
+pub(crate) fn problem(status: StatusCode, kind: &str, message: &str) -> Response {
+    let error = said::ErrorBody { kind: kind.to_owned(), message: message.to_owned() };
+    (status, Json(said::Error { error })).into_response()
+}
+
+#[cfg(test)]
+mod tests;

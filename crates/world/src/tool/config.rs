@@ -1,0 +1,384 @@
+//! Which servers there are: `mcp.json` files as other hosts write them.
+//!
+//! ```json
+//! {"mcpServers": {
+//!   "notes":  {"command": "npx", "args": ["-y", "notes-server"], "env": {"NOTES_TOKEN": "${NOTES_TOKEN}"}},
+//!   "orders": {"url": "https://orders.example/mcp", "headers": {"Authorization": "Bearer ${ORDERS_KEY:-none}"}, "trusted": true}
+//! }}
+//! ```
+//!
+//! Read as they are: comments and trailing commas (VS Code), `servers` or `context_servers` in place of `mcpServers`, the
+//! addresses `serverUrl` and `httpUrl`, the variables `${NAME}`, `${env:NAME}`, `${NAME:-default}` and `${workspaceFolder}`. Fields
+//! nobody here knows are left alone. One wrong entry is a remark, and the others still count.
+//!
+//! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `nature`), `toolsDisabled`, `oauth`,
+//! `protocolVersion` (for a server that answers the question which one badly).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Reads environment variables; tests bring their own.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What a file of servers says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    pub servers: BTreeMap<String, ServerConfig>,
+    /// Entries that cannot be used, each with the reason.
+    pub remarks: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    pub reach: Reach,
+    pub enabled: bool,
+    /// The user answers for what this server says about its own tools.
+    pub trusted: bool,
+    pub tools_disabled: BTreeSet<String>,
+    pub oauth: Option<OAuth>,
+    /// The one revision of MCP that is spoken with it; found out when it is not given.
+    pub revision: Option<String>,
+}
+
+/// How a server is come by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reach {
+    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, Private>, cwd: Option<PathBuf> },
+    Http { url: String, headers: BTreeMap<String, Private> },
+}
+
+/// A client that was registered by hand with the server's authorization server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OAuth {
+    pub client_id: Option<String>,
+    pub client_secret: Option<Private>,
+    /// An `https:` address of this client's own description, for authorization servers that read one.
+    pub metadata_url: Option<String>,
+    pub scopes: Vec<String>,
+}
+
+/// A value that may be a secret: it is used, and never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Private(String);
+
+impl Private {
+    pub fn new(text: impl Into<String>) -> Self {
+        Private(text.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Private {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Private(…)")
+    }
+}
+
+impl ServerConfig {
+    pub fn stdio(command: impl Into<String>, args: &[&str]) -> Self {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        ServerConfig::new(Reach::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None })
+    }
+
+    pub fn http(url: impl Into<String>) -> Self {
+        ServerConfig::new(Reach::Http { url: url.into(), headers: BTreeMap::new() })
+    }
+
+    pub fn new(reach: Reach) -> Self {
+        ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None, revision: None }
+    }
+
+    pub fn trusted(mut self) -> Self {
+        self.trusted = true;
+        self
+    }
+}
+
+impl Config {
+    pub fn read(path: &Path, env: Env<'_>) -> Result<Config, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        Config::parse(&text, path.parent(), env).map_err(|why| format!("{}: {why}", path.display()))
+    }
+
+    /// `folder` is what `${workspaceFolder}` and a relative `cwd` mean.
+    pub fn parse(text: &str, folder: Option<&Path>, env: Env<'_>) -> Result<Config, String> {
+        let file: Value = serde_json::from_str(&plain_json(text)).map_err(|error| format!("not JSON: {error}"))?;
+        let entries = entries(&file).ok_or("there is no \"mcpServers\" (nor \"servers\") object in it")?;
+        let mut config = Config::default();
+        for (written, entry) in entries {
+            let name = server_name(written);
+            match server(entry, folder, env) {
+                Ok(_) if config.servers.contains_key(&name) => config.remarks.push(format!("{written}: there are two servers called {name}; the first counts")),
+                Ok(server) => drop(config.servers.insert(name, server)),
+                Err(why) => config.remarks.push(format!("{written}: {why}")),
+            }
+        }
+        Ok(config)
+    }
+
+    /// Adds another file's servers; those that are there already stay.
+    pub fn merge(&mut self, other: Config) {
+        for (name, server) in other.servers {
+            self.servers.entry(name).or_insert(server);
+        }
+        self.remarks.extend(other.remarks);
+    }
+}
+
+/// A name that can stand before a dot: tools are called `server.tool`.
+pub fn server_name(written: &str) -> String {
+    let clean: String = written.trim().chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '-' }).collect();
+    let clean = clean.trim_matches('-');
+    if clean.is_empty() { "server".to_owned() } else { clean.to_owned() }
+}
+
+fn entries(file: &Value) -> Option<&Map<String, Value>> {
+    let places = ["/mcpServers", "/servers", "/context_servers", "/mcp/servers"];
+    places.iter().find_map(|place| file.pointer(place).and_then(Value::as_object))
+}
+
+/// One entry, as far as anybody's spelling of it matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Entry {
+    #[serde(rename = "type", alias = "transport")]
+    kind: Option<String>,
+    command: Option<String>,
+    args: Vec<String>,
+    env: BTreeMap<String, Option<Value>>,
+    cwd: Option<String>,
+    #[serde(alias = "serverUrl", alias = "httpUrl")]
+    url: Option<String>,
+    headers: BTreeMap<String, String>,
+    disabled: bool,
+    enabled: Option<bool>,
+    trusted: bool,
+    #[serde(alias = "disabledTools", alias = "excludeTools")]
+    tools_disabled: BTreeSet<String>,
+    oauth: Option<OAuthEntry>,
+    protocol_version: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct OAuthEntry {
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    metadata_url: Option<String>,
+    scopes: Vec<String>,
+}
+
+fn server(entry: &Value, folder: Option<&Path>, env: Env<'_>) -> Result<ServerConfig, String> {
+    let entry: Entry = serde_json::from_value(entry.clone()).map_err(|error| error.to_string())?;
+    let fill = |text: &str| expand(text, folder, env);
+    let reach = match (&entry.command, &entry.url) {
+        _ if entry.kind.as_deref() == Some("sse") => {
+            return Err("it speaks HTTP+SSE, which streamable HTTP replaced in 2025; name its streamable address with \"type\": \"http\"".into());
+        }
+        (Some(command), _) => Reach::Stdio {
+            command: fill(command)?,
+            args: entry.args.iter().map(|arg| fill(arg)).collect::<Result<_, _>>()?,
+            env: variables(&entry.env, &fill)?,
+            cwd: entry.cwd.as_deref().map(&fill).transpose()?.map(|cwd| folder.map_or_else(|| PathBuf::from(&cwd), |folder| folder.join(&cwd))),
+        },
+        (None, Some(url)) => {
+            let url = fill(url)?;
+            if !url.starts_with("http://") && !url.starts_with("https://") {
+                return Err(format!("{url:?} is no http(s) address"));
+            }
+            let headers = entry.headers.iter().map(|(name, value)| Ok((name.clone(), Private(fill(value)?)))).collect::<Result<_, String>>()?;
+            Reach::Http { url, headers }
+        }
+        (None, None) => return Err("it has neither \"command\" nor \"url\"".into()),
+    };
+    let oauth = entry
+        .oauth
+        .map(|oauth| {
+            let client_secret = oauth.client_secret.as_deref().map(&fill).transpose()?.map(Private);
+            Ok::<_, String>(OAuth { client_id: oauth.client_id, client_secret, metadata_url: oauth.metadata_url, scopes: oauth.scopes })
+        })
+        .transpose()?;
+    let enabled = entry.enabled.unwrap_or(!entry.disabled);
+    Ok(ServerConfig { reach, enabled, trusted: entry.trusted, tools_disabled: entry.tools_disabled, oauth, revision: entry.protocol_version })
+}
+
+/// Hosts let numbers and booleans stand for text here.
+fn variables(env: &BTreeMap<String, Option<Value>>, fill: &dyn Fn(&str) -> Result<String, String>) -> Result<BTreeMap<String, Private>, String> {
+    let mut filled = BTreeMap::new();
+    for (name, value) in env {
+        let text = match value {
+            None => continue,
+            Some(Value::String(text)) => fill(text)?,
+            Some(other) => other.to_string(),
+        };
+        filled.insert(name.clone(), Private(text));
+    }
+    Ok(filled)
+}
+
+/// Puts in the variables. A missing one is an error: a server started with `${TOKEN}` for a token fails later and worse.
+fn expand(text: &str, folder: Option<&Path>, env: Env<'_>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let Some(end) = rest[at..].find('}').map(|length| at + length) else { break };
+        out.push_str(&rest[..at]);
+        let inside = &rest[at + 2..end];
+        let (name, fallback) = inside.split_once(":-").map_or((inside, None), |(name, fallback)| (name, Some(fallback)));
+        let value = match name.strip_prefix("env:").unwrap_or(name) {
+            "workspaceFolder" | "workspaceRoot" => folder.map(|folder| folder.display().to_string()),
+            "userHome" => env("HOME"),
+            "pathSeparator" | "/" => Some(std::path::MAIN_SEPARATOR.to_string()),
+            name if name.starts_with("input:") => return Err(format!("it asks the user for {name:?}; put the value into an environment variable instead")),
+            name => env(name),
+        };
+        match value.or_else(|| fallback.map(str::to_owned)) {
+            Some(value) => out.push_str(&value),
+            None => return Err(format!("the environment variable {name} is not set")),
+        }
+        rest = &rest[end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// JSON without the comments and trailing commas that editors allow.
+fn plain_json(text: &str) -> String {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let (mut in_string, mut escaped) = (false, false);
+    while let Some(c) = chars.next() {
+        match c {
+            _ if in_string => {
+                out.push(c);
+                in_string = escaped || c != '"';
+                escaped = !escaped && c == '\\';
+            }
+            '"' => {
+                in_string = true;
+                out.push(c);
+            }
+            '/' if chars.peek() == Some(&'/') => {
+                while chars.peek().is_some_and(|c| *c != '\n') {
+                    chars.next();
+                }
+            }
+            '/' if chars.peek() == Some(&'*') => {
+                chars.next();
+                let mut before = ' ';
+                for c in chars.by_ref() {
+                    if before == '*' && c == '/' {
+                        break;
+                    }
+                    before = c;
+                }
+            }
+            '}' | ']' => {
+                let end = out.trim_end().len();
+                if out[..end].ends_with(',') {
+                    out.truncate(end - 1);
+                }
+                out.push(c);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// Values that must not show up in anybody's error text.
+pub(crate) fn secrets(config: &ServerConfig) -> Vec<String> {
+    const TELLING: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE"];
+    /// Shorter ones are placeholders, and striking them would garble every sentence.
+    const BYTES_MIN: usize = 6;
+    let mut secrets: Vec<String> = Vec::new();
+    let mut add = |value: &str| {
+        // `Bearer abc`: the scheme is no secret, and what follows may be repeated without it.
+        secrets.extend(value.split_whitespace().filter(|part| part.len() > BYTES_MIN).map(str::to_owned));
+    };
+    match &config.reach {
+        Reach::Stdio { env, .. } => env
+            .iter()
+            .filter(|(name, _)| TELLING.iter().any(|word| name.to_ascii_uppercase().contains(word)))
+            .for_each(|(_, value)| add(value.reveal())),
+        Reach::Http { headers, .. } => headers.values().for_each(|value| add(value.reveal())),
+    }
+    if let Some(secret) = config.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref()) {
+        add(secret.reveal());
+    }
+    secrets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str) -> Option<String> {
+        match name {
+            "TOKEN" => Some("abc-secret-123".into()),
+            "HOME" => Some("/home/ada".into()),
+            _ => None,
+        }
+    }
+
+    fn parse(text: &str) -> Config {
+        Config::parse(text, Some(Path::new("/project")), &env).unwrap()
+    }
+
+    #[test]
+    fn files_of_other_hosts_are_read_as_they_are() {
+        let claude = r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs", "${HOME}/docs"], "env": {"A_TOKEN": "${TOKEN}", "N": 3}}}}"#;
+        let vscode = "{ // servers\n \"inputs\": [], \"servers\": {\"fs\": {\"type\": \"stdio\", \"command\": \"npx\", /* why */ \
+             \"args\": [\"-y\", \"fs\", \"${userHome}/docs\",], \"env\": {\"A_TOKEN\": \"${env:TOKEN}\", \"N\": 3}, \"dev\": {}},}}";
+        let zed = r#"{"context_servers": {"fs": {"command": "npx", "args": ["-y", "fs", "${HOME}/docs"], "env": {"A_TOKEN": "${TOKEN}", "N": "3"}}}}"#;
+        for text in [claude, vscode, zed] {
+            let config = parse(text);
+            assert_eq!(config.remarks, [""; 0], "{text}");
+            let Reach::Stdio { command, args, env, .. } = &config.servers["fs"].reach else { panic!("{config:?}") };
+            assert_eq!((command.as_str(), args[2].as_str()), ("npx", "/home/ada/docs"));
+            assert_eq!((env["A_TOKEN"].reveal(), env["N"].reveal()), ("abc-secret-123", "3"));
+        }
+        let http = parse(r#"{"mcpServers": {"My Orders.v2": {"type": "http", "serverUrl": "https://x/mcp", "headers": {"K": "${NO:-d//e}"}, "disabled": true}}}"#);
+        let orders = &http.servers["My-Orders-v2"];
+        assert!(!orders.enabled && !orders.trusted);
+        assert!(matches!(&orders.reach, Reach::Http { url, headers } if url == "https://x/mcp" && headers["K"].reveal() == "d//e"));
+    }
+
+    #[test]
+    fn a_wrong_entry_is_a_remark_and_the_others_count() {
+        let cases = [
+            (r#"{}"#, "neither"),
+            (r#"{"command": "x", "env": {"K": "${MISSING}"}}"#, "MISSING is not set"),
+            (r#"{"command": "x", "args": ["${input:key}"]}"#, "environment variable instead"),
+            (r#"{"type": "sse", "url": "https://x/sse"}"#, "streamable"),
+            (r#"{"url": "ftp://x"}"#, "no http(s) address"),
+            (r#"{"command": 3}"#, "invalid type"),
+        ];
+        for (entry, why) in cases {
+            let config = parse(&format!(r#"{{"mcpServers": {{"bad": {entry}, "good": {{"command": "x"}}}}}}"#));
+            assert_eq!(config.servers.keys().collect::<Vec<_>>(), ["good"], "{entry}");
+            assert!(config.remarks[0].contains(why), "{:?}", config.remarks);
+        }
+        assert!(Config::parse("[]", None, &env).unwrap_err().contains("mcpServers"));
+        assert!(Config::parse("{", None, &env).unwrap_err().contains("not JSON"));
+    }
+
+    #[test]
+    fn secrets_never_show() {
+        let config = parse(
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "${TOKEN}", "MODE": "production"}}, "b": {"url": "https://x", "headers": {"Authorization": "Bearer ${TOKEN}"}}}}"#,
+        );
+        assert!(!format!("{config:?}").contains("abc-secret"));
+        assert_eq!(secrets(&config.servers["a"]), ["abc-secret-123"]);
+        assert_eq!(secrets(&config.servers["b"]), ["abc-secret-123"]);
+    }
+}
