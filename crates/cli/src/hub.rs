@@ -13,7 +13,7 @@ pub(crate) struct Servers {
     /// A file of MCP servers as other hosts write it; may be given several times [default: mcp.json in Baton's data folder]
     ///
     /// A file in the folder you are in is not read by itself: it could start anything.
-    #[arg(long = "config", value_name = "MCP.JSON")]
+    #[arg(long = "mcp", value_name = "MCP.JSON")]
     configs: Vec<PathBuf>,
 }
 

@@ -15,9 +15,9 @@ use crate::wiring;
 /// Offer the tools of all servers in one place, over HTTP and as one MCP server
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  baton registry --config mcp.json
+  baton registry --mcp mcp.json
   curl -s localhost:8021/tools
-  baton registry --import https://registry.modelcontextprotocol.io     add what it lists, switched off
+  baton registry --import https://registry.example.org     add what it lists, switched off
   curl -X POST localhost:8021/servers/notes/enable")]
 pub(crate) struct Registry {
     #[command(flatten)]

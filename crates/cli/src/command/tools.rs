@@ -15,7 +15,7 @@ use crate::wiring;
 /// List, look at, call and find tools
 #[derive(clap::Subcommand)]
 #[command(after_help = "Examples:
-  baton tools list --config mcp.json
+  baton tools list --mcp mcp.json
   baton tools show notes.search
   baton tools call notes.search '{\"query\": \"relay\"}'
   baton tools search \"send a message\"

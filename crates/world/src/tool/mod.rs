@@ -19,6 +19,7 @@ pub mod import;
 mod memory;
 pub mod nature;
 mod reply;
+mod room;
 pub mod search;
 mod server;
 mod stdio;
@@ -45,6 +46,7 @@ pub use call::CallOptions;
 pub use config::{Config, ServerConfig};
 pub use host::Asked;
 pub use reply::RESULT_BYTES_MAX;
+pub use room::{LIST, Room};
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
 

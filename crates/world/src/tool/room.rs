@@ -1,0 +1,119 @@
+//! The hub as the room of the world that answers `CallTool`: what flows may ask of it beyond calling, and what a person must agree to.
+//!
+//! Two things are added to [`Tools`]:
+//!
+//! - `registry.tools {query?, size?}`: the tools there are, or the best few for a question. It is an effect like any other, so that a plan
+//!   can be replayed with the list it was made from.
+//! - An [objection](World::objection) to whatever changes something outside, once its arguments may be somebody else's idea.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use evidence::Found;
+use graph::{Effect, Failure, FailureKind, Job, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ToolInfo, Tools};
+use crate::{LookUp, Nature, Progress, World};
+
+/// The tool that lists tools.
+pub const LIST: &str = "registry.tools";
+
+/// More are not told at once, however many are asked for.
+const LISTED_MAX: usize = 64;
+
+pub struct Room {
+    tools: Tools,
+    /// Tools that need no yes, because the user gave it once for all: `server.tool`, or a whole `server`.
+    allowed: Vec<String>,
+}
+
+impl Room {
+    pub fn new(tools: Tools, allowed: Vec<String>) -> Self {
+        Room { tools, allowed }
+    }
+
+    async fn list(&self, arguments: &Value) -> Result<Found, Failure> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Wish {
+            #[serde(default)]
+            query: Option<String>,
+            #[serde(default)]
+            size: Option<usize>,
+        }
+        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{LIST} takes {{query?, size?}}: {error}"));
+        let Wish { query, size } = Wish::deserialize(arguments).map_err(wrong)?;
+        let size = size.unwrap_or(LISTED_MAX).min(LISTED_MAX);
+        let all: Vec<Arc<ToolInfo>> = self.tools.list().await.into_iter().filter(|tool| tool.enabled).collect();
+        let told: Vec<Arc<ToolInfo>> = match query.filter(|query| all.len() > size && !query.trim().is_empty()) {
+            None => all.into_iter().take(size).collect(),
+            Some(query) => self.tools.search(&query, size).await.into_iter().map(|(tool, _)| tool).filter(|tool| tool.enabled).collect(),
+        };
+        let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
+        let tools: Vec<Value> = told.iter().map(|tool| told_as(tool)).collect();
+        Ok(Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() })
+    }
+}
+
+fn told_as(tool: &ToolInfo) -> Value {
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "schema": tool.schema,
+        "read_only": tool.hints.read_only == Some(true),
+        "destructive": changes(tool),
+        "healthy": tool.healthy,
+    })
+}
+
+/// By its own word, which is the only one there is: a server that the user has configured is believed in this. What says nothing is
+/// taken to change things, as MCP has it.
+fn changes(tool: &ToolInfo) -> bool {
+    tool.hints.read_only != Some(true) && tool.hints.destructive != Some(false)
+}
+
+#[async_trait]
+impl World for Room {
+    fn nature(&self, job: &Job) -> Nature {
+        if job.effect.name() == LIST { Nature::Repeatable } else { self.tools.nature(job) }
+    }
+
+    fn objection(&self, job: &Job) -> Option<String> {
+        let Effect::CallTool(call) = &*job.effect else { return None };
+        if call.tool == LIST || (!job.has_heard && job.filled.is_empty()) {
+            return None;
+        }
+        let server = call.tool.split_once('.').map_or(call.tool.as_str(), |(server, _)| server);
+        if self.allowed.iter().any(|allowed| *allowed == call.tool || allowed == server) {
+            return None;
+        }
+        let known = self.tools.cached().into_iter().find(|tool| tool.name == call.tool);
+        // A tool nobody knows is refused when it is called.
+        if !known.is_some_and(|tool| changes(&tool)) {
+            return None;
+        }
+        let filled: Vec<&str> = job.filled.iter().map(|hole| hole.at.as_str()).collect();
+        let from = match filled.as_slice() {
+            [] => String::new(),
+            filled => format!(" (from earlier results: {})", filled.join(", ")),
+        };
+        Some(format!("It changes something outside, and what it is given may be the idea of a tool or a page and not yours{from}."))
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        match &*job.effect {
+            Effect::CallTool(call) if call.tool == LIST => match self.list(&call.arguments).await {
+                Ok(found) => serde_json::to_value(found).map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok),
+                Err(failure) => Reply::failed(failure),
+            },
+            _ => self.tools.perform(job, progress).await,
+        }
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        self.tools.look_up(job).await
+    }
+}
+
