@@ -3,6 +3,7 @@
 mod ask;
 mod budget;
 mod flows;
+mod models;
 mod runs;
 mod threads;
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Flows(flows::Flows),
     #[command(subcommand)]
     Bench(bench::Bench),
+    #[command(subcommand)]
+    Models(models::Models),
 }
 
 impl Command {
@@ -32,6 +35,7 @@ impl Command {
             Command::Threads(threads) => threads.run(place),
             Command::Flows(flows) => flows.run(),
             Command::Bench(bench) => bench.run(),
+            Command::Models(models) => models.run(),
         }
     }
 }

@@ -15,13 +15,14 @@
 //! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
 //! model), and trying again.
 
+mod blocks;
 mod chat;
 mod decode;
 mod gguf;
 mod grammar;
 mod net;
 mod prefix;
-mod text;
+pub(super) mod text;
 pub mod threads;
 mod vocabulary;
 pub mod weights;
