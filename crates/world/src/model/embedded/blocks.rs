@@ -2,8 +2,8 @@
 //!
 //! candle's kernels lay most matrices out anew when they first multiply with them, and from then on look at that copy alone; yet
 //! the original would stay in memory beside it, which was a third of all this model took. So a matrix here reads its original
-//! from the file, is multiplied once with one row and once with two (kernels choose by that), and lets the original go if every
-//! product was made without it. Should a kernel ask for it after all, as one for larger batches may on other processors, it is
+//! from the file, is multiplied once with as many rows as it will meet (kernels choose by that), and lets the original go if
+//! every product was made without it. Should a kernel ask for it after all, as one for larger batches may on other processors, it is
 //! read again and then stays.
 //!
 //! ```text
@@ -71,13 +71,25 @@ pub(super) struct Matrix {
     blocks: Arc<Blocks>,
 }
 
+/// How many rows a matrix is multiplied with: kernels, and what they lay out anew, differ by that.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Use {
+    /// One at a time, so nothing is laid out for batches.
+    Single,
+    Batches,
+}
+
 impl Matrix {
-    pub(super) fn load(place: Place) -> Result<Self> {
+    pub(super) fn load(place: Place, used: Use) -> Result<Self> {
         let (rows, width) = (place.rows, place.width);
         let blocks = Arc::new(Blocks { place, held: RwLock::default(), is_read: AtomicBool::new(false) });
         let tensor = QTensor::new(QStorage::Cpu(Box::new(Shared(blocks.clone()))), (rows, width))?;
         let matrix = Matrix { weight: QMatMul::from_qtensor(tensor)?, blocks };
-        for rows in [1, 2] {
+        let tries: &[usize] = match used {
+            Use::Single => &[1],
+            Use::Batches => &[1, 2],
+        };
+        for &rows in tries {
             matrix.weight.forward(&Tensor::zeros((rows, width), DType::F32, &Device::Cpu)?)?;
         }
         if !matrix.blocks.is_read.load(Ordering::Relaxed) {
@@ -233,7 +245,7 @@ mod tests {
         for dtype in [GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::Q8_0, GgmlDType::Q5_0, GgmlDType::F32] {
             let (place, tensor) = place(dtype);
             let plain = QMatMul::from_qtensor(tensor).unwrap();
-            let matrix = Matrix::load(place).unwrap();
+            let matrix = Matrix::load(place, Use::Batches).unwrap();
             for rows in [1, 2, 3, 40] {
                 let x: Vec<f32> = (0..rows * WIDTH).map(|i| (i % 17) as f32 / 17.0).collect();
                 let x = Tensor::from_vec(x, (rows, WIDTH), &Device::Cpu).unwrap();
@@ -248,17 +260,17 @@ mod tests {
     #[test]
     fn the_original_is_kept_where_products_need_it() {
         // Nobody lays this kind out anew.
-        assert!(Matrix::load(place(GgmlDType::Q5_0).0).unwrap().is_held());
+        assert!(Matrix::load(place(GgmlDType::Q5_0).0, Use::Batches).unwrap().is_held());
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            assert!(!Matrix::load(place(GgmlDType::Q4K).0).unwrap().is_held());
+            assert!(!Matrix::load(place(GgmlDType::Q4K).0, Use::Single).unwrap().is_held());
         }
     }
 
     #[test]
     fn what_was_let_go_is_read_again() {
         let (place, tensor) = place(GgmlDType::Q4K);
-        let matrix = Matrix::load(place).unwrap();
+        let matrix = Matrix::load(place, Use::Batches).unwrap();
         matrix.blocks.let_go();
         let found = Shared(matrix.blocks.clone()).embedding(&[3], ROWS, WIDTH).unwrap();
         let CpuStorage::F32(found) = found else { panic!("{found:?}") };

@@ -12,7 +12,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::{ops, rotary_emb};
 
 use super::Trouble;
-use super::blocks::{Matrix, Rows};
+use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
 
 pub(super) struct Net {
@@ -79,8 +79,9 @@ impl Net {
             vocabulary: embedding.rows,
             context: gguf.count("qwen2.context_length")?.min(context_max),
         };
-        // The largest first, while there is most room for its making.
-        let output = if gguf.has("output.weight") { matrix(gguf, "output.weight")? } else { matrix(gguf, "token_embd.weight")? };
+        // The largest first, while there is most room for its making. Only ever the last token's likelihoods are wanted.
+        let output = if gguf.has("output.weight") { "output.weight" } else { "token_embd.weight" };
+        let output = matrix(gguf, output, Use::Single)?;
         let layers = (0..sizes.layers).map(|at| Layer::load(gguf, at)).collect::<Result<_, _>>()?;
         let norm = vector(gguf, "output_norm.weight")?;
         let (cos, sin) = rope_tables(&sizes).map_err(Trouble::damaged)?;
@@ -152,7 +153,7 @@ impl Net {
 impl Layer {
     fn load(gguf: &Gguf, at: usize) -> Result<Self, Trouble> {
         let name = |part: &str| format!("blk.{at}.{part}");
-        let matrix = |part: &str| matrix(gguf, &name(part));
+        let matrix = |part: &str| matrix(gguf, &name(part), Use::Batches);
         let [q, k, v, o] = [matrix("attn_q.weight")?, matrix("attn_k.weight")?, matrix("attn_v.weight")?, matrix("attn_output.weight")?];
         let [gate, up, down] = [matrix("ffn_gate.weight")?, matrix("ffn_up.weight")?, matrix("ffn_down.weight")?];
         let vector = |part: &str| vector(gguf, &name(part));
@@ -170,8 +171,8 @@ impl Layer {
     }
 }
 
-fn matrix(gguf: &Gguf, name: &str) -> Result<Matrix, Trouble> {
-    Matrix::load(gguf.place(name)?).map_err(|error| Trouble::damaged(format!("tensor {name}: {error}")))
+fn matrix(gguf: &Gguf, name: &str, used: Use) -> Result<Matrix, Trouble> {
+    Matrix::load(gguf.place(name)?, used).map_err(|error| Trouble::damaged(format!("tensor {name}: {error}")))
 }
 
 fn vector(gguf: &Gguf, name: &str) -> Result<Tensor, Trouble> {
