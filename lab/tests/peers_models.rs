@@ -183,7 +183,8 @@ async fn triton_streams_and_answers_whole() {
 #[tokio::test]
 async fn triton_takes_one_call_for_one_answer() {
     let Some(url) = peer("BATON_PEER_TRITON", "lab/peers/triton") else { return };
-    let mut client = GrpcInferenceServiceClient::connect(url).await.expect("a line");
+    let channel = tonic::transport::Endpoint::from_shared(url).expect("an address").connect().await.expect("a line");
+    let mut client = GrpcInferenceServiceClient::new(channel);
     let ready = |name: &str| ModelReadyRequest { name: name.into(), version: String::new() };
     assert!(client.model_ready(ready("whole")).await.expect("an answer").into_inner().ready);
     assert!(!client.model_ready(ready("asleep")).await.expect("an answer").into_inner().ready);
