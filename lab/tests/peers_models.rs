@@ -155,7 +155,8 @@ async fn llamacpp_refuses_what_it_cannot() {
     // Another model may hold more; this one never will.
     let long = failure(&models, &call(&"word ".repeat(9_000)), false).await;
     assert_eq!((long.kind, long.retry), (FailureKind::Refused, Retry::No), "{long}");
-    let fallback = json!({"endpoints": {"peer": {"url": format!("{}/v1", std::env::var("BATON_PEER_LLAMACPP").expect("set"))}}, "fallbacks": ["extract"]});
+    let fallback =
+        json!({"endpoints": {"peer": {"url": format!("{}/v1", std::env::var("BATON_PEER_LLAMACPP").expect("set"))}}, "fallbacks": ["extract"]});
     let with_fallback = self::models(fallback, "compat/peer/any");
     let about = value(&with_fallback, &call(&"word ".repeat(9_000)), false).await.1.reply.about.expect("about");
     assert_eq!(about["tried"][0]["model"], json!("compat/peer/any"), "too long for one is a reason to ask another: {about}");
@@ -188,7 +189,8 @@ async fn triton_takes_one_call_for_one_answer() {
     let ready = |name: &str| ModelReadyRequest { name: name.into(), version: String::new() };
     assert!(client.model_ready(ready("whole")).await.expect("an answer").into_inner().ready);
     assert!(!client.model_ready(ready("asleep")).await.expect("an answer").into_inner().ready);
-    let tensor = |name: &str, datatype: &str| InferInputTensor { name: name.into(), datatype: datatype.into(), shape: vec![1], ..InferInputTensor::default() };
+    let tensor =
+        |name: &str, datatype: &str| InferInputTensor { name: name.into(), datatype: datatype.into(), shape: vec![1], ..InferInputTensor::default() };
     let raw_input_contents = vec![[&2_u32.to_le_bytes()[..], b"Hi"].concat(), 7_i32.to_le_bytes().to_vec()];
     let inputs = vec![tensor("text_input", "BYTES"), tensor("max_tokens", "INT32")];
     let request = ModelInferRequest { model_name: "whole".into(), inputs, raw_input_contents, ..ModelInferRequest::default() };

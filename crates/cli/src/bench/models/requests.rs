@@ -63,7 +63,8 @@ fn call(purpose: &str, messages: &[(&str, &str)], schema: Option<Value>, tokens_
 }
 
 fn system(tools: &[Tool]) -> String {
-    let tools: Vec<String> = tools.iter().map(|tool| format!("- {}: {}; arguments {}", tool.name, tool.description, tool.arguments["properties"])).collect();
+    let tools: Vec<String> =
+        tools.iter().map(|tool| format!("- {}: {}; arguments {}", tool.name, tool.description, tool.arguments["properties"])).collect();
     format!(
         "You plan how a question is answered, with as few tasks as possible. Each task calls one tool. Answer with JSON only: \
          reasoning in one short sentence, then the tasks with task_number (from 1 on), tool_name, tool_arguments and a short description.\nTools:\n{}",

@@ -102,9 +102,7 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
             Trouble::another(FailureKind::Refused, format!("{message}; is there such a model?{hint}"))
         }
         413 => Trouble::another(FailureKind::Refused, message),
-        400 | 422 if says(&TOO_LONG) => {
-            Trouble::another(FailureKind::Refused, message)
-        }
+        400 | 422 if says(&TOO_LONG) => Trouble::another(FailureKind::Refused, message),
         401 | 403 => Trouble::user(format!("{message}; check the key")),
         _ => Trouble::user(message),
     }

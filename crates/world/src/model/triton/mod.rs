@@ -114,7 +114,7 @@ impl Model for Triton {
                 while let Some(part) = stream.message().await.map_err(|status| self.sorted(&status))? {
                     if !part.error_message.is_empty() {
                         let words = self.key.as_ref().map_or_else(|| part.error_message.clone(), |key| key.struck_from(&part.error_message));
-                        return Err(Trouble::another(FailureKind::Tool, clip(&words, 500)));
+                        return Err(Trouble::another(FailureKind::Tool, gist(&words)));
                     }
                     let Some(response) = part.infer_response else { continue };
                     let is_final = is_final(&response);
@@ -271,8 +271,18 @@ fn prompt(call: &ModelCall, template: Template) -> Result<String, Trouble> {
     Ok(text)
 }
 
+/// A model written in Python tells its whole traceback: the first line says who, and the last one that is not a place says why.
+fn gist(message: &str) -> String {
+    let is_place = |line: &&str| line.starts_with("At:") || line.starts_with('/') || line.starts_with("File ");
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_place(line));
+    match (lines.next(), lines.next_back()) {
+        (Some(first), Some(last)) if message.len() > 300 => format!("{} … {}", clip(first, 200), clip(last, 300)),
+        _ => clip(message, 500),
+    }
+}
+
 fn sorted(status: &Status) -> Trouble {
-    let words = format!("{:?}: {}", status.code(), clip(status.message(), 500));
+    let words = format!("{:?}: {}", status.code(), gist(status.message()));
     match status.code() {
         Code::Unavailable | Code::Internal | Code::Unknown | Code::Aborted | Code::Cancelled | Code::DataLoss => {
             Trouble::again(FailureKind::Network, words)
@@ -297,6 +307,17 @@ mod tests {
         for torn in [&[1, 0, 0][..], &[9, 0, 0, 0, b'x'], &[255, 255, 255, 255]] {
             assert_eq!(unpacked(torn), None);
         }
+    }
+
+    #[test]
+    fn of_a_traceback_the_cause_is_told() {
+        let trace = "  File \"/a/model.py\", line 492, in execute\n    raise error\n".repeat(20);
+        let message = format!(
+            "Failed to process the request(s) for model 'm', message: Traceback:\n{trace}RuntimeError: it fell over\n\nAt:\n  /a/model.py(492): execute\n"
+        );
+        assert_eq!(gist(&message), "Failed to process the request(s) for model 'm', message: Traceback: … RuntimeError: it fell over");
+        assert_eq!(gist("out of memory"), "out of memory");
+        assert_eq!(gist("two\nlines"), "two\nlines");
     }
 
     #[test]
