@@ -215,7 +215,8 @@ async fn triton_tells_what_is_wrong() {
         ("wrong", FailureKind::Tool, Retry::No, "the model fell over"),
         ("numbers", FailureKind::Refused, Retry::No, "input_ids"),
         ("nobody", FailureKind::Refused, Retry::No, "nobody"),
-        ("asleep", FailureKind::Network, Retry::Yes, "asleep"),
+        // Triton says of an unloaded model what it says of one that never was.
+        ("asleep", FailureKind::Refused, Retry::No, "asleep"),
     ] {
         let Some(models) = triton(model) else { return };
         for is_streamed in [false, true] {
