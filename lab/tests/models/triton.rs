@@ -33,6 +33,8 @@ enum Behaviour {
     GivesUp,
     /// A status in the stream, after a word.
     BreaksOff,
+    /// Pieces that end in the middle of a letter.
+    CutsLetters(&'static str),
     /// A tensor that lies about its length.
     Torn,
     /// Takes the request and never says a word.
@@ -116,6 +118,14 @@ impl GrpcInferenceService for Fake {
             Behaviour::Whole(text) => vec![part(response(Some(text), true))],
             Behaviour::GivesUp => vec![Ok(ModelStreamInferResponse { error_message: "out of memory".into(), infer_response: None })],
             Behaviour::BreaksOff => vec![Err(Status::unavailable("gone"))],
+            Behaviour::CutsLetters(text) => {
+                let bytes = |byte: &u8| {
+                    let mut piece = response(Some(""), false);
+                    piece.raw_output_contents = vec![vec![1, 0, 0, 0, *byte]];
+                    part(piece)
+                };
+                text.as_bytes().iter().map(bytes).chain([part(response(None, true))]).collect()
+            }
             Behaviour::Torn => {
                 let mut torn = response(Some("x"), true);
                 torn.raw_output_contents[0][0] = 200;
@@ -176,6 +186,12 @@ async fn decoupled_models_stream_and_others_answer_whole() {
             assert_eq!(tried.seen.len(), 1);
         }
     }
+}
+
+#[tokio::test]
+async fn letters_are_told_whole() {
+    let outcome = check(Behaviour::CutsLetters("schön 😀"), &question(), true).await.outcome.expect("in time");
+    assert_eq!((outcome.reply.result, outcome.told.as_str()), (Ok(json!("schön 😀")), "schön 😀"));
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ impl Ground {
     }
 }
 
-fn load() -> f64 {
+pub(crate) fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }

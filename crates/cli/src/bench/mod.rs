@@ -13,6 +13,7 @@ mod durable;
 mod flow;
 mod ground;
 mod memory;
+pub(crate) mod models;
 mod peer;
 mod report;
 

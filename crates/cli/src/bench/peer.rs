@@ -24,27 +24,31 @@ pub(crate) struct Ready {
 }
 
 impl Peer {
-    /// Makes the environment unless it is there.
     pub(crate) fn ready(self) -> Result<Ready> {
         let Peer::Langgraph = self;
-        let cache = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder for the peer's environment".into()))?;
-        let folder = cache.join("baton").join("bench-langgraph");
-        let (python, mark) = (folder.join("bin").join("python"), folder.join("installed"));
-        // Written last, so that an installation that was cut off is done again.
-        if std::fs::read_to_string(&mark).is_ok_and(|found| found == PINNED.join(" ")) && python.exists() {
-            return Ok(Ready { python });
-        }
-        remark(&format!("installing {} into {}", PINNED.join(", "), folder.display()));
-        std::fs::create_dir_all(&folder)?;
-        run(
-            Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder),
-            "python3 with its venv module is needed (Debian: apt install python3-venv)",
-        )?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        run(Command::new(&python).args(pip).args(PINNED), "PyPI must be reachable for this first time")?;
-        std::fs::write(&mark, PINNED.join(" "))?;
-        Ok(Ready { python })
+        Ok(Ready { python: environment("bench-langgraph", &PINNED)? })
     }
+}
+
+/// A Python with these packages, in a virtual environment of its own. It is made unless it is there.
+pub(crate) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let cache = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder for the peer's environment".into()))?;
+    let folder = cache.join("baton").join(name);
+    let (python, mark) = (folder.join("bin").join("python"), folder.join("installed"));
+    // Written last, so that an installation that was cut off is done again.
+    if std::fs::read_to_string(&mark).is_ok_and(|found| found == packages.join(" ")) && python.exists() {
+        return Ok(python);
+    }
+    remark(&format!("installing {} into {}", packages.join(", "), folder.display()));
+    std::fs::create_dir_all(&folder)?;
+    run(
+        Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder),
+        "python3 with its venv module is needed (Debian: apt install python3-venv)",
+    )?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    run(Command::new(&python).args(pip).args(packages), "PyPI must be reachable for this first time")?;
+    std::fs::write(&mark, packages.join(" "))?;
+    Ok(python)
 }
 
 impl Ready {

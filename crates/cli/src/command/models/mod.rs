@@ -6,6 +6,7 @@ mod remove;
 
 use clap::Subcommand;
 
+use crate::bench::{self, models::ModelsBench};
 use crate::exit::{Exit, Result};
 use crate::place::Place;
 
@@ -15,6 +16,7 @@ pub(crate) enum Models {
     List(list::List),
     Pull(pull::Pull),
     Remove(remove::Remove),
+    Bench(Box<ModelsBench>),
 }
 
 impl Models {
@@ -23,6 +25,7 @@ impl Models {
             Models::List(list) => list.run(place),
             Models::Pull(pull) => pull.run(place),
             Models::Remove(remove) => remove.run(place),
+            Models::Bench(bench) => bench::models::run(&bench),
         }
     }
 }

@@ -1,21 +1,23 @@
 //! Reads a GGUF file: the numbers of its header and its tensors, with words for what is missing.
 //!
-//! candle's reader copies each tensor into memory of its own, so the file is read once and not mapped; the page cache makes
-//! the second load cheap. It trusts parts of the header, so sums that could overflow or divide by nothing are checked here first.
+//! The file is read and not mapped: what the kernels need is laid out anew in memory anyway, and the page cache makes the second
+//! load cheap. candle trusts parts of the header, so sums that could overflow or divide by nothing are checked here first.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::Device;
 use candle_core::quantized::QTensor;
 use candle_core::quantized::gguf_file::{Content, Value};
 
 use super::Trouble;
+use super::blocks::Place;
 
 pub(super) struct Gguf {
     content: Content,
-    file: BufReader<File>,
+    file: Arc<Mutex<File>>,
 }
 
 impl Gguf {
@@ -33,7 +35,7 @@ impl Gguf {
                 return Err(Trouble::damaged(format!("tensor {name} claims an impossible shape, {:?}", tensor.shape.dims())));
             }
         }
-        Ok(Gguf { content, file })
+        Ok(Gguf { content, file: Arc::new(Mutex::new(file.into_inner())) })
     }
 
     pub(super) fn content(&self) -> &Content {
@@ -44,8 +46,27 @@ impl Gguf {
         self.content.tensor_infos.contains_key(name)
     }
 
-    pub(super) fn tensor(&mut self, name: &str) -> Result<QTensor, Trouble> {
-        self.content.tensor(&mut self.file, name, &Device::Cpu).map_err(|error| Trouble::damaged(format!("tensor {name}: {error}")))
+    pub(super) fn tensor(&self, name: &str) -> Result<QTensor, Trouble> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        self.content.tensor(&mut *file, name, &Device::Cpu).map_err(|error| Trouble::damaged(format!("tensor {name}: {error}")))
+    }
+
+    /// Where the rows of a matrix are to be read, all of which are there.
+    pub(super) fn place(&self, name: &str) -> Result<Place, Trouble> {
+        let wrong = |why: String| Trouble::damaged(format!("tensor {name}: {why}"));
+        let tensor = self.content.tensor_infos.get(name).ok_or_else(|| wrong("it is missing".into()))?;
+        let dtype = tensor.ggml_dtype;
+        let (rows, width) = tensor.shape.dims2().map_err(|error| wrong(error.to_string()))?;
+        if width == 0 || rows == 0 || !width.is_multiple_of(dtype.block_size()) {
+            return Err(wrong(format!("{rows} rows of {width} are not whole blocks of {}", dtype.block_size())));
+        }
+        let start = self.content.tensor_data_offset.saturating_add(tensor.offset);
+        let bytes = (rows * (width / dtype.block_size()) * dtype.type_size()) as u64;
+        let file_bytes = self.file.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0)).map_err(Trouble::damaged)?;
+        if file_bytes.saturating_sub(start) < bytes {
+            return Err(wrong(format!("it needs {bytes} bytes from {start} on, and the file ends at {file_bytes}")));
+        }
+        Ok(Place { file: self.file.clone(), start, dtype, rows, width })
     }
 
     /// A number that counts something, so never zero.

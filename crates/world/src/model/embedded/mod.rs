@@ -16,13 +16,14 @@
 //! model), and trying again.
 
 mod asked;
+mod blocks;
 mod chat;
 mod decode;
 mod gguf;
 mod grammar;
 mod net;
 mod prefix;
-mod text;
+pub(super) mod text;
 pub mod threads;
 mod vocabulary;
 pub mod weights;

@@ -8,20 +8,18 @@
 //!                └───────────────────────────────────────┘    └────────────────────────────────┘     last token only
 //! ```
 
-use std::sync::Arc;
-
-use candle_core::quantized::{QMatMul, QTensor};
-use candle_core::{DType, Device, Module, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::{ops, rotary_emb};
 
 use super::Trouble;
+use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
 
 pub(super) struct Net {
-    embedding: Arc<QTensor>,
+    embedding: Rows,
     layers: Vec<Layer>,
     norm: Tensor,
-    output: QMatMul,
+    output: Matrix,
     cos: Tensor,
     sin: Tensor,
     pub(super) sizes: Sizes,
@@ -45,27 +43,21 @@ struct Layer {
     q: Projection,
     k: Projection,
     v: Projection,
-    o: QMatMul,
+    o: Matrix,
     norm_feed: Tensor,
-    gate: QMatMul,
-    up: QMatMul,
-    down: QMatMul,
+    gate: Matrix,
+    up: Matrix,
+    down: Matrix,
 }
 
 struct Projection {
-    weight: QMatMul,
+    weight: Matrix,
     bias: Tensor,
-}
-
-impl Projection {
-    fn forward(&self, x: &Tensor) -> candle_core::Result<Tensor> {
-        self.weight.forward(x)?.broadcast_add(&self.bias)
-    }
 }
 
 impl Net {
     /// `context_max` bounds what the file allows, since memory grows with it.
-    pub(super) fn load(gguf: &mut Gguf, context_max: usize) -> Result<Self, Trouble> {
+    pub(super) fn load(gguf: &Gguf, context_max: usize) -> Result<Self, Trouble> {
         let architecture = gguf.text("general.architecture")?;
         if architecture != "qwen2" {
             return Err(Trouble::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
@@ -76,8 +68,7 @@ impl Net {
         if !width.is_multiple_of(heads) || !heads.is_multiple_of(heads_kv) || !(width / heads).is_multiple_of(2) {
             return Err(Trouble::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
         }
-        let embedding = Arc::new(gguf.tensor("token_embd.weight")?);
-        let vocabulary = embedding.shape().dims().first().copied().unwrap_or_default();
+        let embedding = gguf.place("token_embd.weight")?;
         let sizes = Sizes {
             layers: gguf.count("qwen2.block_count")?,
             heads,
@@ -85,15 +76,16 @@ impl Net {
             head: width / heads,
             norm_epsilon: gguf.float("qwen2.attention.layer_norm_rms_epsilon")?,
             rope_base: gguf.float("qwen2.rope.freq_base")?,
-            vocabulary,
+            vocabulary: embedding.rows,
             context: gguf.count("qwen2.context_length")?.min(context_max),
         };
-        let output = if gguf.has("output.weight") { Arc::new(gguf.tensor("output.weight")?) } else { embedding.clone() };
+        // The largest first, while there is most room for its making. Only ever the last token's likelihoods are wanted.
+        let output = if gguf.has("output.weight") { "output.weight" } else { "token_embd.weight" };
+        let output = matrix(gguf, output, Use::Single)?;
         let layers = (0..sizes.layers).map(|at| Layer::load(gguf, at)).collect::<Result<_, _>>()?;
         let norm = vector(gguf, "output_norm.weight")?;
-        let output = QMatMul::from_arc(output).map_err(Trouble::damaged)?;
         let (cos, sin) = rope_tables(&sizes).map_err(Trouble::damaged)?;
-        Ok(Net { embedding, layers, norm, output, cos, sin, sizes })
+        Ok(Net { embedding: Rows(embedding), layers, norm, output, cos, sin, sizes })
     }
 
     /// Appends the tokens to what `kv` has seen. The logits after the last one, if wanted: the output matrix is the largest.
@@ -109,13 +101,14 @@ impl Net {
         let cos = self.cos.narrow(0, past, count)?;
         let sin = self.sin.narrow(0, past, count)?;
         let mask = if count > 1 { Some(causal_mask(past, count)?) } else { None };
-        let mut x = self.embedding.embedding(&Tensor::new(ids, &Device::Cpu)?)?;
+        let mut x = self.embedding.get(ids)?;
         for (layer, (keys, values)) in self.layers.iter().zip(&kv.layers) {
             let normed = ops::rms_norm(&x, &layer.norm_attention, self.sizes.norm_epsilon)?;
             let attended = self.attend(layer, &normed, (keys, values), past, (&cos, &sin), mask.as_ref())?;
             x = (x + layer.o.forward(&attended)?)?;
             let normed = ops::rms_norm(&x, &layer.norm_feed, self.sizes.norm_epsilon)?;
-            let gated = (ops::silu(&layer.gate.forward(&normed)?)? * layer.up.forward(&normed)?)?;
+            let [gate, up] = Matrix::forward_all([&layer.gate, &layer.up], &normed)?;
+            let gated = (ops::silu(&gate)? * up)?;
             x = (x + layer.down.forward(&gated)?)?;
         }
         kv.len += count;
@@ -139,9 +132,11 @@ impl Net {
         let Sizes { heads, heads_kv, head, .. } = self.sizes;
         let (count, seen, group) = (x.dim(0)?, past + x.dim(0)?, heads / heads_kv);
         let by_head = |x: Tensor, heads: usize| x.reshape((1, count, heads, head))?.transpose(1, 2)?.contiguous();
-        let q = rotary_emb::rope(&by_head(layer.q.forward(x)?, heads)?, cos, sin)?;
-        let k = rotary_emb::rope(&by_head(layer.k.forward(x)?, heads_kv)?, cos, sin)?.squeeze(0)?;
-        let v = by_head(layer.v.forward(x)?, heads_kv)?.squeeze(0)?;
+        let [q, k] = Matrix::forward_all([&layer.q.weight, &layer.k.weight], x)?;
+        let v = layer.v.weight.forward(x)?.broadcast_add(&layer.v.bias)?;
+        let q = rotary_emb::rope(&by_head(q.broadcast_add(&layer.q.bias)?, heads)?, cos, sin)?;
+        let k = rotary_emb::rope(&by_head(k.broadcast_add(&layer.k.bias)?, heads_kv)?, cos, sin)?.squeeze(0)?;
+        let v = by_head(v, heads_kv)?.squeeze(0)?;
         keys.slice_set(&k, 1, past)?;
         values.slice_set(&v, 1, past)?;
         // The heads that share a key lie side by side, so one product serves the group.
@@ -156,12 +151,12 @@ impl Net {
 }
 
 impl Layer {
-    fn load(gguf: &mut Gguf, at: usize) -> Result<Self, Trouble> {
+    fn load(gguf: &Gguf, at: usize) -> Result<Self, Trouble> {
         let name = |part: &str| format!("blk.{at}.{part}");
-        let mut matrix = |part: &str| QMatMul::from_qtensor(gguf.tensor(&name(part))?).map_err(Trouble::damaged);
+        let matrix = |part: &str| matrix(gguf, &name(part), Use::Batches);
         let [q, k, v, o] = [matrix("attn_q.weight")?, matrix("attn_k.weight")?, matrix("attn_v.weight")?, matrix("attn_output.weight")?];
         let [gate, up, down] = [matrix("ffn_gate.weight")?, matrix("ffn_up.weight")?, matrix("ffn_down.weight")?];
-        let mut vector = |part: &str| vector(gguf, &name(part));
+        let vector = |part: &str| vector(gguf, &name(part));
         Ok(Layer {
             q: Projection { weight: q, bias: vector("attn_q.bias")? },
             k: Projection { weight: k, bias: vector("attn_k.bias")? },
@@ -176,7 +171,11 @@ impl Layer {
     }
 }
 
-fn vector(gguf: &mut Gguf, name: &str) -> Result<Tensor, Trouble> {
+fn matrix(gguf: &Gguf, name: &str, used: Use) -> Result<Matrix, Trouble> {
+    Matrix::load(gguf.place(name)?, used).map_err(|error| Trouble::damaged(format!("tensor {name}: {error}")))
+}
+
+fn vector(gguf: &Gguf, name: &str) -> Result<Tensor, Trouble> {
     gguf.tensor(name)?.dequantize(&Device::Cpu).map_err(|error| Trouble::damaged(format!("{name}: {error}")))
 }
 

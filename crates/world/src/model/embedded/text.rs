@@ -1,14 +1,14 @@
 //! Text out of tokens. A character may be spread over several tokens, so bytes wait until they are whole.
 
 #[derive(Default)]
-pub(super) struct Utf8 {
+pub(in crate::model) struct Utf8 {
     text: String,
     waiting: Vec<u8>,
 }
 
 impl Utf8 {
     /// What can be told now; empty if nothing is whole yet.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> &str {
+    pub(in crate::model) fn push(&mut self, bytes: &[u8]) -> &str {
         let told = self.text.len();
         self.waiting.extend_from_slice(bytes);
         loop {
@@ -38,7 +38,7 @@ impl Utf8 {
     }
 
     /// All of it, with what never became whole marked as such.
-    pub(super) fn finish(mut self, tell: &mut dyn FnMut(&str)) -> String {
+    pub(in crate::model) fn finish(mut self, tell: &mut dyn FnMut(&str)) -> String {
         if !self.waiting.is_empty() {
             let rest = String::from_utf8_lossy(&self.waiting).into_owned();
             tell(&rest);

@@ -1,7 +1,7 @@
 //! How many cores to think on.
 
-/// All physical cores, or one fewer when the machine already has as much to do as it has cores. To be asked before the process
-/// has threads, and given to the kernels as `CANDLE_NUM_THREADS`, which they read once.
+/// All physical cores, or one fewer when the machine has had as much to do as it has cores for a minute, and still has. To be
+/// asked before the process has threads, and given to the kernels as `CANDLE_NUM_THREADS`, which they read once.
 ///
 /// After each of the hundreds of products that make a token, candle's threads wait for each other without giving up their
 /// core. Where the other thread is not running, each such wait lasts until the scheduler comes round: on two cores with eight
@@ -9,12 +9,17 @@
 pub fn wanted() -> usize {
     let cores = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|cpuinfo| physical(&cpuinfo));
     let logical = std::thread::available_parallelism().map_or(1, usize::from);
-    let load = std::fs::read_to_string("/proc/loadavg").ok().and_then(|loadavg| loadavg.split(' ').next()?.parse().ok());
-    choose(cores.unwrap_or(logical).min(logical), load.unwrap_or(0.0))
+    let loadavg = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    choose(cores.unwrap_or(logical).min(logical), &loadavg)
 }
 
-fn choose(cores: usize, load: f32) -> usize {
-    let is_busy = load >= cores as f32;
+/// The average of a minute alone would still call a machine busy whose build has just ended.
+fn choose(cores: usize, loadavg: &str) -> usize {
+    let mut fields = loadavg.split(' ');
+    let average: f32 = fields.next().and_then(|average| average.parse().ok()).unwrap_or(0.0);
+    // "running/all"; one that runs is this one, which reads it.
+    let running: usize = fields.nth(2).and_then(|tasks| tasks.split('/').next()?.parse().ok()).unwrap_or(0);
+    let is_busy = average >= cores as f32 && running > cores;
     if is_busy { cores.saturating_sub(1).max(1) } else { cores.max(1) }
 }
 
@@ -40,9 +45,20 @@ mod tests {
 
     #[test]
     fn a_busy_machine_keeps_a_core() {
-        let cases = [(1, 0.0, 1), (1, 9.0, 1), (2, 0.5, 2), (2, 2.0, 1), (8, 7.9, 8), (8, 8.0, 7), (0, 0.0, 1)];
-        for (cores, load, expected) in cases {
-            assert_eq!(choose(cores, load), expected, "{cores} cores at {load}");
+        let cases = [
+            (1, "0.00 0.00 0.00 1/90 5", 1),
+            (1, "9.00 9.00 9.00 9/90 5", 1),
+            (2, "0.50 0.00 0.00 1/90 5", 2),
+            (2, "2.00 0.00 0.00 3/90 5", 1),
+            (2, "9.00 9.00 9.00 1/90 5", 2),
+            (2, "0.30 9.00 9.00 9/90 5", 2),
+            (8, "7.90 8.00 8.00 9/90 5", 8),
+            (8, "8.00 8.00 8.00 9/90 5", 7),
+            (8, "", 8),
+            (0, "0.00 0.00 0.00 1/90 5", 1),
+        ];
+        for (cores, loadavg, expected) in cases {
+            assert_eq!(choose(cores, loadavg), expected, "{cores} cores at {loadavg}");
         }
     }
 

@@ -87,9 +87,9 @@ struct Mind {
 
 impl Mind {
     fn load(path: &Path, options: &Options) -> Result<Self, Trouble> {
-        let mut gguf = Gguf::open(path)?;
+        let gguf = Gguf::open(path)?;
         let vocabulary = Vocabulary::load(&gguf)?;
-        let net = Net::load(&mut gguf, options.context_tokens_max)?;
+        let net = Net::load(&gguf, options.context_tokens_max)?;
         if vocabulary.len() > net.sizes.vocabulary {
             return Err(Trouble::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
         }

@@ -17,6 +17,10 @@ use crate::model::{Name, Remedy, Secret, Trouble, clip, name};
 
 const WORDS_BYTES_MAX: usize = 500;
 
+/// How servers say that a prompt is longer than the model holds: OpenAI and its like, vLLM, Anthropic, Gemini, llama.cpp.
+const TOO_LONG: [&str; 6] =
+    ["context_length", "context length", "maximum context", "too long", "exceeds the maximum number of tokens", "exceed_context_size"];
+
 pub(super) fn sorted(error: &genai::Error, name: &Name, key: Option<&Secret>) -> Trouble {
     let mut trouble = sort(error, name);
     if let Some(key) = key {
@@ -98,9 +102,7 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
             Trouble::another(FailureKind::Refused, format!("{message}; is there such a model?{hint}"))
         }
         413 => Trouble::another(FailureKind::Refused, message),
-        400 | 422 if says(&["context_length", "context length", "too long", "maximum context", "exceeds the maximum number of tokens"]) => {
-            Trouble::another(FailureKind::Refused, message)
-        }
+        400 | 422 if says(&TOO_LONG) => Trouble::another(FailureKind::Refused, message),
         401 | 403 => Trouble::user(format!("{message}; check the key")),
         _ => Trouble::user(message),
     }
@@ -194,6 +196,8 @@ mod tests {
         }
         assert_eq!(sort(429, r#"{"error":{"code":"insufficient_quota"}}"#).remedy, Remedy::Another);
         assert_eq!(sort(400, r#"{"error":{"code":"context_length_exceeded"}}"#).remedy, Remedy::Another);
+        let llamacpp = r#"{"error":{"code":400,"message":"request (9030 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error"}}"#;
+        assert_eq!(sort(400, llamacpp).remedy, Remedy::Another);
         assert!(sort(404, "").message.contains("openai/gpt-4o-mini"));
         assert_eq!(sort(500, r#"{"error":{"message":"it hurts"}}"#).message, "status 500: it hurts");
     }

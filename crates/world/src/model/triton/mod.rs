@@ -20,6 +20,7 @@ use serde_json::json;
 use tonic::transport::{Channel, ClientTlsConfig};
 use tonic::{Code, Request, Status};
 
+use super::embedded::text::Utf8;
 use super::table::Template;
 use super::{Answer, Endpoint, Finish, Model, Name, Row, Said, Secret, Trouble, clip, evidence};
 use crate::Progress;
@@ -88,7 +89,8 @@ impl Triton {
 
     async fn unary(&self, client: &mut GrpcInferenceServiceClient<Channel>, infer: ModelInferRequest, output: &str) -> Result<String, Trouble> {
         let response = client.model_infer(self.request(infer)?).await.map_err(|status| self.sorted(&status))?;
-        text_of(&response.into_inner(), output)
+        let bytes = bytes_of(&response.into_inner(), output)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
@@ -107,26 +109,24 @@ impl Model for Triton {
         let text = match client.model_stream_infer(asked).await {
             Ok(response) => {
                 let mut stream = response.into_inner();
-                let mut text = String::new();
+                let mut text = Utf8::default();
                 // A line that breaks is a status; only a clean end gives `None`.
                 while let Some(part) = stream.message().await.map_err(|status| self.sorted(&status))? {
                     if !part.error_message.is_empty() {
                         let words = self.key.as_ref().map_or_else(|| part.error_message.clone(), |key| key.struck_from(&part.error_message));
-                        return Err(Trouble::another(FailureKind::Tool, clip(&words, 500)));
+                        return Err(Trouble::another(FailureKind::Tool, gist(&words)));
                     }
                     let Some(response) = part.infer_response else { continue };
                     let is_final = is_final(&response);
                     // The closing response of a decoupled model holds nothing.
                     if !response.outputs.is_empty() || !is_final {
-                        let piece = text_of(&response, &output)?;
-                        progress.tell(&piece);
-                        text.push_str(&piece);
+                        progress.tell(text.push(&bytes_of(&response, &output)?));
                     }
                     if is_final {
                         break;
                     }
                 }
-                text
+                text.finish(&mut |rest| progress.tell(rest))
             }
             Err(status) if status.code() == Code::Unimplemented => {
                 let text = self.unary(&mut client, infer, &output).await?;
@@ -208,16 +208,14 @@ fn is_final(response: &ModelInferResponse) -> bool {
     matches!(flag, Some(ParameterChoice::BoolParam(true)))
 }
 
-/// The text in a response, which may stand in the tensor or, packed, beside it.
-fn text_of(response: &ModelInferResponse, output: &str) -> Result<String, Trouble> {
+/// The text in a response, which may stand in the tensor or, packed, beside it. A piece may end in the middle of a letter.
+fn bytes_of(response: &ModelInferResponse, output: &str) -> Result<Vec<u8>, Trouble> {
     let wrong = |why: &str| Trouble::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {why}"));
     let at = response.outputs.iter().position(|tensor| tensor.name == output).ok_or_else(|| wrong(&format!("no output {output}")))?;
-    let bytes = match &response.outputs[at].contents {
-        Some(InferTensorContents { bytes_contents, .. }) if !bytes_contents.is_empty() => bytes_contents.concat(),
-        _ => unpacked(response.raw_output_contents.get(at).ok_or_else(|| wrong("the output is empty"))?).ok_or_else(|| wrong("a torn tensor"))?,
-    };
-    // A token may end in the middle of a letter; better a mark than no answer.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    match &response.outputs[at].contents {
+        Some(InferTensorContents { bytes_contents, .. }) if !bytes_contents.is_empty() => Ok(bytes_contents.concat()),
+        _ => unpacked(response.raw_output_contents.get(at).ok_or_else(|| wrong("the output is empty"))?).ok_or_else(|| wrong("a torn tensor")),
+    }
 }
 
 /// BYTES tensors are packed: each element's length in four little-endian bytes, then the element.
@@ -267,8 +265,18 @@ fn prompt(call: &ModelCall, template: Template) -> Result<String, Trouble> {
     Ok(text)
 }
 
+/// A model written in Python tells its whole traceback: the first line says who, and the last one that is not a place says why.
+fn gist(message: &str) -> String {
+    let is_place = |line: &&str| line.starts_with("At:") || line.starts_with('/') || line.starts_with("File ");
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_place(line));
+    match (lines.next(), lines.next_back()) {
+        (Some(first), Some(last)) if message.len() > 300 => format!("{} … {}", clip(first, 200), clip(last, 300)),
+        _ => clip(message, 500),
+    }
+}
+
 fn sorted(status: &Status) -> Trouble {
-    let words = format!("{:?}: {}", status.code(), clip(status.message(), 500));
+    let words = format!("{:?}: {}", status.code(), gist(status.message()));
     match status.code() {
         Code::Unavailable | Code::Internal | Code::Unknown | Code::Aborted | Code::Cancelled | Code::DataLoss => {
             Trouble::again(FailureKind::Network, words)
@@ -293,6 +301,17 @@ mod tests {
         for torn in [&[1, 0, 0][..], &[9, 0, 0, 0, b'x'], &[255, 255, 255, 255]] {
             assert_eq!(unpacked(torn), None);
         }
+    }
+
+    #[test]
+    fn of_a_traceback_the_cause_is_told() {
+        let trace = "  File \"/a/model.py\", line 492, in execute\n    raise error\n".repeat(20);
+        let message = format!(
+            "Failed to process the request(s) for model 'm', message: Traceback:\n{trace}RuntimeError: it fell over\n\nAt:\n  /a/model.py(492): execute\n"
+        );
+        assert_eq!(gist(&message), "Failed to process the request(s) for model 'm', message: Traceback: … RuntimeError: it fell over");
+        assert_eq!(gist("out of memory"), "out of memory");
+        assert_eq!(gist("two\nlines"), "two\nlines");
     }
 
     #[test]

@@ -1,0 +1,133 @@
+//! The embedded model in a process of its own: its kernels read once per process how many threads they may take, and its peak
+//! of memory is to be its own. It is asked by lines of JSON.
+//!
+//! ```text
+//!   baton models bench ──ModelCall──> baton models bench --child ── Embedded
+//!                      <──Asked──────
+//! ```
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use graph::ModelCall;
+use serde::{Deserialize, Serialize};
+use world::Progress;
+use world::model::embedded::{Embedded, Finish, Said};
+
+use super::super::wrong;
+use super::{Asked, Contestant};
+use crate::exit::{Exit, Result};
+use crate::wiring;
+
+pub(crate) struct Ours {
+    child: Child,
+    /// `None` when there is nothing more to ask.
+    ask: Option<ChildStdin>,
+    told: BufReader<ChildStdout>,
+    pub(crate) load_ms: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Line {
+    Loaded { load_ms: f64 },
+    Asked(Asked),
+    Failed(String),
+    Over { peak_rss_mb: f64 },
+}
+
+impl Ours {
+    pub(crate) fn start(weights: &Path, threads: usize) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["models", "bench", "--child", "--weights"]).arg(weights).env("CANDLE_NUM_THREADS", threads.to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(ask), Some(told)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
+        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0 };
+        match ours.line()? {
+            Line::Loaded { load_ms } => ours.load_ms = load_ms,
+            Line::Failed(why) => return Err(wrong(why)),
+            Line::Asked(_) | Line::Over { .. } => return Err(wrong("the measured process spoke out of turn")),
+        }
+        Ok(ours)
+    }
+
+    fn line(&mut self) -> Result<Line> {
+        let mut line = String::new();
+        if self.told.read_line(&mut line)? == 0 {
+            return Err(wrong(format!("the measured process ended: {}", self.child.wait()?)));
+        }
+        serde_json::from_str(&line).map_err(wrong)
+    }
+}
+
+impl Contestant for Ours {
+    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<Asked, String>> {
+        let Some(ask) = &mut self.ask else { return Err(wrong("the measured process was let go")) };
+        writeln!(ask, "{}", serde_json::to_string(call)?)?;
+        ask.flush()?;
+        match self.line()? {
+            Line::Asked(asked) => Ok(Ok(asked)),
+            Line::Failed(why) => Ok(Err(why)),
+            Line::Loaded { .. } | Line::Over { .. } => Err(wrong("the measured process spoke out of turn")),
+        }
+    }
+
+    fn end(&mut self) -> Result<f64> {
+        self.ask = None;
+        let Line::Over { peak_rss_mb } = self.line()? else { return Err(wrong("the measured process spoke out of turn")) };
+        self.child.wait()?;
+        Ok(peak_rss_mb)
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        // Without its standard input it ends by itself; one that computes should not be waited for.
+        self.ask = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The other side.
+pub(crate) fn child(weights: &Path) -> Result<Exit> {
+    let model = Embedded::open(weights);
+    let begun = Instant::now();
+    let first = match wiring::block_on(async { Ok(model.warm().await) })? {
+        Ok(()) => Line::Loaded { load_ms: begun.elapsed().as_secs_f64() * 1e3 },
+        Err(trouble) => Line::Failed(trouble.to_string()),
+    };
+    say(&first)?;
+    for line in std::io::stdin().lock().lines() {
+        let call: ModelCall = serde_json::from_str(&line?)?;
+        let begun = Instant::now();
+        let answered = wiring::block_on(async { Ok(model.answer(&call, &Progress::nowhere()).await) })?;
+        let wall_ms = begun.elapsed().as_secs_f64() * 1e3;
+        say(&match answered {
+            Err(trouble) => Line::Failed(trouble.to_string()),
+            Ok(answer) => Line::Asked(Asked {
+                said: match answer.said {
+                    Said::Text(text) => text.into(),
+                    Said::Json(value) => value,
+                },
+                is_whole: answer.finish == Finish::Stop,
+                tokens_prompt: answer.tokens.prompt,
+                tokens_cached: answer.tokens.cached,
+                tokens_answer: answer.tokens.answer,
+                tokens_forced: answer.tokens.forced,
+                prompt_ms: answer.timing.prompt.as_secs_f64() * 1e3,
+                answer_ms: answer.timing.answer.as_secs_f64() * 1e3,
+                wall_ms,
+            }),
+        })?;
+    }
+    say(&Line::Over { peak_rss_mb: super::peak_rss_mb("self") })?;
+    Ok(Exit::Well)
+}
+
+fn say(line: &Line) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(line)?)?;
+    Ok(out.flush()?)
+}
