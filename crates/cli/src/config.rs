@@ -21,6 +21,7 @@ pub(crate) struct Config {
     endpoints: BTreeMap<String, Endpoint>,
     models: BTreeMap<String, Row>,
     pub(crate) embedded: Embedded,
+    pub(crate) tools: Tools,
     /// Where it was read, if there was one.
     #[serde(skip)]
     pub(crate) path: Option<PathBuf>,
@@ -36,6 +37,20 @@ pub(crate) struct Embedded {
     /// Memory is given back when nobody asked for this long.
     idle_s: u64,
     context_tokens_max: usize,
+}
+
+/// The tools a flow may call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tools {
+    /// Files of MCP servers, as other hosts write them [default: mcp.json in Baton's data folder].
+    pub(crate) mcp: Vec<PathBuf>,
+    /// The folder that the tool `files` keeps to; without one there is no such tool.
+    pub(crate) root: Option<PathBuf>,
+    /// Hosts that `fetch` may reach although their addresses are private.
+    pub(crate) private_hosts: Vec<String>,
+    /// Tools that change things outside and need no yes of yours: `server.tool`, or a whole `server`.
+    pub(crate) allowed: Vec<String>,
 }
 
 impl Default for Embedded {

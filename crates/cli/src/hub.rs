@@ -1,14 +1,17 @@
-//! The tools there are: the servers of the user's `mcp.json` files, and what was imported.
+//! The tools there are: those that come with Baton, the servers of the user's `mcp.json` files, and what was imported.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use world::tool::{Config, Tools};
+use tools::Thinker;
+use world::tool::{Builder, Config, Tools};
 
+use crate::config;
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
 
 /// Which servers a command uses.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(crate) struct Servers {
     /// A file of MCP servers as other hosts write it; may be given several times [default: mcp.json in Baton's data folder]
     ///
@@ -19,13 +22,13 @@ pub(crate) struct Servers {
 
 impl Servers {
     /// Nothing is started by this: servers are when somebody needs them.
-    pub(crate) fn hub(&self, place: &Place) -> Result<Tools> {
+    pub(crate) fn hub(&self, place: &Place, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<Tools> {
         let folder = folder(place)?;
         let mut config = Config::default();
         let by_default = folder.join("mcp.json");
-        let files: Vec<&Path> = match self.configs.is_empty() {
-            true => Some(by_default.as_path()).filter(|path| path.exists()).into_iter().collect(),
-            false => self.configs.iter().map(PathBuf::as_path).collect(),
+        let files: Vec<&Path> = match (self.configs.as_slice(), settings.tools.mcp.as_slice()) {
+            ([], []) => Some(by_default.as_path()).filter(|path| path.exists()).into_iter().collect(),
+            ([], files) | (files, _) => files.iter().map(PathBuf::as_path).collect(),
         };
         for path in files {
             config.merge(read(path)?);
@@ -37,8 +40,32 @@ impl Servers {
         for remark in &config.remarks {
             tracing::warn!("{remark}");
         }
-        Ok(Tools::builder().with_config(config).with_memory(folder.join("tools.json")).build())
+        let hub = Tools::builder().with_config(config).with_memory(folder.join("tools.json"));
+        Ok(with_builtins(hub, settings, thinker).build())
     }
+}
+
+/// Those that come with Baton run in this process.
+fn with_builtins(mut hub: Builder, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Builder {
+    let mut wanted = tools::Settings { thinker, ..tools::Settings::from_env() };
+    wanted.root.clone_from(&settings.tools.root);
+    wanted.private_hosts.extend(settings.tools.private_hosts.iter().cloned());
+    let (ready, unready) = tools::all(&wanted);
+    for lack in unready {
+        tracing::info!("{lack}");
+    }
+    for builtin in ready {
+        let (name, trust) = (builtin.name, builtin.trust);
+        hub = hub.with_local(name, trust, move |pipe| {
+            let session = builtin.clone().serve(pipe);
+            Box::pin(async move {
+                if let Err(why) = session.await {
+                    tracing::debug!("{name}: {why}");
+                }
+            })
+        });
+    }
+    hub
 }
 
 /// Where imports are kept, in the form of any other `mcp.json`.

@@ -8,8 +8,8 @@ mod config;
 mod exit;
 mod find;
 mod follow;
-mod mind;
 mod hub;
+mod mind;
 mod owner;
 mod place;
 mod pull;
@@ -17,6 +17,7 @@ mod question;
 mod sample;
 mod streamed;
 mod text;
+mod thinker;
 mod view;
 mod wiring;
 

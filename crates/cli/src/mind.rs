@@ -9,12 +9,16 @@ use world::model::embedded::Embedded;
 use world::model::embedded::weights::{self, Pinned};
 use world::model::{Family, Models, Name, cassette, remote};
 use world::rooms::Rooms;
+use world::tool::Room;
 
 use crate::config::{self, Config};
 use crate::exit::{Result, Trouble};
 use crate::follow::remark;
+use crate::hub::Servers;
+use crate::place::Place;
 use crate::pull;
 use crate::text::{BOLD, DIM, paint};
+use crate::thinker::Lent;
 
 /// The options of every command that lets a flow think.
 #[derive(clap::Args, Default)]
@@ -36,7 +40,7 @@ pub(crate) struct Thinking {
 
 impl Thinking {
     /// The world as these options want it. Says who thinks, unless programs read along.
-    pub(crate) async fn world(&self, config: &Config, is_quiet: bool) -> Result<Arc<dyn World>> {
+    pub(crate) async fn world(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<Arc<dyn World>> {
         let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
         if let Some(path) = &self.replay {
             return Ok(Arc::new(cassette::Replaying::open(path).map_err(wrong)?));
@@ -45,7 +49,10 @@ impl Thinking {
         if !is_quiet {
             say(&choice);
         }
-        let rooms = Rooms { models: Some(Arc::new(models)), tools: None };
+        let models = Arc::new(models);
+        let hub = Servers::default().hub(place, config, Lent::of(&models))?;
+        let tools = Room::new(hub, config.tools.allowed.clone());
+        let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)) };
         Ok(match &self.record {
             Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
             None => Arc::new(rooms),

@@ -54,7 +54,7 @@ const LEAVING: Duration = Duration::from_millis(100);
 /// A script plays the whole world; otherwise it is the real one.
 async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Arc<dyn World>> {
     let Some(path) = &place.script else {
-        return thinking.world(&Config::read(place)?, is_quiet).await;
+        return thinking.world(place, &Config::read(place)?, is_quiet).await;
     };
     let script = match path.to_str() {
         Some("sample") => ::flows::SCRIPT.to_owned(),

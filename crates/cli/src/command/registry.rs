@@ -7,6 +7,7 @@ use server::guard::Guard;
 use server::registry::Registry as Service;
 use world::tool::import;
 
+use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
 use crate::hub::{self, Servers};
 use crate::place::Place;
@@ -70,7 +71,7 @@ impl Registry {
     }
 
     async fn serve(&self, place: &Place, imported: &Path) -> Result<Exit> {
-        let tools = self.servers.hub(place)?;
+        let tools = self.servers.hub(place, &Config::read(place)?, None)?;
         let guard = Guard::new(self.token.as_deref());
         let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
         let address = listener.local_addr()?;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use world::Progress;
 use world::tool::{CallOptions, Is, ToolInfo, Tools as Hub};
 
+use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
 use crate::hub::Servers;
 use crate::place::Place;
@@ -79,7 +80,7 @@ pub(crate) enum Tools {
 impl Tools {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let hub = self.servers().hub(place)?;
+            let hub = self.servers().hub(place, &Config::read(place)?, None)?;
             let done = self.work(&hub).await;
             hub.close().await;
             done
@@ -119,7 +120,8 @@ impl Tools {
                 }
             }
             Tools::Call { name, arguments, deadline, json, .. } => {
-                let arguments: Value = serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are no JSON: {error}")))?;
+                let arguments: Value =
+                    serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are no JSON: {error}")))?;
                 // Progress is for the person who waits.
                 let progress = Progress::to(|text| eprint!("{text}"));
                 let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, key: None };

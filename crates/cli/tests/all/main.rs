@@ -6,8 +6,8 @@
 mod ask;
 mod bench;
 mod crash;
-mod models;
 mod mcp;
+mod models;
 mod runs;
 mod wrong;
 

@@ -176,8 +176,12 @@ fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
     let told = |kind, words: String| Failure::new(kind, server.last_words().strike(&clip(&words, ERROR_BYTES_MAX)));
     match error {
         ServiceError::McpError(error) if error.code == ErrorCode(TOO_LARGE) => told(FailureKind::Limit, format!("{}: {}", entry.name, error.message)),
-        ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => told(FailureKind::Invalid, format!("{} refused its arguments: {}", entry.name, error.message)),
-        ServiceError::McpError(error) if error.code == ErrorCode::METHOD_NOT_FOUND => told(FailureKind::Refused, format!("{}: {}", entry.name, error.message)),
+        ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
+            told(FailureKind::Invalid, format!("{} refused its arguments: {}", entry.name, error.message))
+        }
+        ServiceError::McpError(error) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+            told(FailureKind::Refused, format!("{}: {}", entry.name, error.message))
+        }
         ServiceError::McpError(error) => told(FailureKind::Tool, format!("{}: {}", entry.name, error.message)),
         other => {
             server.doubt();

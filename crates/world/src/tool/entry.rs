@@ -97,7 +97,9 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_so_that_a_planner_can_mend_it() {
-        let entry = entry(json!({"type": "object", "properties": {"query": {"type": "string"}, "size": {"type": "integer", "maximum": 50}}, "required": ["query"]}));
+        let entry = entry(
+            json!({"type": "object", "properties": {"query": {"type": "string"}, "size": {"type": "integer", "maximum": 50}}, "required": ["query"]}),
+        );
         assert_eq!(entry.check_arguments(&json!({"query": "a", "size": 3})), Ok(()));
         for (arguments, parts) in [
             (json!({}), ["\"query\" is a required property", "query (string, required), size (integer)"]),

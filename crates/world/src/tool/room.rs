@@ -105,7 +105,9 @@ impl World for Room {
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match &*job.effect {
             Effect::CallTool(call) if call.tool == LIST => match self.list(&call.arguments).await {
-                Ok(found) => serde_json::to_value(found).map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok),
+                Ok(found) => {
+                    serde_json::to_value(found).map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok)
+                }
                 Err(failure) => Reply::failed(failure),
             },
             _ => self.tools.perform(job, progress).await,
@@ -116,4 +118,3 @@ impl World for Room {
         self.tools.look_up(job).await
     }
 }
-

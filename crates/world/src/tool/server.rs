@@ -517,7 +517,9 @@ impl Server {
     /// After a 401 in the middle: the token that was good is not any more.
     pub(crate) async fn authorize_again(&self, challenge: &str) -> Result<(), String> {
         match (&self.authorized, &self.origin) {
-            (Some(authorized), Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. })) => authorized.authorize(url, Some(challenge)).await,
+            (Some(authorized), Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. })) => {
+                authorized.authorize(url, Some(challenge)).await
+            }
             _ => Err("it wants authorization; give its key under \"headers\" in mcp.json".into()),
         }
     }
