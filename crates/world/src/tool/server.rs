@@ -28,7 +28,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, oneshot, watch};
@@ -590,10 +590,16 @@ impl NotStarted {
 /// The end of a chain of errors says most, and says it shortest.
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
+    loop {
+        // The SDK's error shows the client's without naming it as its source.
+        if let Some(StreamableHttpError::Client(client)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            error = client;
+        }
+        match error.source() {
+            Some(source) => error = source,
+            None => return error.to_string(),
+        }
     }
-    error.to_string()
 }
 
 /// What went wrong in a call, in words for a person.
