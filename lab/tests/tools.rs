@@ -73,6 +73,7 @@ async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
     let failure = tools.call("peer.exit", &json!({}), &within(Duration::from_secs(30))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::InDoubt, "{failure}");
     assert!(failure.message.contains("leaving in the middle"), "{failure}");
+    until("up again", || matches!(tools.health()[0].is, Is::Up { .. })).await;
     text(&tools, "peer.echo", json!({"text": "again"})).await;
     tools.close().await;
 }
@@ -222,7 +223,8 @@ async fn a_gigabyte_over_http_is_an_error_and_is_not_even_read() {
                 None => response.status(202).body(axum::body::Body::empty()).unwrap(),
                 Some(Ok(reply)) => response.header("content-type", "application/json").body(axum::body::Body::from(reply.to_string())).unwrap(),
                 Some(Err(())) => {
-                    let begin = if kind == "text/event-stream" { "data: {\"jsonrpc\":\"2.0\",\"result\":\"" } else { "{\"jsonrpc\":\"2.0\",\"result\":\"" };
+                    let begin =
+                        if kind == "text/event-stream" { "data: {\"jsonrpc\":\"2.0\",\"result\":\"" } else { "{\"jsonrpc\":\"2.0\",\"result\":\"" };
                     let chunks = std::iter::once(begin.to_owned()).chain(std::iter::repeat_n("x".repeat(1 << 16), GIGABYTE >> 16));
                     let stream = futures::stream::iter(chunks.map(Ok::<_, std::io::Error>));
                     response.header("content-type", kind).body(axum::body::Body::from_stream(stream)).unwrap()

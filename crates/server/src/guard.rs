@@ -65,7 +65,8 @@ impl Guard {
                     return Some(problem(StatusCode::FORBIDDEN, "refused", "this server answers to localhost and 127.0.0.1 only"));
                 }
                 let origin = headers.get(header::ORIGIN).map(|value| value.to_str().unwrap_or_default());
-                let is_ours = |origin: &str| origin.split_once("://").is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && is_here(host));
+                let is_ours =
+                    |origin: &str| origin.split_once("://").is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && is_here(host));
                 if !origin.is_none_or(is_ours) {
                     return Some(problem(StatusCode::FORBIDDEN, "refused", "pages of other origins may not call this server"));
                 }
@@ -128,7 +129,9 @@ mod tests {
             assert_eq!(open.refusal(&headers(host, origin)).is_none(), comes_in, "{host} {origin:?}");
         }
         let closed = Guard::new(Some("secret"));
-        for (given, comes_in) in [(None, false), (Some("Bearer secret"), true), (Some("bearer secret"), true), (Some("Bearer other"), false), (Some("secret"), false)] {
+        for (given, comes_in) in
+            [(None, false), (Some("Bearer secret"), true), (Some("bearer secret"), true), (Some("Bearer other"), false), (Some("secret"), false)]
+        {
             let mut headers = headers("anything.example", None);
             if let Some(given) = given {
                 headers.insert(header::AUTHORIZATION, given.parse().unwrap());

@@ -137,7 +137,9 @@ impl Fixture {
                 ContentBlock::image(PNG, "image/png"),
                 resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
             ]),
-            "test_error_handling" => Ok(CallToolResult::error(vec![ContentBlock::text("This tool intentionally returns an error for testing")]).into()),
+            "test_error_handling" => {
+                Ok(CallToolResult::error(vec![ContentBlock::text("This tool intentionally returns an error for testing")]).into())
+            }
             "test_tool_with_logging" | "test_logging_tool" => log(context).await,
             "test_tool_with_progress" => progress(context).await,
             "test_reconnection" => {
@@ -348,7 +350,8 @@ async fn sample(context: &RequestContext<RoleServer>, prompt: &str) -> Answer {
     match context.peer.create_message(params).await {
         Ok(result) => {
             let said = serde_json::to_value(&result).unwrap_or_default();
-            let said = said.pointer("/content/text").or_else(|| said.pointer("/content/0/text")).and_then(Value::as_str).unwrap_or("nothing").to_owned();
+            let said =
+                said.pointer("/content/text").or_else(|| said.pointer("/content/0/text")).and_then(Value::as_str).unwrap_or("nothing").to_owned();
             text(format!("LLM response: {said}"))
         }
         Err(error) => Ok(CallToolResult::error(vec![ContentBlock::text(format!("no model can be asked: {error}"))]).into()),
@@ -441,7 +444,8 @@ impl ServerHandler for Fixture {
                 match inputs.accepted("user_context", "context")? {
                     Some(words) => vec![user(ContentBlock::text(format!("Use this context: {words}")))],
                     None => {
-                        let asked = InputRequests::from([("user_context".to_owned(), question("What context should the prompt use?", "context", "string")?)]);
+                        let asked =
+                            InputRequests::from([("user_context".to_owned(), question("What context should the prompt use?", "context", "string")?)]);
                         return Ok(InputRequiredResult::from_input_requests(asked).into());
                     }
                 }
@@ -466,17 +470,22 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let template = ResourceTemplate::new("test://template/{id}/data", "Data by id").with_description("Data by id, for tests").with_mime_type("application/json");
+        let template = ResourceTemplate::new("test://template/{id}/data", "Data by id")
+            .with_description("Data by id, for tests")
+            .with_mime_type("application/json");
         Ok(ListResourceTemplatesResult::with_all_items(vec![template]).with_ttl_ms(FRESH_MS).with_cache_scope(CacheScope::Public))
     }
 
     async fn read_resource(&self, request: ReadResourceRequestParams, _: RequestContext<RoleServer>) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri.clone();
-        let said = |kind: &str, text: String| ResourceContents::TextResourceContents { uri: uri.clone(), mime_type: Some(kind.into()), text, meta: None };
+        let said =
+            |kind: &str, text: String| ResourceContents::TextResourceContents { uri: uri.clone(), mime_type: Some(kind.into()), text, meta: None };
         let contents = match uri.as_str() {
             "test://static-text" => said("text/plain", "This is the content of the static text resource.".into()),
             "test://watched-resource" => said("text/plain", "It is being watched.".into()),
-            "test://static-binary" => ResourceContents::BlobResourceContents { uri: uri.clone(), mime_type: Some("image/png".into()), blob: PNG.into(), meta: None },
+            "test://static-binary" => {
+                ResourceContents::BlobResourceContents { uri: uri.clone(), mime_type: Some("image/png".into()), blob: PNG.into(), meta: None }
+            }
             other => match other.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
                 Some(id) => said("application/json", json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")}).to_string()),
                 None => return Err(ErrorData::invalid_params("Resource not found", Some(json!({ "uri": uri })))),

@@ -99,7 +99,11 @@ async fn describe(State(registry): State<Registry>, Path(name): Path<String>) ->
     Ok(Json(tool(&registry.tools.describe(&name).await?)))
 }
 
-async fn call(State(registry): State<Registry>, Path(name): Path<String>, body: Result<Json<said::Call>, JsonRejection>) -> Result<Json<said::Called>, Problem> {
+async fn call(
+    State(registry): State<Registry>,
+    Path(name): Path<String>,
+    body: Result<Json<said::Call>, JsonRejection>,
+) -> Result<Json<said::Called>, Problem> {
     let Json(call) = body?;
     let deadline = call.deadline_ms.map_or(DEADLINE, Duration::from_millis).min(DEADLINE_MAX);
     let began = Instant::now();

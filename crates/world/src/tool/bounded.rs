@@ -81,7 +81,9 @@ impl<R> Bounded<R> {
 
 /// The error that stands for a reply which was too large. `id` is JSON.
 pub(crate) fn too_large(id: &str, bytes: u64) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{TOO_LARGE},"message":"the reply has {bytes} bytes, and at most {LINE_BYTES_MAX} are taken"}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{TOO_LARGE},"message":"the reply has {bytes} bytes, and at most {LINE_BYTES_MAX} are taken"}}}}"#
+    )
 }
 
 /// In the range that JSON-RPC leaves to implementations; only ever made on this side.

@@ -115,7 +115,9 @@ impl Config {
         for (written, entry) in entries {
             let name = server_name(written);
             match server(entry, folder, env) {
-                Ok(_) if config.servers.contains_key(&name) => config.remarks.push(format!("{written}: there are two servers called {name}; the first counts")),
+                Ok(_) if config.servers.contains_key(&name) => {
+                    config.remarks.push(format!("{written}: there are two servers called {name}; the first counts"))
+                }
                 Ok(server) => drop(config.servers.insert(name, server)),
                 Err(why) => config.remarks.push(format!("{written}: {why}")),
             }
@@ -237,7 +239,9 @@ fn expand(text: &str, folder: Option<&Path>, env: Env<'_>) -> Result<String, Str
             "workspaceFolder" | "workspaceRoot" => folder.map(|folder| folder.display().to_string()),
             "userHome" => env("HOME"),
             "pathSeparator" | "/" => Some(std::path::MAIN_SEPARATOR.to_string()),
-            name if name.starts_with("input:") => return Err(format!("it asks the user for {name:?}; put the value into an environment variable instead")),
+            name if name.starts_with("input:") => {
+                return Err(format!("it asks the user for {name:?}; put the value into an environment variable instead"));
+            }
             name => env(name),
         };
         match value.or_else(|| fallback.map(str::to_owned)) {
@@ -339,7 +343,8 @@ mod tests {
         let claude = r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs", "${HOME}/docs"], "env": {"A_TOKEN": "${TOKEN}", "N": 3}}}}"#;
         let vscode = "{ // servers\n \"inputs\": [], \"servers\": {\"fs\": {\"type\": \"stdio\", \"command\": \"npx\", /* why */ \
              \"args\": [\"-y\", \"fs\", \"${userHome}/docs\",], \"env\": {\"A_TOKEN\": \"${env:TOKEN}\", \"N\": 3}, \"dev\": {}},}}";
-        let zed = r#"{"context_servers": {"fs": {"command": "npx", "args": ["-y", "fs", "${HOME}/docs"], "env": {"A_TOKEN": "${TOKEN}", "N": "3"}}}}"#;
+        let zed =
+            r#"{"context_servers": {"fs": {"command": "npx", "args": ["-y", "fs", "${HOME}/docs"], "env": {"A_TOKEN": "${TOKEN}", "N": "3"}}}}"#;
         for text in [claude, vscode, zed] {
             let config = parse(text);
             assert_eq!(config.remarks, [""; 0], "{text}");
@@ -347,7 +352,9 @@ mod tests {
             assert_eq!((command.as_str(), args[2].as_str()), ("npx", "/home/ada/docs"));
             assert_eq!((env["A_TOKEN"].reveal(), env["N"].reveal()), ("abc-secret-123", "3"));
         }
-        let http = parse(r#"{"mcpServers": {"My Orders.v2": {"type": "http", "serverUrl": "https://x/mcp", "headers": {"K": "${NO:-d//e}"}, "disabled": true}}}"#);
+        let http = parse(
+            r#"{"mcpServers": {"My Orders.v2": {"type": "http", "serverUrl": "https://x/mcp", "headers": {"K": "${NO:-d//e}"}, "disabled": true}}}"#,
+        );
         let orders = &http.servers["My-Orders-v2"];
         assert!(!orders.enabled && !orders.trusted);
         assert!(matches!(&orders.reach, Reach::Http { url, headers } if url == "https://x/mcp" && headers["K"].reveal() == "d//e"));

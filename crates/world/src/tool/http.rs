@@ -253,7 +253,11 @@ fn events(response: reqwest::Response, id: Option<RequestId>) -> BoxStream<'stat
     let mut event = EventSize::default();
     let bytes = response.bytes_stream().map(move |chunk| {
         let chunk = chunk.map_err(|error| std::io::Error::other(error.without_url()))?;
-        if event.grow(&chunk) > LINE_BYTES_MAX { Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "an event is too large")) } else { Ok(chunk) }
+        if event.grow(&chunk) > LINE_BYTES_MAX {
+            Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "an event is too large"))
+        } else {
+            Ok(chunk)
+        }
     });
     let last = move |is_over: &mut bool, event: Result<Sse, SseError>| {
         if *is_over {

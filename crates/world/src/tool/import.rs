@@ -26,7 +26,11 @@ pub async fn fetch(address: &str) -> Result<Value, String> {
     // Fails when a provider is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let client = reqwest::Client::builder().timeout(PAGE_TIME_MAX).build().map_err(|error| error.to_string())?;
-    let list = if address.trim_end_matches('/').ends_with("/servers") { address.to_owned() } else { format!("{}/v0.1/servers", address.trim_end_matches('/')) };
+    let list = if address.trim_end_matches('/').ends_with("/servers") {
+        address.to_owned()
+    } else {
+        format!("{}/v0.1/servers", address.trim_end_matches('/'))
+    };
     let mut servers = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES_MAX {
@@ -157,7 +161,8 @@ fn stdio(package: &Package) -> Result<Map<String, Value>, String> {
     };
     args.extend(arguments(&package.package_arguments));
     let env: Map<String, Value> = package.environment_variables.iter().map(|variable| (variable.name.clone(), value(variable).into())).collect();
-    let command = package.runtime_hint.as_deref().filter(|hint| ["npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman"].contains(hint)).unwrap_or(command);
+    let command =
+        package.runtime_hint.as_deref().filter(|hint| ["npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman"].contains(hint)).unwrap_or(command);
     let entry = json!({"command": command, "args": args, "env": env});
     match entry {
         Value::Object(entry) => Ok(entry),

@@ -482,8 +482,10 @@ impl Hub {
 
     /// `; did you mean …?`, if something is spelled much like it.
     fn near(&self, name: &str) -> String {
-        let names: Vec<String> = self.all().iter().flat_map(|server| server.tools().iter().map(|entry| entry.name.clone()).collect::<Vec<_>>()).collect();
-        let alike = |known: &String| strsim::jaro_winkler(name, known).max(strsim::jaro_winkler(name, known.split_once('.').map_or("", |(_, tool)| tool)));
+        let names: Vec<String> =
+            self.all().iter().flat_map(|server| server.tools().iter().map(|entry| entry.name.clone()).collect::<Vec<_>>()).collect();
+        let alike =
+            |known: &String| strsim::jaro_winkler(name, known).max(strsim::jaro_winkler(name, known.split_once('.').map_or("", |(_, tool)| tool)));
         let best = names.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|best| alike(best) > 0.8);
         match best {
             Some(best) => format!("; did you mean {best}?"),

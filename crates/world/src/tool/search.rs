@@ -65,8 +65,9 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     words.into_iter()
 }
 
-const STOP: [&str; 22] =
-    ["a", "an", "and", "are", "at", "be", "by", "for", "from", "in", "is", "it", "of", "on", "or", "that", "the", "to", "what", "which", "with", "you"];
+const STOP: [&str; 22] = [
+    "a", "an", "and", "are", "at", "be", "by", "for", "from", "in", "is", "it", "of", "on", "or", "that", "the", "to", "what", "which", "with", "you",
+];
 
 fn stem(word: &str) -> String {
     for ending in ["ing", "ies", "es", "ed", "s"] {

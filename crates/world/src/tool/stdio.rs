@@ -26,8 +26,23 @@ use super::server::LastWords;
 
 /// What every child may see of our environment.
 const SEEN: [&str; 17] = [
-    "HOME", "LANG", "LC_ALL", "LOGNAME", "NO_PROXY", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER",
-    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "NO_PROXY",
+    "PATH",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
 ];
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(2);
 const ENDS_WHEN_TOLD: Duration = Duration::from_secs(2);

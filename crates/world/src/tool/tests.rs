@@ -1,12 +1,12 @@
 //! The hub against servers in this process that behave in every way a server can. What needs real processes is in `lab`.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use futures::FutureExt as _;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ServerCapabilities, ServerConfig as ServerInfo, SubscriptionFilter, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ServerCapabilities, ServerConfig as ServerInfo, SubscriptionFilter, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler, ServiceExt as _};
@@ -356,7 +356,8 @@ async fn failure_kind(tools: &Tools, name: &str) -> FailureKind {
 async fn effects_are_performed_with_their_key_and_looked_up_by_it() {
     let odd = Odd::default();
     let tools = hub(&odd);
-    let jobs = crate::jobs(&[graph::tool("odd.pay", json!({})), graph::tool("odd.pay", json!({"again": 1})), graph::tool("odd.echo", json!({"text": "a"}))]);
+    let jobs =
+        crate::jobs(&[graph::tool("odd.pay", json!({})), graph::tool("odd.pay", json!({"again": 1})), graph::tool("odd.echo", json!({"text": "a"}))]);
     assert_eq!(tools.nature(&jobs[0]), Nature::Once, "nothing is known yet, and nobody is asked");
     let reply = tools.perform(&jobs[0], &Progress::nowhere()).await;
     assert_eq!(reply.result.unwrap()["text"], "did pay");
