@@ -73,6 +73,7 @@ async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
     let failure = tools.call("peer.exit", &json!({}), &within(Duration::from_secs(30))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::InDoubt, "{failure}");
     assert!(failure.message.contains("leaving in the middle"), "{failure}");
+    until("up again", || matches!(tools.health()[0].is, Is::Up { .. })).await;
     text(&tools, "peer.echo", json!({"text": "again"})).await;
     tools.close().await;
 }

@@ -64,7 +64,13 @@ pub async fn run(wanted: &Wanted) -> Result<(), String> {
 }
 
 async fn work(wanted: &Wanted, tools: &Tools) -> Result<(), String> {
-    let listed = tools.list().await;
+    // To look at a list is not worth long waiting, but here everything depends on it.
+    let mut changes = tools.changes();
+    tools.list().await;
+    while matches!(tools.health()[0].is, Is::Connecting) {
+        changes.changed().await.map_err(|error| error.to_string())?;
+    }
+    let listed = tools.cached();
     if let Is::Down { why, .. } = &tools.health()[0].is {
         return Err(why.clone());
     }

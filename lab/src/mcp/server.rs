@@ -425,7 +425,7 @@ impl ServerHandler for Fixture {
 
     async fn get_prompt(&self, request: GetPromptRequestParams, _: RequestContext<RoleServer>) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.clone().unwrap_or_default();
-        let argument = |name: &str| arguments.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default();
+        let argument = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let user = |block: ContentBlock| PromptMessage::new(Role::User, block);
         let messages = match request.name.as_str() {
             "test_simple_prompt" => vec![user(ContentBlock::text("This is a simple prompt for testing."))],

@@ -55,7 +55,7 @@ const ERROR_BYTES_MAX: usize = 4_000;
 
 /// Makes the call and gives back what the server said, whole, once it is known to be what was promised.
 pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value, options: &CallOptions) -> Result<CallToolResult, Failure> {
-    let arguments = match arguments {
+    let mut arguments = match arguments {
         Value::Object(arguments) => arguments.clone(),
         Value::Null => serde_json::Map::new(),
         other => {
@@ -63,6 +63,7 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
             return Err(Failure::new(FailureKind::Invalid, message));
         }
     };
+    entry.prune(&mut arguments);
     let arguments = Value::Object(arguments);
     entry.check_arguments(&arguments).map_err(|why| Failure::new(FailureKind::Invalid, why))?;
     let Value::Object(arguments) = arguments else { unreachable!("made above") };
@@ -134,6 +135,7 @@ async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequest
 
 /// One request, cancelled at the server when nobody waits for it any more.
 async fn once(link: &Link, params: CallToolRequestParams, options: &CallOptions) -> Result<ServerResult, ServiceError> {
+    let _busy = link.busy();
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     let handle = link.peer().send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
     let _listening = options.progress.is_heard().then(|| link.listeners.add(handle.progress_token.clone(), options.progress.clone()));

@@ -31,6 +31,19 @@ impl Entry {
         Entry { name: format!("{server}.{}", tool.name), tool, nature, input: OnceLock::new(), output: OnceLock::new() }
     }
 
+    /// Takes out nulls for parameters that may be left out and cannot be null: planners write null for what they leave out.
+    pub(crate) fn prune(&self, arguments: &mut Map<String, Value>) {
+        let schema = &self.tool.input_schema;
+        let is_required = |name: &str| schema.get("required").and_then(Value::as_array).is_some_and(|all| all.iter().any(|one| one == name));
+        let takes_null = |name: &str| match schema.get("properties").and_then(|all| all.get(name)).and_then(|one| one.get("type")) {
+            Some(Value::String(kind)) => kind == "null",
+            Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),
+            // A parameter that says nothing, or says it in another way, may take anything.
+            _ => true,
+        };
+        arguments.retain(|name, value| !value.is_null() || is_required(name) || takes_null(name));
+    }
+
     /// What is wrong with the arguments, in words a planner can act on.
     pub(crate) fn check_arguments(&self, arguments: &Value) -> Result<(), String> {
         let validator = self.input.get_or_init(|| compile(&self.tool.input_schema)).as_ref();
@@ -110,6 +123,15 @@ mod tests {
             let why = entry.check_arguments(&arguments).unwrap_err();
             assert!(parts.iter().all(|part| why.contains(part)), "{why}");
         }
+    }
+
+    #[test]
+    fn a_null_for_what_may_be_left_out_is_left_out() {
+        let entry =
+            entry(json!({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": ["integer", "null"]}}, "required": ["a"]}));
+        let mut arguments = json!({"a": null, "b": null, "c": null, "d": null});
+        entry.prune(arguments.as_object_mut().unwrap());
+        assert_eq!(arguments, json!({"a": null, "c": null, "d": null}));
     }
 
     #[test]

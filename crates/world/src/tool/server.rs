@@ -13,6 +13,7 @@
 //! at once when it is down and until when.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, oneshot, watch};
@@ -116,9 +117,25 @@ pub(crate) struct Link {
     pub(crate) service: RunningService<RoleClient, Host>,
     pub(crate) listeners: Listeners,
     changed: Arc<Notify>,
+    /// Calls that are being answered.
+    busy: AtomicUsize,
+}
+
+/// One of them.
+pub(crate) struct Busy<'l>(&'l AtomicUsize);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Link {
+    pub(crate) fn busy(&self) -> Busy<'_> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy(&self.busy)
+    }
+
     pub(crate) fn peer(&self) -> &Peer<RoleClient> {
         self.service.peer()
     }
@@ -345,7 +362,9 @@ impl Server {
                     false
                 }
                 () = tokio::time::sleep(self.pace.beat) => {
-                    if let Err(why) = self.beat(link).await {
+                    if self.is_worth_asking(link)
+                        && let Err(why) = self.beat(link).await
+                    {
                         return why;
                     }
                     !tells_changes && listed.elapsed() >= self.pace.relist
@@ -358,6 +377,12 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// A pipe that breaks is noticed at once. And many servers do one thing after the other: who works on a call, or sends a long
+    /// reply, is not dead for not answering.
+    fn is_worth_asking(&self, link: &Link) -> bool {
+        matches!(&self.origin, Origin::Configured(ServerConfig { reach: Reach::Http { .. }, .. })) && link.busy.load(Ordering::Relaxed) == 0
     }
 
     /// A revision without sessions tells of changes only to those who listen.
@@ -435,7 +460,8 @@ impl Server {
         self.last_words.clear();
         let mode = match self.revision() {
             None => ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                // The newest first; a server that knows how to be asked may still speak an earlier one.
+                preferred_versions: ProtocolVersion::KNOWN_VERSIONS.iter().rev().cloned().collect(),
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
             },
             Some(revision) if revision.has_initialize() => ClientLifecycleMode::Initialize,
@@ -491,7 +517,7 @@ impl Server {
                                 let client = authorized.client(BoundedHttp::new().map_err(cannot)?, url).await.map_err(cannot)?;
                                 let transport = StreamableHttpClientTransport::with_client(client, config);
                                 let service = host.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode).await?;
-                                return Ok((Link { service, listeners, changed }, gone));
+                                return Ok((Link { service, listeners, changed, busy: AtomicUsize::new(0) }, gone));
                             }
                             other => other?,
                         }
@@ -503,7 +529,7 @@ impl Server {
                 }
             }
         };
-        Ok((Link { service, listeners, changed }, gone))
+        Ok((Link { service, listeners, changed, busy: AtomicUsize::new(0) }, gone))
     }
 
     /// After a 403: rights for more, so that the same call may be tried once more over a new connection.
@@ -592,10 +618,16 @@ impl NotStarted {
 /// The end of a chain of errors says most, and says it shortest.
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
+    loop {
+        // The SDK's error shows the client's without naming it as its source.
+        if let Some(StreamableHttpError::Client(client)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            error = client;
+        }
+        match error.source() {
+            Some(source) => error = source,
+            None => return error.to_string(),
+        }
     }
-    error.to_string()
 }
 
 /// What went wrong in a call, in words for a person.

@@ -73,20 +73,22 @@ impl Odd {
         self.0.calls.lock().unwrap().clone()
     }
 
-    fn serve(&self) -> impl Fn(DuplexStream) -> BoxFuture<'static, ()> + Send + Sync + 'static {
+    fn served(&self) -> impl Fn(DuplexStream) -> BoxFuture<'static, ()> + Send + Sync + 'static {
         let odd = self.clone();
         move |pipe| {
             let odd = odd.clone();
             odd.0.connections.fetch_add(1, Ordering::SeqCst);
             async move {
-                let dies = odd.clone();
-                let serving = async move {
-                    if let Ok(service) = odd.serve(pipe).await {
+                // Its death is one of the line, so that nothing is said any more.
+                let (mut near, far) = tokio::io::duplex(64 << 10);
+                let (mut pipe, dies) = (pipe, odd.clone());
+                tokio::spawn(async move {
+                    if let Ok(service) = odd.serve(far).await {
                         let _ = service.waiting().await;
                     }
-                };
+                });
                 tokio::select! {
-                    () = serving => {}
+                    _ = tokio::io::copy_bidirectional(&mut pipe, &mut near) => {}
                     () = dies.0.die.notified() => {}
                 }
             }
@@ -130,7 +132,7 @@ impl ServerHandler for Odd {
                 self.0.cancelled.notify_one();
                 said("too late".into())
             }
-            "giant" => said("x".repeat(30 << 20)),
+            "giant" => said("x".repeat(bounded::LINE_BYTES_MAX)),
             "large" => said("x".repeat(RESULT_BYTES_MAX + 1)),
             "fails" => Ok(CallToolResult::error(vec![ContentBlock::text("the printer is on fire")]).into()),
             "lies" => Ok(CallToolResult::structured(json!({"n": "three"})).into()),
@@ -160,11 +162,11 @@ fn pace() -> Pace {
 }
 
 fn hub(odd: &Odd) -> Tools {
-    Tools::builder().with_local("odd", Trust::Own, odd.serve()).with_pace(pace()).build()
+    Tools::builder().with_local("odd", Trust::Own, odd.served()).with_pace(pace()).build()
 }
 
 async fn failure(tools: &Tools, name: &str, arguments: Value) -> Failure {
-    let options = CallOptions { deadline: Duration::from_secs(20), ..CallOptions::default() };
+    let options = CallOptions { deadline: Duration::from_secs(60), ..CallOptions::default() };
     tools.call(name, &arguments, &options).await.unwrap_err()
 }
 
@@ -330,7 +332,7 @@ async fn what_is_switched_off_stays_off() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tools.json");
     let odd = Odd::default();
-    let open = || Tools::builder().with_local("odd", Trust::Own, odd.serve()).with_memory(&path).build();
+    let open = || Tools::builder().with_local("odd", Trust::Own, odd.served()).with_memory(&path).build();
     let tools = open();
     tools.enable("odd.echo", false).await.unwrap();
     assert!(tools.enable("odd.nothing", false).await.is_err());
