@@ -1,1 +1,5 @@
 //! The tools that come with Baton, each an MCP server of its own.
+
+pub mod code;
+pub mod document;
+pub mod mail;
