@@ -1,7 +1,7 @@
 //! `code`: runs a piece of Python and says what it printed and what came out, without giving it the machine.
 //!
 //! The Python is monty's: a subset, without packages, that has no files, network or processes of its own. It runs in a process
-//! of its own behind the walls of `sandbox.rs`, which hold even if monty does not; see `lab/tests/sandbox.rs`.
+//! of its own behind the walls of `sandbox.rs`, which hold even if monty does not; see `tests/sandbox`.
 //!
 //! That process is this very program, started again with a hidden command: whoever embeds the server calls [`worker_main`] first thing in
 //! `main` when that command is given.

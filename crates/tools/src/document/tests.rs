@@ -167,7 +167,7 @@ fn docx_has_words_own_parts() {
 fn pdf_is_one_and_no_text_is_code_to_it() {
     let bytes = written(SAMPLE, Format::Pdf);
     assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 10_000);
-    // Markup, code, strings and labels of typst's: each must come out as words, none may fail or run.
+    // Markup and code of typesetters: each must come out as words, none may fail or run.
     for hostile in [
         "#panic(\"run\")",
         "#import \"@preview/x:1.0.0\"",

@@ -13,17 +13,29 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use lab::sim::dice::Dice;
 use serde_json::{Value, json};
+
+mod victim;
 
 const KILLS: u32 = 100;
 
-#[test]
-#[ignore = "needs a real SMTP server: lab/peers/mail"]
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == "victim") {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(victim::live(&words[1..])).unwrap();
+    }
+    if std::env::var_os("BATON_SMTP_SERVER").is_none() {
+        return println!("skipped: needs a real SMTP server; lab/peers/mail installs one and runs this");
+    }
+    tls_and_a_password();
+    a_hundred_kills_send_each_mail_once();
+}
+
 fn a_hundred_kills_send_each_mail_once() {
     let seed: u64 = std::env::var("BATON_KILL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_261_115);
     println!("BATON_KILL_SEED={seed}");
-    let mut dice = Dice::new(&[seed]);
+    let mut dice = Dice(seed);
     let home = tempfile::tempdir().unwrap();
     let mut server = Server::start(home.path(), seed);
     let smtp = json!({"kind": "smtp", "host": "127.0.0.1", "port": server.port, "tls": "none", "timeout_seconds": 30});
@@ -87,8 +99,6 @@ fn a_hundred_kills_send_each_mail_once() {
     assert!(found.get("not sent").is_some() && found.len() >= 3, "the kills missed what they were meant for: {found:?}");
 }
 
-#[test]
-#[ignore = "needs a real SMTP server: lab/peers/mail"]
 fn tls_and_a_password() {
     let home = tempfile::tempdir().unwrap();
     let tls = PathBuf::from(std::env::var("BATON_SMTP_TLS").expect("BATON_SMTP_TLS is where the certificates are; run lab/peers/mail"));
@@ -119,18 +129,31 @@ fn tls_and_a_password() {
     assert_eq!(server.mailbox().len(), 1);
 }
 
-fn victim(settings: &str, what: &str, key: &str, rest: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mail_victim"));
-    command.args([settings, what, key]).args(rest).stdout(Stdio::piped());
+/// Numbers without any order to see (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+fn command(settings: &str, what: &str, key: &str, rest: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["victim", settings, what, key]).args(rest).stdout(Stdio::piped());
     command
 }
 
 fn spawn(settings: &str, what: &str, key: &str, rest: &[&str]) -> Child {
-    victim(settings, what, key, rest).spawn().unwrap()
+    command(settings, what, key, rest).spawn().unwrap()
 }
 
 fn run(settings: &str, what: &str, key: &str, rest: &[&str]) -> Value {
-    let output = victim(settings, what, key, rest).output().unwrap();
+    let output = command(settings, what, key, rest).output().unwrap();
     assert!(output.status.success(), "{what} {key}: {}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -1,15 +1,13 @@
-//! The process that `tests/mail_kill.rs` kills: `mail_victim SETTINGS send|look_up|settle KEY [yes|no]`, with the mail settings as
-//! JSON. Sends the mail that belongs to the key, or says as JSON what it finds out about it.
+//! The process that is killed: `victim SETTINGS send|look_up|settle KEY [yes|no]`, with the mail settings as JSON. Sends the mail that belongs
+//! to the key, or says as JSON what it finds out about it.
 
 use serde_json::json;
 use tools::mail::{Letter, Mail, Settings};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [settings, what, key, rest @ ..] = words.as_slice() else { return Err("usage: mail_victim SETTINGS send|look_up|settle KEY [yes|no]".into()) };
+pub(crate) async fn live(words: &[String]) -> Result<()> {
+    let [settings, what, key, rest @ ..] = words else { return Err("usage: victim SETTINGS send|look_up|settle KEY [yes|no]".into()) };
     let mail = Mail::new(serde_json::from_str::<Settings>(settings)?)?;
     let said = match what.as_str() {
         "send" => match mail.send_mail(letter(key), key, false).await {
@@ -18,7 +16,7 @@ async fn main() -> Result<()> {
         },
         "look_up" => json!(mail.look_up_mail(key).await?),
         "settle" => json!(mail.settle_mail(key, rest == ["yes"]).await?),
-        _ => return Err(format!("mail_victim: what is {what:?}?").into()),
+        _ => return Err(format!("victim: what is {what:?}?").into()),
     };
     println!("{said}");
     Ok(())

@@ -1,6 +1,4 @@
-//! What `tests/sandbox.rs` starts: `sandboxed code-worker …` is the worker as it is in Baton; `sandboxed probe PORT:FOLDER …` puts itself behind the
-//! same walls and then tries to get out, not in Python but with the kernel's own calls, and says how each attempt ended.
-//! `probe-bare` does so without namespaces, as on a machine that does not allow them.
+//! Attempts to get out, made from behind the walls with the kernel's own calls and not in Python; each says how it ended.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,29 +11,10 @@ use std::process::Command;
 use std::thread;
 
 use rustix::process::{Pid, Signal};
-use tools::code::sandbox::{self, Limits, Walls};
-
-fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["code-worker", ..] => tools::code::worker_main(&words[1..]),
-        ["probe", outside, ..] => sandbox::enter(&words[2..], |limits, walls| probe(outside, limits, walls)),
-        ["probe-bare", outside, ..] => {
-            // With a second thread, the kernel refuses a user namespace.
-            let (sender, receiver) = std::sync::mpsc::channel::<()>();
-            thread::spawn(move || receiver.recv());
-            let _kept = sender;
-            sandbox::enter(&words[2..], |limits, walls| probe(outside, limits, walls))
-        }
-        _ => {
-            eprintln!("usage: sandboxed code-worker LIMITS | sandboxed probe|probe-bare PORT:FOLDER LIMITS");
-            std::process::exit(2);
-        }
-    }
-}
+use tools::code::sandbox::{Limits, Walls};
 
 /// `outside` is the port of somebody who listens, and the folder in which the scratch lies, as `PORT:FOLDER`.
-fn probe(outside: &str, limits: &Limits, walls: &Walls) {
+pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     let (port, folder) = outside.split_once(':').unwrap_or_default();
     let port: u16 = port.parse().unwrap_or(9);
     println!("walls {}", serde_json::to_string(walls).unwrap_or_default());
