@@ -80,7 +80,7 @@ pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Walls)) -> ! {
 
 /// New namespaces, and in them the same program again: the first process in a world of its own cannot be ourselves.
 fn outer(limits: &Limits) -> Result<i32, String> {
-    let say = |what: &str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
     if rustix::process::getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(limits.parent) {
         return Err("the parent is gone".into());
@@ -112,7 +112,7 @@ fn outer(limits: &Limits) -> Result<i32, String> {
 
 /// All the rest, in the order in which each still can be done.
 fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
-    let say = |what: &str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
     let own_world = rustix::process::getpid().as_raw_nonzero().get() == 1;
     let here = memory_now().map_err(|e| format!("reading its own size: {e}"))?;
@@ -165,7 +165,7 @@ fn own_root(limits: &Limits) -> io::Result<()> {
 
 fn landlock(scratch: &Path) -> Result<(), String> {
     let abi = ABI::V6;
-    let mine = (AccessFs::from_all(abi)) & !(AccessFs::Execute | AccessFs::MakeSym | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::IoctlDev | AccessFs::Refer);
+    let mine = AccessFs::from_all(abi) & !(AccessFs::Execute | AccessFs::MakeSym | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::IoctlDev | AccessFs::Refer);
     let build = || -> Result<RulesetStatus, landlock::RulesetError> {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(abi))?;
         let ruleset = ruleset.handle_access(AccessNet::from_all(abi))?.scope(Scope::from_all(abi))?.create()?;

@@ -1,6 +1,8 @@
 //! Markdown out of Markdown: as it was written, with citations as footnotes that readers of Markdown understand.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
@@ -38,11 +40,15 @@ pub(super) fn write(markdown: &str, title: Option<&str>, sources: &[Source]) -> 
 }
 
 /// The stretches of the source that are words, and not code, marks or addresses.
-fn words(markdown: &str) -> Vec<std::ops::Range<usize>> {
-    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
+fn words(markdown: &str) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
     let mut in_code = false;
-    for (event, range) in Parser::new_ext(markdown, page::options()).into_offset_iter() {
+    let parser = || Parser::new_ext(markdown, page::options());
+    let defined: BTreeSet<String> = parser().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None }).collect();
+    for (event, range) in parser().into_offset_iter() {
         match event {
+            // A note of the text's own stays its own, whatever it is called.
+            Event::FootnoteReference(label) if defined.contains(&*label) => {}
             Event::Start(Tag::CodeBlock(_)) => in_code = true,
             Event::End(TagEnd::CodeBlock) => in_code = false,
             Event::Text(_) | Event::FootnoteReference(_) if !in_code => match runs.last_mut() {

@@ -309,7 +309,8 @@ impl Reader<'_> {
     fn cited(&mut self, words: &mut String, inlines: &mut Vec<Inline>) {
         let text = clean(&std::mem::take(words));
         let mut rest = 0;
-        for (range, numbers) in citations(&text, self.sources.len()) {
+        let cited = if self.in_note { Vec::new() } else { citations(&text, self.sources.len()) };
+        for (range, numbers) in cited {
             // The space before a raised number would be a hole.
             let before = text[rest..range.start].trim_end_matches(' ');
             if !before.is_empty() {

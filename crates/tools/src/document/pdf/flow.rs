@@ -81,7 +81,7 @@ impl<'a> Flow<'a> {
         }
         flow.blocks(&page.blocks);
         flow.turn();
-        while !flow.late.is_empty() && !flow.is_too_long {
+        while !(flow.notes.is_empty() && flow.late.is_empty()) && !flow.is_too_long {
             flow.turn();
         }
         match flow.is_too_long {

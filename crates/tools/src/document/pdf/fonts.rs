@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use krilla::text::{GlyphId, KrillaGlyph};
-use rustybuzz::{Direction, Face, UnicodeBuffer};
+use rustybuzz::{Face, UnicodeBuffer};
 
 use crate::document::DocumentError;
 
@@ -83,7 +83,6 @@ impl Faces<'_> {
         let mut buffer = UnicodeBuffer::new();
         buffer.push_str(text);
         buffer.guess_segment_properties();
-        let forward = buffer.direction() != Direction::RightToLeft;
         let shaped = rustybuzz::shape(face, &[], buffer);
         let starts: BTreeSet<usize> = shaped.glyph_infos().iter().map(|info| info.cluster as usize).collect();
         let mut width = 0.0;
@@ -103,7 +102,6 @@ impl Faces<'_> {
                 None,
             ));
         }
-        debug_assert!(forward || width >= 0.0);
         (glyphs, width)
     }
 }

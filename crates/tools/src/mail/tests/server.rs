@@ -36,7 +36,7 @@ async fn tools_are_described_and_keys_come_from_meta() {
     assert!(schema["properties"]["key"].is_object() && schema["properties"]["attachments"]["description"].is_string(), "{schema:#}");
 
     let arguments = json!({"to": ["a@b.cd"], "subject": "s", "body": "b"});
-    let keyed = |tool: &'static str, arguments: serde_json::Value, key: Option<&str>| {
+    let keyed = |tool: &'static str, arguments: Value, key: Option<&str>| {
         let mut call = CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone());
         if let Some(key) = key {
             let mut meta = RequestMetaObject::new();
