@@ -191,7 +191,7 @@ impl Heard {
             (Some(Stopped::Late | Stopped::Unwanted), _) => (Outcome::TimeLimit, Value::Null, Some(late)),
             (Some(Stopped::TooMuch), _) => (Outcome::OutputLimit, Value::Null, Some(too_much)),
             (Some(Stopped::Garbage), _) => (Outcome::Crashed, Value::Null, Some("the worker said something that makes no sense, and was ended".into())),
-            (None, Some(Told::Done { result, .. })) => (Outcome::Ok, result, None),
+            (None, Some(Told::Done { result })) => (Outcome::Ok, result, None),
             (None, Some(Told::Failed { kind, error })) => match kind.as_str() {
                 "TimeoutError" if error.contains("time limit exceeded") => (Outcome::TimeLimit, Value::Null, Some(format!("{error}\n{late}"))),
                 "MemoryError" if error.contains("more was printed") => (Outcome::OutputLimit, Value::Null, Some(too_much)),

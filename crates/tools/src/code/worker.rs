@@ -35,7 +35,7 @@ pub(super) struct Request {
 pub(super) enum Told {
     Walls(Walls),
     Out(String),
-    Done { result: Value, repr: String },
+    Done { result: Value },
     Failed { error: String, kind: String },
 }
 
@@ -64,18 +64,19 @@ fn run(request: Request, limits: &Limits) -> Told {
     printer.flush();
     match ended {
         Ok(value) => {
-            let mut repr = value.py_repr();
-            let json = json_of(&value, 0);
-            let too_long = json.to_string().len() > request.result_bytes_max;
-            if repr.len() > request.result_bytes_max {
-                let end = (0..=request.result_bytes_max).rev().find(|at| repr.is_char_boundary(*at)).unwrap_or(0);
-                repr.truncate(end);
-                repr.push('…');
-            }
-            Told::Done { result: if too_long { Value::String(repr.clone()) } else { json }, repr }
+            let result = json_of(&value, 0);
+            let text = if let Value::String(text) = &result { text.clone() } else { result.to_string() };
+            Told::Done { result: if text.len() > request.result_bytes_max { Value::String(shortened(text, request.result_bytes_max)) } else { result } }
         }
         Err(e) => Told::Failed { kind: e.exc_type().to_string(), error: e.to_string().chars().take(20_000).collect() },
     }
+}
+
+fn shortened(mut text: String, bytes_max: usize) -> String {
+    let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.truncate(end);
+    text.push('…');
+    text
 }
 
 fn execute(code: String, inputs: Map<String, Value>, run_ms_max: u64, limits: &Limits, printer: &mut Printer) -> Result<MontyObject, MontyException> {

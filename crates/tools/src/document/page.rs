@@ -15,6 +15,9 @@ use super::{DocumentError, Source};
 /// Lists in quotes in lists … deeper than anybody reads, and still far from any stack's end.
 pub(super) const NESTING_MAX: usize = 16;
 
+/// Stands for an escaped bracket while citations are looked for; nobody's alphabet.
+const ESCAPED: char = '\u{E001}';
+
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Page {
     pub(super) title: Option<String>,
@@ -61,7 +64,12 @@ pub(super) fn options() -> Options {
 }
 
 pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> Result<Page, DocumentError> {
-    let events: Vec<Event<'_>> = Parser::new_ext(markdown, options()).collect();
+    let events = Parser::new_ext(markdown, options()).into_offset_iter().map(|(event, range)| match event {
+        // A bracket that was written with a backslash is no citation.
+        Event::Text(text) if text.starts_with('[') && markdown[..range.start].ends_with('\\') => Event::Text(text.replacen('[', &ESCAPED.to_string(), 1).into()),
+        event => event,
+    });
+    let events: Vec<Event<'_>> = events.collect();
     let defined = events.iter().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None });
     let mut reader =
         Reader { defined: defined.collect(), events: events.into_iter().peekable(), sources, met: Vec::new(), definitions: Vec::new(), in_note: false };
@@ -237,7 +245,7 @@ impl Reader<'_> {
             text.push_str(part);
             self.events.next();
         }
-        text.lines().map(clean).collect::<Vec<_>>().join("\n")
+        text.replace(ESCAPED, "[").lines().map(clean).collect::<Vec<_>>().join("\n")
     }
 
     fn inlines(&mut self, depth: usize) -> Result<Vec<Inline>, DocumentError> {
@@ -314,7 +322,7 @@ impl Reader<'_> {
             // The space before a raised number would be a hole.
             let before = text[rest..range.start].trim_end_matches(' ');
             if !before.is_empty() {
-                inlines.push(Inline::text(before));
+                inlines.push(Inline::text(before.replace(ESCAPED, "[")));
             }
             for number in numbers {
                 self.meet(Met::Source(number), inlines);
@@ -322,7 +330,7 @@ impl Reader<'_> {
             rest = range.end;
         }
         if rest < text.len() {
-            inlines.push(Inline::text(&text[rest..]));
+            inlines.push(Inline::text(text[rest..].replace(ESCAPED, "[")));
         }
     }
 }

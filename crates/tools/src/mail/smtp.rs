@@ -118,18 +118,12 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
 }
 
 fn refusal(e: &Error, when: &str) -> Handed {
-    let mut words = e.to_string();
-    let mut cause = std::error::Error::source(e);
-    while let Some(inner) = cause {
-        words = format!("{words}: {inner}");
-        cause = inner.source();
-    }
     // A permanent no stays one; a server that is away may come back.
-    Handed::Refused { reply: format!("the mail server refused {when}: {words}"), again: !e.is_permanent() && !e.is_client() }
+    Handed::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
 }
 
 fn late(smtp: &Smtp, what: &str) -> Handed {
-    Handed::Refused { reply: format!("{} took more than {} s to {what}; nothing was sent", smtp.host, smtp.timeout_seconds), again: true }
+    Handed::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
 }
 
 fn is_here(host: &str) -> bool {

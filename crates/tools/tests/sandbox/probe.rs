@@ -22,7 +22,8 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     let parent = Pid::from_raw(limits.parent).unwrap_or(Pid::INIT);
 
     // What must work, so that the rest proves something.
-    say("scratch is there", fs::write(here.join("mine"), "x").is_err(), "it cannot write into its scratch");
+    let own = fs::write(here.join("mine"), "x");
+    say("its own scratch can be used", own.is_err(), &format!("{own:?}"));
 
     escape("read /etc/passwd", fs::read("/etc/passwd"));
     escape("read /proc/1/environ", fs::read("/proc/1/environ"));

@@ -47,7 +47,7 @@ impl Fonts {
                 });
                 if let Some(Some((data, index, found))) = found {
                     fonts.files.push((data, index));
-                    found.iter().for_each(|c| drop(missing.remove(c)));
+                    missing.retain(|c| !found.contains(c));
                 }
             }
         }
