@@ -1,5 +1,6 @@
 //! Documents opened by programs that are not ours: LibreOffice for DOCX and HTML, poppler's `pdftotext` for PDF. Each must find every word,
-//! heading, table, link and footnote. `lab/peers/documents` installs the programs and runs this.
+//! heading, table, link and footnote. `lab/peers/documents` installs the programs and runs this; with BATON_DOCUMENTS_KEPT it leaves
+//! the documents in that folder to be looked at.
 
 #![allow(clippy::unwrap_used)]
 
@@ -68,7 +69,8 @@ async fn others_open_them_with_everything_in_them() {
     let document = Document::new(Settings { folder: home.path().join("made"), ..Settings::default() }).unwrap();
     let source = |title: &str, address: &str| Source { title: title.into(), address: address.into() };
     let sources = vec![source("Lengths <measured>", "https://example.org/nile?a=1&b=2"), source("Atlas", "https://example.org/atlas")];
-    let asked = |format| Asked { markdown: TEXT.into(), format, title: Some("A title & more".into()), name: Some("rivers".into()), sources: sources.clone() };
+    let asked =
+        |format| Asked { markdown: TEXT.into(), format, title: Some("A title & more".into()), name: Some("rivers".into()), sources: sources.clone() };
     let out = home.path().join("out");
 
     let docx = PathBuf::from(document.create_document(asked(Format::Docx)).await.unwrap().path);
@@ -97,6 +99,11 @@ async fn others_open_them_with_everything_in_them() {
         assert!(urls.contains(wanted), "{wanted} is no link in the PDF: {urls}");
     }
     // A table's row is a line of the page, and its footnotes are below everything.
+    if let Some(folder) = std::env::var_os("BATON_DOCUMENTS_KEPT") {
+        for (from, name) in [(&pdf, "rivers.pdf"), (&docx, "rivers.docx"), (&html, "rivers.html"), (&out.join("rivers.pdf"), "docx.pdf")] {
+            std::fs::copy(from, Path::new(&folder).join(name)).unwrap();
+        }
+    }
     let text = pdf_text(&pdf);
     let row = text.lines().find(|line| line.contains("Nile") && line.contains("6650"));
     assert!(row.is_some(), "{text}");

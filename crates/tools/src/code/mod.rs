@@ -179,3 +179,41 @@ fn said(ran: &Ran) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_says_what_it_is() {
+        let tools = Code::tool_router().list_all();
+        let [tool] = tools.as_slice() else { panic!("{tools:?}") };
+        let hints = tool.annotations.as_ref().unwrap();
+        assert_eq!((&*tool.name, hints.read_only_hint, hints.open_world_hint), ("run_python", Some(true), Some(false)));
+        let schema = serde_json::to_value(tool.output_schema.as_deref().unwrap()).unwrap();
+        assert!(schema["properties"]["stdout"].is_object() && schema["properties"].get("walls").is_none(), "{schema:#}");
+        assert_eq!(serde_json::to_value(&*tool.input_schema).unwrap()["required"], serde_json::json!(["code"]));
+    }
+
+    #[test]
+    fn what_is_said_helps() {
+        let ran = |stdout: &str, result: Value, error: Option<&str>| Ran {
+            outcome: if error.is_some() { Outcome::Error } else { Outcome::Ok },
+            stdout: stdout.into(),
+            result,
+            error: error.map(Into::into),
+            milliseconds: 1,
+            walls_missing: Vec::new(),
+            walls: Walls::default(),
+        };
+        let cases = [
+            (ran("a", Value::Null, None), "a"),
+            (ran("a\n", 3.into(), None), "a\n=> 3"),
+            (ran("a", Value::Null, Some("Oops")), "a\nOops"),
+            (ran("", Value::Null, None), "It ran, printed nothing and ended without a value: print something, or end with an expression."),
+        ];
+        for (ran, wanted) in cases {
+            assert_eq!(said(&ran), wanted);
+        }
+    }
+}

@@ -190,7 +190,9 @@ impl Heard {
         let (outcome, result, error) = match (stopped, self.last) {
             (Some(Stopped::Late | Stopped::Unwanted), _) => (Outcome::TimeLimit, Value::Null, Some(late)),
             (Some(Stopped::TooMuch), _) => (Outcome::OutputLimit, Value::Null, Some(too_much)),
-            (Some(Stopped::Garbage), _) => (Outcome::Crashed, Value::Null, Some("the worker said something that makes no sense, and was ended".into())),
+            (Some(Stopped::Garbage), _) => {
+                (Outcome::Crashed, Value::Null, Some("the worker said something that makes no sense, and was ended".into()))
+            }
             (None, Some(Told::Done { result })) => (Outcome::Ok, result, None),
             (None, Some(Told::Failed { kind, error })) => match kind.as_str() {
                 "TimeoutError" if error.contains("time limit exceeded") => (Outcome::TimeLimit, Value::Null, Some(format!("{error}\n{late}"))),
@@ -204,7 +206,11 @@ impl Heard {
                 match signal {
                     _ if complaints.contains("memory allocation of") => (Outcome::MemoryLimit, Value::Null, Some(full)),
                     Some(libc::SIGXCPU | libc::SIGKILL) => (Outcome::TimeLimit, Value::Null, Some(late)),
-                    _ => (Outcome::Crashed, Value::Null, Some(format!("the interpreter ended by itself ({status}); nothing outside was touched. {}", complaints.trim()))),
+                    _ => (
+                        Outcome::Crashed,
+                        Value::Null,
+                        Some(format!("the interpreter ended by itself ({status}); nothing outside was touched. {}", complaints.trim())),
+                    ),
                 }
             }
         };
@@ -223,7 +229,9 @@ impl Scratch {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = base.join(format!("baton-code-{}-{}-{now}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
         // Made by us or not at all: somebody else's folder of that name is refused.
-        std::fs::create_dir_all(&base).and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path)).map_err(|e| format!("no scratch folder can be made in {} ({e})", base.display()))?;
+        std::fs::create_dir_all(&base)
+            .and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path))
+            .map_err(|e| format!("no scratch folder can be made in {} ({e})", base.display()))?;
         Ok(Self(path))
     }
 }

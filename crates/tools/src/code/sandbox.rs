@@ -14,7 +14,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
@@ -89,7 +91,8 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     close_strangers().map_err(|e| format!("closing what was inherited: {e}"))?;
     let mut walls = Walls { up: vec!["no new privileges".into()], missing: Vec::new() };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let apart = UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    let apart =
+        UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     // Deprecated for what it does to threads that share open files; there is one thread, and files are not among the flags.
     #[allow(deprecated)]
     let unshared = rustix::thread::unshare(apart);
@@ -165,7 +168,15 @@ fn own_root(limits: &Limits) -> io::Result<()> {
 
 fn landlock(scratch: &Path) -> Result<(), String> {
     let abi = ABI::V6;
-    let mine = AccessFs::from_all(abi) & !(AccessFs::Execute | AccessFs::MakeSym | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::IoctlDev | AccessFs::Refer);
+    let mine = AccessFs::from_all(abi)
+        & !(AccessFs::Execute
+            | AccessFs::MakeSym
+            | AccessFs::MakeChar
+            | AccessFs::MakeBlock
+            | AccessFs::MakeSock
+            | AccessFs::MakeFifo
+            | AccessFs::IoctlDev
+            | AccessFs::Refer);
     let build = || -> Result<RulesetStatus, landlock::RulesetError> {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(abi))?;
         let ruleset = ruleset.handle_access(AccessNet::from_all(abi))?.scope(Scope::from_all(abi))?.create()?;

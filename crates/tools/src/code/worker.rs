@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use monty::{MontyRun, RunProgress};
 use monty_types::{
-    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyFileHandle, MontyObject, MontyPath, NameLookupResult, OsFunctionCall, PrintWriter,
-    PrintWriterCallback, ResourceLimits, ResourceTracker,
+    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyFileHandle, MontyObject, MontyPath, NameLookupResult, OsFunctionCall,
+    PrintWriter, PrintWriterCallback, ResourceLimits, ResourceTracker,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,10 +42,11 @@ pub(super) enum Told {
 pub(super) fn work(limits: &Limits, walls: &Walls) {
     tell(&Told::Walls(walls.clone()));
     let mut text = String::new();
-    let told = match io::stdin().read_to_string(&mut text).map_err(|e| e.to_string()).and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string())) {
-        Ok(request) => run(request, limits),
-        Err(e) => Told::Failed { error: format!("the request makes no sense: {e}"), kind: "request".into() },
-    };
+    let told =
+        match io::stdin().read_to_string(&mut text).map_err(|e| e.to_string()).and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string())) {
+            Ok(request) => run(request, limits),
+            Err(e) => Told::Failed { error: format!("the request makes no sense: {e}"), kind: "request".into() },
+        };
     tell(&told);
 }
 
@@ -66,7 +67,9 @@ fn run(request: Request, limits: &Limits) -> Told {
         Ok(value) => {
             let result = json_of(&value, 0);
             let text = if let Value::String(text) = &result { text.clone() } else { result.to_string() };
-            Told::Done { result: if text.len() > request.result_bytes_max { Value::String(shortened(text, request.result_bytes_max)) } else { result } }
+            Told::Done {
+                result: if text.len() > request.result_bytes_max { Value::String(shortened(text, request.result_bytes_max)) } else { result },
+            }
         }
         Err(e) => Told::Failed { kind: e.exc_type().to_string(), error: e.to_string().chars().take(20_000).collect() },
     }
@@ -93,7 +96,9 @@ fn execute(code: String, inputs: Map<String, Value>, run_ms_max: u64, limits: &L
                 let name = call.function_name.clone();
                 call.resume(ExtFunctionResult::NotFound(name), PrintWriter::Callback(printer))?
             }
-            RunProgress::ResolveFutures(_) => return Err(MontyException::new(ExcType::RuntimeError, Some("nothing outside can be awaited here".into()))),
+            RunProgress::ResolveFutures(_) => {
+                return Err(MontyException::new(ExcType::RuntimeError, Some("nothing outside can be awaited here".into())));
+            }
         };
     }
 }
@@ -158,7 +163,8 @@ fn serve(scratch: &Path, asked: OsFunctionCall) -> ExtFunctionResult {
             OsFunctionCall::ReadText(path) => MontyObject::String(fs::read_to_string(place(path)?)?),
             OsFunctionCall::ReadBytes(path) => MontyObject::Bytes(fs::read(place(path)?)?),
             OsFunctionCall::Iterdir(path) => {
-                let names = fs::read_dir(place(path)?)?.map(|entry| Ok(MontyObject::Path(format!("{}/{}", path.as_str().trim_end_matches('/'), entry?.file_name().to_string_lossy()))));
+                let names = fs::read_dir(place(path)?)?
+                    .map(|entry| Ok(MontyObject::Path(format!("{}/{}", path.as_str().trim_end_matches('/'), entry?.file_name().to_string_lossy()))));
                 MontyObject::List(names.collect::<io::Result<_>>()?)
             }
             OsFunctionCall::WriteText(args) => fs::write(place(&args.path)?, &args.data).map(|()| number(args.data.chars().count()))?,
@@ -185,7 +191,9 @@ fn serve(scratch: &Path, asked: OsFunctionCall) -> ExtFunctionResult {
             }
             OsFunctionCall::Unlink(path) => fs::remove_file(place(path)?).map(|()| MontyObject::None)?,
             OsFunctionCall::Rmdir(path) => fs::remove_dir(place(path)?).map(|()| MontyObject::None)?,
-            OsFunctionCall::Rename(args) => fs::rename(place(&args.src)?, place(&args.dst)?).map(|()| MontyObject::Path(args.dst.as_str().to_owned()))?,
+            OsFunctionCall::Rename(args) => {
+                fs::rename(place(&args.src)?, place(&args.dst)?).map(|()| MontyObject::Path(args.dst.as_str().to_owned()))?
+            }
             OsFunctionCall::Getenv(args) => args.default.clone(),
             OsFunctionCall::GetEnviron => MontyObject::dict(Vec::<(MontyObject, MontyObject)>::new()),
             _ => return Err(io::Error::from(io::ErrorKind::Unsupported)),
@@ -220,7 +228,9 @@ fn object_of(value: Value) -> MontyObject {
         },
         Value::String(text) => MontyObject::String(text),
         Value::Array(items) => MontyObject::List(items.into_iter().map(object_of).collect()),
-        Value::Object(fields) => MontyObject::dict(fields.into_iter().map(|(name, value)| (MontyObject::String(name), object_of(value))).collect::<Vec<_>>()),
+        Value::Object(fields) => {
+            MontyObject::dict(fields.into_iter().map(|(name, value)| (MontyObject::String(name), object_of(value))).collect::<Vec<_>>())
+        }
     }
 }
 

@@ -5,9 +5,9 @@
 use std::io::Cursor;
 
 use docx_rs::{
-    AbstractNumbering, AlignmentType, BreakType, Docx, Footer, Footnote, Hyperlink, HyperlinkType, IndentLevel, Level, LevelJc, LevelOverride, LevelText,
-    LineSpacing, NumberFormat, Numbering, NumberingId, PageNum, Paragraph, Run, RunFonts, RunProperty, Shading, ShdType, SpecialIndentType, Start, Style,
-    StyleType, Table, TableCell, TableRow, VertAlignType, WidthType,
+    AbstractNumbering, AlignmentType, BreakType, Docx, Footer, Footnote, Hyperlink, HyperlinkType, IndentLevel, Level, LevelJc, LevelOverride,
+    LevelText, LineSpacing, NumberFormat, Numbering, NumberingId, PageNum, Paragraph, Run, RunFonts, RunProperty, Shading, ShdType,
+    SpecialIndentType, Start, Style, StyleType, Table, TableCell, TableRow, VertAlignType, WidthType,
 };
 
 use super::DocumentError;
@@ -190,7 +190,10 @@ impl Writer<'_> {
                 }
                 Inline::Note { number, first: true } => {
                     let words = self.page.notes.get(number - 1).map(|note| plain(note)).unwrap_or_default();
-                    let paragraph = Paragraph::new().style("FootnoteText").add_run(Run::new().add_text(OWN_NUMBER)).add_run(Run::new().add_text(format!(" {words}")));
+                    let paragraph = Paragraph::new()
+                        .style("FootnoteText")
+                        .add_run(Run::new().add_text(OWN_NUMBER))
+                        .add_run(Run::new().add_text(format!(" {words}")));
                     let note = Footnote::new().add_content(paragraph);
                     out.push(run(Run::new().add_footnote_reference(note).style("FootnoteReference")));
                 }
@@ -248,7 +251,8 @@ fn styled(docx: Docx) -> Docx {
     let mut numbers = AbstractNumbering::new(NUMBERS);
     for level in 0..LEVELS {
         let indent = |made: Level| made.indent(Some(INDENT * (level as i32 + 1)), Some(SpecialIndentType::Hanging(INDENT * 3 / 4)), None, None);
-        let made = |format: &str, text: String| Level::new(level, Start::new(1), NumberFormat::new(format), LevelText::new(text), LevelJc::new("left"));
+        let made =
+            |format: &str, text: String| Level::new(level, Start::new(1), NumberFormat::new(format), LevelText::new(text), LevelJc::new("left"));
         bullets = bullets.add_level(indent(made("bullet", ["•", "◦", "–"][level % 3].into())));
         numbers = numbers.add_level(indent(made(["decimal", "lowerLetter", "lowerRoman"][level % 3], format!("%{}.", level + 1))));
     }

@@ -42,7 +42,8 @@ pub(super) fn make(
     digest: &str,
     write: impl FnOnce() -> Result<(Vec<u8>, Vec<String>), DocumentError>,
 ) -> Result<Made, DocumentError> {
-    let trouble = |e: io::Error| DocumentError::Folder(format!("{} cannot be written to ({e}); check the document settings' `folder`", folder.display()));
+    let trouble =
+        |e: io::Error| DocumentError::Folder(format!("{} cannot be written to ({e}); check the document settings' `folder`", folder.display()));
     let ledger = folder.join(".made");
     fs::create_dir_all(&ledger).map_err(trouble)?;
     let entry_path = ledger.join(format!("{digest}.json"));
@@ -62,9 +63,13 @@ pub(super) fn make(
         if path.symlink_metadata().is_ok() {
             continue;
         }
-        let entry = serde_json::to_vec(&Entry { file, sha256: sha256.clone(), notices: notices.clone() }).map_err(|e| DocumentError::Broken(e.to_string()))?;
+        let entry = serde_json::to_vec(&Entry { file, sha256: sha256.clone(), notices: notices.clone() })
+            .map_err(|e| DocumentError::Broken(e.to_string()))?;
         let entry_beside = ledger.join(format!("{digest}.{}.entry", std::process::id()));
-        put(&entry_beside, &entry).and_then(|()| fs::rename(&entry_beside, &entry_path)).and_then(|()| File::open(&ledger)?.sync_all()).map_err(trouble)?;
+        put(&entry_beside, &entry)
+            .and_then(|()| fs::rename(&entry_beside, &entry_path))
+            .and_then(|()| File::open(&ledger)?.sync_all())
+            .map_err(trouble)?;
         // The kernel refuses the name if somebody took it meanwhile.
         match rustix::fs::renameat_with(CWD, &beside, CWD, &path, RenameFlags::NOREPLACE) {
             Ok(()) => {

@@ -44,7 +44,8 @@ fn words(markdown: &str) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut in_code = false;
     let parser = || Parser::new_ext(markdown, page::options());
-    let defined: BTreeSet<String> = parser().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None }).collect();
+    let defined: BTreeSet<String> =
+        parser().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None }).collect();
     for (event, range) in parser().into_offset_iter() {
         match event {
             // A note of the text's own stays its own, whatever it is called.

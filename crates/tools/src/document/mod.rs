@@ -105,7 +105,8 @@ pub struct Created {
 impl Document {
     pub fn new(settings: Settings) -> Result<Self, DocumentError> {
         let made = std::fs::create_dir_all(&settings.folder).and_then(|()| settings.folder.canonicalize());
-        let folder = made.map_err(|e| DocumentError::Folder(format!("make the folder {} for documents writable ({e})", settings.folder.display())))?;
+        let folder =
+            made.map_err(|e| DocumentError::Folder(format!("make the folder {} for documents writable ({e})", settings.folder.display())))?;
         Ok(Self { settings: Arc::new(Settings { folder, ..settings }) })
     }
 
@@ -118,7 +119,10 @@ impl Document {
     }
 }
 
-#[tool_handler(name = "document", instructions = "Turns Markdown into files for people. Pass the sources that the text cites, so that they become footnotes.")]
+#[tool_handler(
+    name = "document",
+    instructions = "Turns Markdown into files for people. Pass the sources that the text cites, so that they become footnotes."
+)]
 impl ServerHandler for Document {}
 
 impl Document {
@@ -166,7 +170,11 @@ fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> 
             }
         };
         if bytes.len() > settings.file_bytes_max {
-            return Err(DocumentError::Asked(format!("the file would have {} bytes, more than the {} allowed; split the text", bytes.len(), settings.file_bytes_max)));
+            return Err(DocumentError::Asked(format!(
+                "the file would have {} bytes, more than the {} allowed; split the text",
+                bytes.len(),
+                settings.file_bytes_max
+            )));
         }
         Ok((bytes, notices))
     })?;

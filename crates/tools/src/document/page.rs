@@ -40,14 +40,30 @@ pub(super) enum Block {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Inline {
-    Text { text: String },
-    Code { text: String },
-    Strong { inside: Vec<Inline> },
-    Emphasis { inside: Vec<Inline> },
-    Strike { inside: Vec<Inline> },
-    Link { to: String, inside: Vec<Inline> },
+    Text {
+        text: String,
+    },
+    Code {
+        text: String,
+    },
+    Strong {
+        inside: Vec<Inline>,
+    },
+    Emphasis {
+        inside: Vec<Inline>,
+    },
+    Strike {
+        inside: Vec<Inline>,
+    },
+    Link {
+        to: String,
+        inside: Vec<Inline>,
+    },
     /// Counted from one; `first` where the number is met for the first time.
-    Note { number: usize, first: bool },
+    Note {
+        number: usize,
+        first: bool,
+    },
     Break,
 }
 
@@ -66,15 +82,25 @@ pub(super) fn options() -> Options {
 pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> Result<Page, DocumentError> {
     let events = Parser::new_ext(markdown, options()).into_offset_iter().map(|(event, range)| match event {
         // A bracket that was written with a backslash is no citation.
-        Event::Text(text) if text.starts_with('[') && markdown[..range.start].ends_with('\\') => Event::Text(text.replacen('[', &ESCAPED.to_string(), 1).into()),
+        Event::Text(text) if text.starts_with('[') && markdown[..range.start].ends_with('\\') => {
+            Event::Text(text.replacen('[', &ESCAPED.to_string(), 1).into())
+        }
         event => event,
     });
     let events: Vec<Event<'_>> = events.collect();
-    let defined = events.iter().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None });
-    let mut reader =
-        Reader { defined: defined.collect(), events: events.into_iter().peekable(), sources, met: Vec::new(), definitions: Vec::new(), in_note: false };
+    let defined =
+        events.iter().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None });
+    let mut reader = Reader {
+        defined: defined.collect(),
+        events: events.into_iter().peekable(),
+        sources,
+        met: Vec::new(),
+        definitions: Vec::new(),
+        in_note: false,
+    };
     let mut blocks = reader.blocks(0)?;
-    let uncited: Vec<&Source> = sources.iter().enumerate().filter(|(i, _)| !reader.met.contains(&Met::Source(i + 1))).map(|(_, source)| source).collect();
+    let uncited: Vec<&Source> =
+        sources.iter().enumerate().filter(|(i, _)| !reader.met.contains(&Met::Source(i + 1))).map(|(_, source)| source).collect();
     if !uncited.is_empty() {
         let words = if uncited.len() == sources.len() { "Sources" } else { "Further sources" };
         blocks.push(Block::Heading { level: 2, inside: vec![Inline::text(words)] });
@@ -124,7 +150,9 @@ pub(super) fn plain(inlines: &[Inline]) -> String {
     for inline in inlines {
         match inline {
             Inline::Text { text } | Inline::Code { text } => out.push_str(text),
-            Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => out.push_str(&plain(inside)),
+            Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
+                out.push_str(&plain(inside))
+            }
             Inline::Note { .. } => {}
             Inline::Break => out.push(' '),
         }
@@ -181,7 +209,11 @@ impl Reader<'_> {
             Tag::Heading { level, .. } => Some(Block::Heading { level: *level as u8, inside: self.inlines(depth)? }),
             Tag::BlockQuote(_) => Some(Block::Quote { inside: self.blocks(depth)? }),
             Tag::CodeBlock(kind) => {
-                let language = if let CodeBlockKind::Fenced(words) = kind { words.split_whitespace().next().unwrap_or_default().to_owned() } else { String::new() };
+                let language = if let CodeBlockKind::Fenced(words) = kind {
+                    words.split_whitespace().next().unwrap_or_default().to_owned()
+                } else {
+                    String::new()
+                };
                 let text = self.raw();
                 Some(Block::CodeBlock { language, text: text.trim_end_matches('\n').to_owned() })
             }

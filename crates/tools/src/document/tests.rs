@@ -77,7 +77,9 @@ fn citations_become_notes_in_the_order_they_are_met() {
         for inline in inlines {
             match inline {
                 Inline::Note { number, first } => out.push((*number, *first)),
-                Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => numbers(inside, out),
+                Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
+                    numbers(inside, out)
+                }
                 _ => {}
             }
         }
@@ -151,7 +153,17 @@ fn part(docx: &[u8], name: &str) -> String {
 fn docx_has_words_own_parts() {
     let bytes = written(SAMPLE, Format::Docx);
     let document = part(&bytes, "word/document.xml");
-    for wanted in ["w:val=\"Title\"", "w:val=\"Heading1\"", "<w:numId w:val=\"10\"", "<w:ilvl w:val=\"2\"", "<w:tbl>", "<w:hyperlink ", "<w:footnoteReference ", "Русский", "[1] &lt;b&gt;"] {
+    for wanted in [
+        "w:val=\"Title\"",
+        "w:val=\"Heading1\"",
+        "<w:numId w:val=\"10\"",
+        "<w:ilvl w:val=\"2\"",
+        "<w:tbl>",
+        "<w:hyperlink ",
+        "<w:footnoteReference ",
+        "Русский",
+        "[1] &lt;b&gt;",
+    ] {
         assert!(document.contains(wanted), "{wanted:?} is not in\n{document}");
     }
     let notes = part(&bytes, "word/footnotes.xml");
@@ -264,4 +276,15 @@ fn what_is_too_much_is_refused() {
     // As deep as it may be, in the format with the shortest breath.
     let deepest = (0..7).map(|n| format!("{}- x\n", "  ".repeat(n))).collect::<String>();
     create(&settings, &asked(&deepest, Format::Pdf)).unwrap();
+}
+
+#[test]
+fn the_tool_says_what_it_is() {
+    let tools = Document::tool_router().list_all();
+    let [tool] = tools.as_slice() else { panic!("{tools:?}") };
+    let hints = tool.annotations.as_ref().unwrap();
+    assert_eq!((&*tool.name, hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint), ("create", Some(false), Some(false), Some(true)));
+    assert!(tool.output_schema.is_some());
+    let schema = serde_json::to_value(&*tool.input_schema).unwrap();
+    assert_eq!(schema["required"], serde_json::json!(["markdown", "format"]), "{schema:#}");
 }

@@ -133,7 +133,8 @@ impl Gmail {
             let words = format!("Gmail gives no access ({}): let the user sign in again and set a new refresh token", fault.words);
             return Err(Fault { words, certain: true, ..fault });
         }
-        let granted: Granted = serde_json::from_value(read(response).await?).map_err(|e| Fault::plain(format!("Gmail's token makes no sense: {e}")))?;
+        let granted: Granted =
+            serde_json::from_value(read(response).await?).map_err(|e| Fault::plain(format!("Gmail's token makes no sense: {e}")))?;
         *held = Some(granted.access_token.clone());
         Ok(granted.access_token)
     }

@@ -92,7 +92,10 @@ impl Letter {
     }
 
     fn mailboxes(&self, field: &str, given: &[String], settings: &Settings) -> Result<Vec<Mailbox>, MailError> {
-        given.iter().map(|text| mailbox(text).and_then(|mailbox| allowed(mailbox, settings)).map_err(|why| MailError::Letter(format!("`{field}`: {why}")))).collect()
+        given
+            .iter()
+            .map(|text| mailbox(text).and_then(|mailbox| allowed(mailbox, settings)).map_err(|why| MailError::Letter(format!("`{field}`: {why}"))))
+            .collect()
     }
 
     fn files(&self, settings: &Settings) -> Result<Vec<SinglePart>, MailError> {
@@ -127,7 +130,8 @@ fn mailbox(text: &str) -> Result<Mailbox, String> {
     if text.chars().any(char::is_control) || text.chars().count() > MAILBOX_CHARS_MAX {
         return Err("an address is one line of at most 400 characters".into());
     }
-    let mailbox: Mailbox = text.trim().parse().map_err(|e| format!("{text:?} is no address ({e}); write name@example.org or Name <name@example.org>"))?;
+    let mailbox: Mailbox =
+        text.trim().parse().map_err(|e| format!("{text:?} is no address ({e}); write name@example.org or Name <name@example.org>"))?;
     // What SMTP says in a command must not end that command; lettre allows quoted local parts with anything in them.
     let address: &str = mailbox.email.as_ref();
     match address.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '\\' | ',' | ';')) {

@@ -160,7 +160,11 @@ impl Mail {
         description = "Says whether the mail with a key was sent: done is true, false, or null when only a person can find out.",
         annotations(title = "Was it sent?", read_only_hint = true, open_world_hint = true)
     )]
-    async fn look_up(&self, Parameters(asked): Parameters<LookUpArguments>, context: RequestContext<RoleServer>) -> Result<Json<LookedUp>, CallToolResult> {
+    async fn look_up(
+        &self,
+        Parameters(asked): Parameters<LookUpArguments>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<LookedUp>, CallToolResult> {
         let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
         self.look_up_mail(&key).await.map(Json).map_err(|e| told(&e))
     }
@@ -174,7 +178,10 @@ impl Mail {
     }
 }
 
-#[tool_handler(name = "mail", instructions = "Mails, each sent at most once. Draft first when a person should read it; a key names one mail for good.")]
+#[tool_handler(
+    name = "mail",
+    instructions = "Mails, each sent at most once. Draft first when a person should read it; a key names one mail for good."
+)]
 impl ServerHandler for Mail {}
 
 impl Mail {
@@ -215,8 +222,12 @@ impl Inner {
         };
         let mail = slot.read_mail()?;
         let handed = match &self.settings.transport {
-            Transport::DryRun => Handed::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() },
-            Transport::Smtp(smtp) => smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?,
+            Transport::DryRun => {
+                Handed::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
+            }
+            Transport::Smtp(smtp) => {
+                smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?
+            }
             Transport::Gmail(_) => match &self.gmail {
                 Some(gmail) => self.send_by_gmail(gmail, &mut slot, &record, draft, &mail).await?,
                 None => return Err(MailError::Settings("Gmail is not set up".into())),
@@ -330,7 +341,9 @@ impl Inner {
             (State::HandedOver { draft, .. }, false) => slot.turn(State::Intended { draft: draft.clone() })?,
             (State::Confirmed { .. }, true) | (State::Intended { .. } | State::Refused { .. }, false) => {}
             (State::Confirmed { reply, .. }, false) => {
-                return Err(MailError::Letter(format!("the server confirmed this mail ({reply}), so it is not in doubt; send it anew with a new key if it must go again")));
+                return Err(MailError::Letter(format!(
+                    "the server confirmed this mail ({reply}), so it is not in doubt; send it anew with a new key if it must go again"
+                )));
             }
             (State::Intended { .. } | State::Refused { .. }, true) => {
                 return Err(MailError::Letter("this mail was never handed over, so it cannot have arrived; check the key".into()));

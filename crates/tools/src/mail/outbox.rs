@@ -105,7 +105,10 @@ impl Outbox {
         }
         let record = match fs::read(folder.join(STATE_FILE)) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|e| {
-                MailError::Outbox(format!("{} is not a state of a mail ({e}); see what happened to it before sending", folder.join(STATE_FILE).display()))
+                MailError::Outbox(format!(
+                    "{} is not a state of a mail ({e}); see what happened to it before sending",
+                    folder.join(STATE_FILE).display()
+                ))
             })?),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(trouble(&folder, &e)),

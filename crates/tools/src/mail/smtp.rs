@@ -95,7 +95,8 @@ async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
 fn parameters(smtp: &Smtp) -> Result<TlsParameters, Before> {
     let mut parameters = TlsParameters::builder(smtp.host.clone());
     if let Some(file) = &smtp.authority_file {
-        let pem = fs::read(file).map_err(|e| Before::Settings(MailError::Settings(format!("make `authority_file` {} readable ({e})", file.display()))))?;
+        let pem =
+            fs::read(file).map_err(|e| Before::Settings(MailError::Settings(format!("make `authority_file` {} readable ({e})", file.display()))))?;
         parameters = parameters.add_root_certificate(Certificate::from_pem(&pem)?);
     }
     Ok(parameters.build()?)

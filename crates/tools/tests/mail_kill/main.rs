@@ -83,7 +83,7 @@ fn a_hundred_kills_send_each_mail_once() {
                     }
                 }
             }
-        };
+        }
     }
     server.settle();
     let mut copies = BTreeMap::<String, u32>::new();
@@ -109,8 +109,16 @@ fn tls_and_a_password() {
     // How it is set up; how sending ends.
     let cases = [
         ("good", json!({"tls": "starttls", "user": "ann", "password": {"file": home.path().join("right")}, "authority_file": authority}), "sent"),
-        ("wrong password", json!({"tls": "starttls", "user": "ann", "password": {"file": home.path().join("wrong")}, "authority_file": authority}), "535"),
-        ("no password", json!({"tls": "starttls", "user": "ann", "password": {"env": "BATON_NOT_SET"}, "authority_file": authority}), "BATON_NOT_SET"),
+        (
+            "wrong password",
+            json!({"tls": "starttls", "user": "ann", "password": {"file": home.path().join("wrong")}, "authority_file": authority}),
+            "535",
+        ),
+        (
+            "no password",
+            json!({"tls": "starttls", "user": "ann", "password": {"env": "BATON_NOT_SET"}, "authority_file": authority}),
+            "BATON_NOT_SET",
+        ),
         ("no user", json!({"tls": "starttls", "authority_file": authority}), "530"),
         ("unknown authority", json!({"tls": "starttls", "user": "ann", "password": {"file": home.path().join("right")}}), "certificate"),
         ("in the clear", json!({"tls": "none"}), "530"),
@@ -175,7 +183,8 @@ impl Server {
         let command = std::env::var("BATON_SMTP_SERVER").expect("BATON_SMTP_SERVER is the command of the server; run lab/peers/mail");
         let folder = home.join("mailbox");
         let mut words = command.split(' ');
-        let mut process = Command::new(words.next().unwrap()).args(words).arg(&folder).arg(seed.to_string()).args(rest).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process =
+            Command::new(words.next().unwrap()).args(words).arg(&folder).arg(seed.to_string()).args(rest).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
@@ -200,7 +209,10 @@ impl Server {
                 _ => {}
             }
             // Earlier callers' lines may still be on their way: only an empty channel with nobody inside is quiet.
-            if ours_seen && self.open == 0 && let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200)) {
+            if ours_seen
+                && self.open == 0
+                && let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200))
+            {
                 self.open += match line.as_str() {
                     "opened" => 1,
                     "closed" => -1,

@@ -2,7 +2,7 @@
 //! kernel from behind the same walls.
 //!
 //! This binary is its own worker, as Baton's is: `sandbox code-worker LIMITS`. With `probe PORT:FOLDER LIMITS` it goes behind the walls and tries
-//! to get out; `probe-bare` does so without namespaces, as on a machine that does not allow them.
+//! to get out; `probe-bare` does so without namespaces, as on a machine that does not allow them. `host FOLDER` runs something that does not end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,6 +29,12 @@ fn main() {
             let _kept = sender;
             sandbox::enter(&words[2..], |limits, walls| probe::probe(outside, limits, walls))
         }
+        ["host", home, ..] => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+            let code = Code::new(Settings { seconds_max: 3600, ..settings(Path::new(home)) });
+            let ran = runtime.block_on(code.run(asked("while True:\n    pass", json!({}))));
+            panic!("it ended by itself: {ran:?}");
+        }
         // Whatever else it is called with is meant for the usual test harness.
         _ => {}
     }
@@ -38,18 +44,12 @@ fn main() {
     runtime.block_on(a_run_nobody_waits_for_is_ended());
     the_walls_hold_without_the_interpreter();
     garbage_is_answered_and_strangers_are_turned_away();
+    a_worker_does_not_outlive_its_parent();
     println!("all contained");
 }
 
 fn settings(home: &Path) -> Settings {
-    Settings {
-        scratch: Some(home.into()),
-        seconds_max: 2,
-        memory_mib_max: 128,
-        scratch_mib_max: 8,
-        output_bytes_max: 20_000,
-        ..Settings::default()
-    }
+    Settings { scratch: Some(home.into()), seconds_max: 2, memory_mib_max: 128, scratch_mib_max: 8, output_bytes_max: 20_000, ..Settings::default() }
 }
 
 fn asked(code: &str, inputs: Value) -> RunArguments {
@@ -93,7 +93,12 @@ async fn hostile_code_is_contained_and_told_about() {
         ("a mistake", "x = [1]\nx[5]", &[Error], "IndexError"),
         ("not Python", "def (", &[Error], "SyntaxError"),
         ("infinite loop", "while True:\n    pass", &[TimeLimit], "2 s allowed"),
-        ("caught limits", "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass", &[TimeLimit], "2 s allowed"),
+        (
+            "caught limits",
+            "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
+            &[TimeLimit],
+            "2 s allowed",
+        ),
         ("memory bomb", "x = []\nwhile True:\n    x.append('a' * 1000000 + str(len(x)))", &[MemoryLimit], "128 MiB"),
         ("one giant string", "x = 'a' * 10 ** 11\nlen(x)", &[MemoryLimit, Error], ""),
         ("a giant list", "x = [0] * 10 ** 10", &[MemoryLimit, Error], ""),
@@ -121,7 +126,12 @@ async fn hostile_code_is_contained_and_told_about() {
         ("imports by name", "__import__('os').system('id')", &[Error], ""),
         ("eval", "eval('__import__(\"os\").system(\"id\")')", &[Error], ""),
         ("subclasses", "().__class__.__bases__[0].__subclasses__()", &[Error], ""),
-        ("file bomb", "from pathlib import Path\ni = 0\nwhile True:\n    Path('f' + str(i)).write_text('x' * 1000000)\n    i += 1", &[Error, TimeLimit], ""),
+        (
+            "file bomb",
+            "from pathlib import Path\ni = 0\nwhile True:\n    Path('f' + str(i)).write_text('x' * 1000000)\n    i += 1",
+            &[Error, TimeLimit],
+            "",
+        ),
         ("many files", "from pathlib import Path\ni = 0\nwhile True:\n    Path('f' + str(i)).write_text('')\n    i += 1", &[Error, TimeLimit], ""),
         ("a name that is none", "open('a\\0b').read()", &[Error], ""),
         ("exit", "import sys\nsys.exit(0)", &[Error, Ok], ""),
@@ -191,7 +201,7 @@ fn the_walls_hold_without_the_interpreter() {
 
 fn garbage_is_answered_and_strangers_are_turned_away() {
     let home = tempfile::tempdir().unwrap();
-    for input in [&b""[..], b"\xff\xfe\x00garbage", b"{\"code\": 1}", b"[[[[[[", &[b'[' ; 1 << 20]] {
+    for input in [&b""[..], b"\xff\xfe\x00garbage", b"{\"code\": 1}", b"[[[[[[", &[b'['; 1 << 20]] {
         let output = start(&["code-worker"], home.path(), input);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("\"failed\"") && text.contains("makes no sense"), "{text} {}", String::from_utf8_lossy(&output.stderr));
@@ -200,4 +210,26 @@ fn garbage_is_answered_and_strangers_are_turned_away() {
         let output = Command::new(std::env::current_exe().unwrap()).args(words).output().unwrap();
         assert!(matches!(output.status.code(), Some(70)), "{words:?}: {output:?}");
     }
+}
+
+fn a_worker_does_not_outlive_its_parent() {
+    let home = tempfile::tempdir().unwrap();
+    let name = home.path().display().to_string();
+    // The host has the folder in its arguments, and both of its workers have it in theirs.
+    let alive = || {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
+        processes.filter(|words| String::from_utf8_lossy(words).contains(&name)).count()
+    };
+    let wait_for = |count: usize| {
+        let begun = std::time::Instant::now();
+        while alive() != count {
+            assert!(begun.elapsed().as_secs() < 60, "{} processes, and there should be {count}", alive());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let mut host = Command::new(std::env::current_exe().unwrap()).arg("host").arg(home.path()).spawn().unwrap();
+    wait_for(3);
+    host.kill().unwrap();
+    host.wait().unwrap();
+    wait_for(0);
 }

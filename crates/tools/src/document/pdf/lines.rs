@@ -146,7 +146,11 @@ impl<'a> Setter<'a> {
         let mut face = wish;
         for c in text.chars() {
             // A mark stays with the character it stands on.
-            let next = if c.is_alphanumeric() || part.is_empty() || c.is_ascii() { self.faces.having(c, wish).unwrap_or(wish) } else { self.faces.having(c, face).unwrap_or(face) };
+            let next = if c.is_alphanumeric() || part.is_empty() || c.is_ascii() {
+                self.faces.having(c, wish).unwrap_or(wish)
+            } else {
+                self.faces.having(c, face).unwrap_or(face)
+            };
             if next != face && !part.is_empty() {
                 let piece = self.piece(face, std::mem::take(&mut part), look);
                 out.push(piece);

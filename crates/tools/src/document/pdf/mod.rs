@@ -61,7 +61,14 @@ fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError>
             match thing {
                 Drawn::Text { x, y, piece } => {
                     surface.set_fill(Some(ink(piece.look.color)));
-                    surface.draw_glyphs(Point::from_xy(*x, *y - piece.look.rise), &piece.glyphs, faces[piece.face].clone(), &piece.text, piece.look.size, false);
+                    surface.draw_glyphs(
+                        Point::from_xy(*x, *y - piece.look.rise),
+                        &piece.glyphs,
+                        faces[piece.face].clone(),
+                        &piece.text,
+                        piece.look.size,
+                        false,
+                    );
                 }
                 Drawn::Box { x, y, width, height, color } => {
                     let mut path = PathBuilder::new();
@@ -105,9 +112,7 @@ fn characters(page: &Page) -> BTreeSet<char> {
     of_blocks(&page.blocks, &mut used);
     page.notes.iter().for_each(|note| of_inlines(note, &mut used));
     // Marks that change how others look have no look of their own.
-    let unseen = |c: &char| {
-        matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FE00}'..='\u{FE0F}' | '\u{AD}' | '\u{FEFF}')
-    };
+    let unseen = |c: &char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FE00}'..='\u{FE0F}' | '\u{AD}' | '\u{FEFF}');
     used.retain(|c| !c.is_whitespace() && !c.is_control() && !unseen(c));
     used
 }
@@ -129,7 +134,9 @@ fn of_inlines(inlines: &[Inline], used: &mut BTreeSet<char>) {
     for inline in inlines {
         match inline {
             Inline::Text { text } | Inline::Code { text } => used.extend(text.chars()),
-            Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => of_inlines(inside, used),
+            Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
+                of_inlines(inside, used)
+            }
             Inline::Note { .. } | Inline::Break => {}
         }
     }

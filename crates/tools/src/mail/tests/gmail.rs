@@ -59,7 +59,8 @@ async fn gate(Held(world): Held<Shared>, headers: HeaderMap, request: Request, n
 async fn token(Held(world): Held<Shared>, body: String) -> Response {
     let mut world = world.lock().unwrap();
     if world.locked || !body.contains("refresh_token=r%3D1") || !body.contains("client_secret=c%2B2") || !body.contains("grant_type=refresh_token") {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant", "error_description": "Token has been expired or revoked."}))).into_response();
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant", "error_description": "Token has been expired or revoked."})))
+            .into_response();
     }
     world.tokens += 1;
     Json(json!({"access_token": format!("access-{}", world.tokens), "expires_in": 3599, "token_type": "Bearer"})).into_response()
@@ -83,7 +84,8 @@ async fn list_drafts(Held(world): Held<Shared>, Query(query): Query<BTreeMap<Str
 async fn list_sent(Held(world): Held<Shared>, Query(query): Query<BTreeMap<String, String>>) -> Json<Value> {
     assert!(query["q"].starts_with("in:sent "));
     let world = world.lock().unwrap();
-    let found: Vec<_> = world.sent.iter().enumerate().filter(|(_, mail)| message_id(mail) == sought(&query)).map(|(i, _)| json!({"id": format!("m{i}")})).collect();
+    let found: Vec<_> =
+        world.sent.iter().enumerate().filter(|(_, mail)| message_id(mail) == sought(&query)).map(|(i, _)| json!({"id": format!("m{i}")})).collect();
     Json(if found.is_empty() { json!({"resultSizeEstimate": 0}) } else { json!({"messages": found}) })
 }
 
@@ -96,7 +98,9 @@ async fn get_draft(Held(world): Held<Shared>, Path(id): Path<String>) -> Respons
 
 fn bad(day: Day) -> Option<Response> {
     match day {
-        Day::Busy => Some((StatusCode::TOO_MANY_REQUESTS, [("retry-after", "0")], Json(json!({"error": {"message": "Rate Limit Exceeded"}}))).into_response()),
+        Day::Busy => {
+            Some((StatusCode::TOO_MANY_REQUESTS, [("retry-after", "0")], Json(json!({"error": {"message": "Rate Limit Exceeded"}}))).into_response())
+        }
         Day::FailsBefore => Some((StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "0")], "down").into_response()),
         _ => None,
     }

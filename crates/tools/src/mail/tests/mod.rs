@@ -25,7 +25,12 @@ fn letters_that_may_go_and_letters_that_may_not() {
     fs::write(home.path().join("secret"), b"secret").unwrap();
     symlink(home.path().join("secret"), home.path().join("outbox/link.txt")).unwrap();
     symlink(home.path(), home.path().join("outbox/up")).unwrap();
-    let settings = Settings { recipients_allowed: vec!["@example.org".into(), "bo@other.net".into()], recipients_max: 2, body_bytes_max: 1000, ..settings(&home) };
+    let settings = Settings {
+        recipients_allowed: vec!["@example.org".into(), "bo@other.net".into()],
+        recipients_max: 2,
+        body_bytes_max: 1000,
+        ..settings(&home)
+    };
     let fine = letter("ann@example.org", "Hello", "a *b*");
     let attached = |path: &str| Letter { attachments: vec![path.into()], ..fine.clone() };
     // The letter, and a word of the refusal, or nothing when it may go.
@@ -75,7 +80,8 @@ fn letters_that_may_go_and_letters_that_may_not() {
 #[test]
 fn html_beside_the_text_is_clean() {
     let home = tempfile::tempdir().unwrap();
-    let composed = letter("a@b.cd", "s", "<script>alert(1)</script>\n\n[x](javascript:alert(2)) **bold**").compose(&settings(&home), "<x@y.zz>").unwrap();
+    let composed =
+        letter("a@b.cd", "s", "<script>alert(1)</script>\n\n[x](javascript:alert(2)) **bold**").compose(&settings(&home), "<x@y.zz>").unwrap();
     let text = String::from_utf8(composed.bytes).unwrap();
     let html = text.split("text/html").nth(1).unwrap();
     assert!(html.contains("<strong>bold</strong>") && !html.contains("script"), "{html}");

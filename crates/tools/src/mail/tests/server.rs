@@ -1,7 +1,7 @@
 //! As an MCP client sees it.
 
-use rmcp::model::{CallToolRequestParams, RequestMetaObject, RequestParamsMeta};
 use rmcp::ServiceExt;
+use rmcp::model::{CallToolRequestParams, RequestMetaObject, RequestParamsMeta};
 use serde_json::json;
 
 use super::*;
@@ -54,7 +54,8 @@ async fn tools_are_described_and_keys_come_from_meta() {
     assert_eq!((&looked["done"], &looked["result"]["message_id"]), (&json!(true), &sent["message_id"]));
     let unknown = client.call_tool(keyed("look_up", json!({"key": "another"}), None)).await.unwrap().structured_content.unwrap();
     assert_eq!(unknown["done"], json!(false));
-    let draft = client.call_tool(keyed("draft", json!({"to": ["a@b.cd"], "subject": "s", "body": "b"}), None)).await.unwrap().structured_content.unwrap();
+    let draft =
+        client.call_tool(keyed("draft", json!({"to": ["a@b.cd"], "subject": "s", "body": "b"}), None)).await.unwrap().structured_content.unwrap();
     assert!(std::path::Path::new(draft["path"].as_str().unwrap()).is_file());
     client.cancel().await.unwrap();
     serving.await.unwrap().unwrap();
