@@ -69,7 +69,8 @@ fn a_hundred_kills_send_each_mail_once() {
             match looked["done"].as_bool() {
                 Some(true) => {
                     *found.entry("sent").or_default() += 1;
-                    break sent.insert(key.clone(), looked["result"]["message_id"].as_str().unwrap().into());
+                    sent.insert(key.clone(), looked["result"]["message_id"].as_str().unwrap().into());
+                    break;
                 }
                 Some(false) => *found.entry("not sent").or_default() += 1,
                 None => {
@@ -79,7 +80,8 @@ fn a_hundred_kills_send_each_mail_once() {
                     let settled = run(&settings, "settle", &key, &[if there { "yes" } else { "no" }]);
                     assert_eq!(settled["done"], json!(there), "{settled}");
                     if there {
-                        break sent.insert(key.clone(), settled["result"]["message_id"].as_str().unwrap().into());
+                        sent.insert(key.clone(), settled["result"]["message_id"].as_str().unwrap().into());
+                        break;
                     }
                 }
             }
