@@ -45,10 +45,10 @@ pub struct Walls {
 }
 
 impl Walls {
-    fn note<T>(&mut self, wall: &str, built: Result<T, impl std::fmt::Display>) -> bool {
+    fn note<T>(&mut self, wall: &str, built: &Result<T, impl std::fmt::Display>) -> bool {
         match built {
             Ok(_) => self.up.push(wall.into()),
-            Err(ref e) => self.missing.push(format!("{wall}: {e}")),
+            Err(e) => self.missing.push(format!("{wall}: {e}")),
         }
         built.is_ok()
     }
@@ -96,7 +96,7 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     // Deprecated for what it does to threads that share open files; there is one thread, and files are not among the flags.
     #[allow(deprecated)]
     let unshared = rustix::thread::unshare(apart);
-    if walls.note("namespaces (user, process, mount, network, ipc)", unshared) {
+    if walls.note("namespaces (user, process, mount, network, ipc)", &unshared) {
         // Root in its own world, so that it may mount there; nobody special outside.
         let mapped = fs::write("/proc/self/setgroups", "deny")
             .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {user} 1")))
@@ -119,7 +119,7 @@ fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
     let own_world = rustix::process::getpid().as_raw_nonzero().get() == 1;
     let here = memory_now().map_err(|e| format!("reading its own size: {e}"))?;
-    let rooted = own_world && walls.note("a root of its own", own_root(limits));
+    let rooted = own_world && walls.note("a root of its own", &own_root(limits));
     if rooted {
         limits.scratch = PathBuf::from("/");
     }
@@ -143,7 +143,7 @@ fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
         rustix::process::setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) }).map_err(say("limits"))?;
     }
     walls.up.push("limits (processor, memory, files, processes)".into());
-    let locked = walls.note("landlock", landlock(&limits.scratch));
+    let locked = walls.note("landlock", &landlock(&limits.scratch));
     if !rooted && !locked {
         return Err(format!("nothing here keeps files away, so nothing is run: {}", walls.missing.join("; ")));
     }

@@ -90,7 +90,7 @@ fn execute(code: String, inputs: Map<String, Value>, run_ms_max: u64, limits: &L
     loop {
         progress = match progress {
             RunProgress::Complete(value) => return Ok(value),
-            RunProgress::OsCall(call) => call.resume_with(PrintWriter::Callback(printer), |asked| serve(&limits.scratch, asked))?,
+            RunProgress::OsCall(call) => call.resume_with(PrintWriter::Callback(printer), |asked| serve(&limits.scratch, &asked))?,
             RunProgress::NameLookup(lookup) => lookup.resume(NameLookupResult::Undefined, PrintWriter::Callback(printer))?,
             RunProgress::FunctionCall(call) => {
                 let name = call.function_name.clone();
@@ -140,7 +140,7 @@ impl PrintWriterCallback for Printer {
 }
 
 /// Files, as far as there are any: those of the scratch.
-fn serve(scratch: &Path, asked: OsFunctionCall) -> ExtFunctionResult {
+fn serve(scratch: &Path, asked: &OsFunctionCall) -> ExtFunctionResult {
     let place = |path: &MontyPath| -> io::Result<PathBuf> {
         let mut inside = scratch.to_owned();
         for part in Path::new(path.as_str()).components() {
@@ -155,7 +155,7 @@ fn serve(scratch: &Path, asked: OsFunctionCall) -> ExtFunctionResult {
     let number = |n: usize| MontyObject::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let name = asked.fs_primary_path().map(str::to_owned);
     let done: io::Result<MontyObject> = (|| {
-        Ok(match &asked {
+        Ok(match asked {
             OsFunctionCall::Exists(path) => MontyObject::Bool(place(path)?.exists()),
             OsFunctionCall::IsFile(path) => MontyObject::Bool(place(path)?.is_file()),
             OsFunctionCall::IsDir(path) => MontyObject::Bool(place(path)?.is_dir()),

@@ -26,7 +26,7 @@ const OWN_NUMBER: char = '\u{E000}';
 pub(super) fn write(page: &Page) -> Result<Vec<u8>, DocumentError> {
     let mut writer = Writer { page, parts: Vec::new(), numberings: Vec::new() };
     if let Some(title) = page.shown_title() {
-        writer.parts.push(Part::Words(Paragraph::new().style("Title").add_run(Run::new().add_text(title))));
+        writer.parts.push(Part::Words(Box::new(Paragraph::new().style("Title").add_run(Run::new().add_text(title)))));
     }
     writer.blocks(&page.blocks, At::default());
     let mut docx = styled(Docx::new());
@@ -35,7 +35,7 @@ pub(super) fn write(page: &Page) -> Result<Vec<u8>, DocumentError> {
     }
     for part in writer.parts {
         docx = match part {
-            Part::Words(paragraph) => docx.add_paragraph(paragraph),
+            Part::Words(paragraph) => docx.add_paragraph(*paragraph),
             Part::Table(table) => docx.add_table(*table),
         };
     }
@@ -50,7 +50,7 @@ pub(super) fn write(page: &Page) -> Result<Vec<u8>, DocumentError> {
 }
 
 enum Part {
-    Words(Paragraph),
+    Words(Box<Paragraph>),
     Table(Box<Table>),
 }
 
@@ -83,7 +83,7 @@ impl Writer<'_> {
                     self.put(inside, if at.in_quote { paragraph.style("Quote") } else { paragraph }, at);
                 }
                 Block::Quote { inside } => self.blocks(inside, At { in_quote: true, ..at }),
-                Block::CodeBlock { text, .. } => {
+                Block::Code { text, .. } => {
                     let mut run = Run::new();
                     for (i, line) in text.split('\n').enumerate() {
                         if i > 0 {
@@ -91,9 +91,11 @@ impl Writer<'_> {
                         }
                         run = run.add_text(line.replace('\t', "    "));
                     }
-                    self.parts.push(Part::Words(placed(Paragraph::new().style("SourceCode").add_run(run), at)));
+                    self.parts.push(Part::Words(Box::new(placed(Paragraph::new().style("SourceCode").add_run(run), at))));
                 }
-                Block::Rule => self.parts.push(Part::Words(Paragraph::new().align(AlignmentType::Center).add_run(Run::new().add_text("* * *")))),
+                Block::Rule => {
+                    self.parts.push(Part::Words(Box::new(Paragraph::new().align(AlignmentType::Center).add_run(Run::new().add_text("* * *")))));
+                }
                 Block::List { start, items } => self.list(*start, items, at),
                 Block::Table { align, head, rows } => self.table(align, head, rows),
             }
@@ -120,7 +122,7 @@ impl Writer<'_> {
                 Some(Block::Paragraph { .. }) => self.blocks(item, inside),
                 // An item that begins with something else has its number on a line of its own.
                 _ => {
-                    self.parts.push(Part::Words(placed(Paragraph::new(), inside)));
+                    self.parts.push(Part::Words(Box::new(placed(Paragraph::new(), inside))));
                     self.blocks(item, At { item: None, ..inside });
                 }
             }
@@ -146,16 +148,16 @@ impl Writer<'_> {
         let table = Table::new(all).style("TableGrid").width(5000, WidthType::Pct);
         self.parts.push(Part::Table(Box::new(table)));
         // Word grows two tables together that have nothing between them.
-        self.parts.push(Part::Words(Paragraph::new()));
+        self.parts.push(Part::Words(Box::new(Paragraph::new())));
     }
 
     fn put(&mut self, inside: &[Inline], paragraph: Paragraph, at: At) {
         let paragraph = placed(self.words(inside, paragraph), at);
-        self.parts.push(Part::Words(paragraph));
+        self.parts.push(Part::Words(Box::new(paragraph)));
     }
 
     fn words(&self, inlines: &[Inline], mut paragraph: Paragraph) -> Paragraph {
-        for piece in self.pieces(inlines, RunProperty::new()) {
+        for piece in self.pieces(inlines, &RunProperty::new()) {
             paragraph = match piece {
                 Piece::Run(run) => paragraph.add_run(*run),
                 Piece::Link(to, runs) => {
@@ -167,7 +169,7 @@ impl Writer<'_> {
         paragraph
     }
 
-    fn pieces(&self, inlines: &[Inline], look: RunProperty) -> Vec<Piece> {
+    fn pieces(&self, inlines: &[Inline], look: &RunProperty) -> Vec<Piece> {
         let run = |run: Run| Piece::Run(Box::new(run));
         let mut out = Vec::new();
         for inline in inlines {
@@ -177,12 +179,12 @@ impl Writer<'_> {
                     let look = look.clone().fonts(mono()).style("CodeText");
                     out.push(run(looking(Run::new().add_text(text.as_str()), look)));
                 }
-                Inline::Strong { inside } => out.extend(self.pieces(inside, look.clone().bold())),
-                Inline::Emphasis { inside } => out.extend(self.pieces(inside, look.clone().italic())),
-                Inline::Strike { inside } => out.extend(self.pieces(inside, look.clone().strike())),
+                Inline::Strong { inside } => out.extend(self.pieces(inside, &look.clone().bold())),
+                Inline::Emphasis { inside } => out.extend(self.pieces(inside, &look.clone().italic())),
+                Inline::Strike { inside } => out.extend(self.pieces(inside, &look.clone().strike())),
                 Inline::Link { to, inside } => {
                     let look = look.clone().style("Hyperlink");
-                    let runs = self.pieces(inside, look).into_iter().flat_map(|piece| match piece {
+                    let runs = self.pieces(inside, &look).into_iter().flat_map(|piece| match piece {
                         Piece::Run(run) => vec![*run],
                         Piece::Link(_, runs) => runs,
                     });

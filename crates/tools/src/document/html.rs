@@ -47,7 +47,7 @@ fn blocks(out: &mut String, given: &[Block]) {
             Block::Heading { level, inside } => wrap(out, &format!("h{level}"), |out| inlines(out, inside)),
             Block::Paragraph { inside } => wrap(out, "p", |out| inlines(out, inside)),
             Block::Quote { inside } => wrap(out, "blockquote", |out| blocks(out, inside)),
-            Block::CodeBlock { text, .. } => wrap(out, "pre", |out| wrap(out, "code", |out| out.push_str(&escape(text)))),
+            Block::Code { text, .. } => wrap(out, "pre", |out| wrap(out, "code", |out| out.push_str(&escape(text)))),
             Block::Rule => out.push_str("<hr>"),
             Block::List { start, items } => {
                 match start {

@@ -75,7 +75,7 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// The text, in Markdown: headings, lists, tables, links, bold, italic, code, quotes, footnotes. Cite a source by its number, as [1] or [^1]. Pictures become links, HTML is shown as text.
+    /// The text, in Markdown: headings, lists, tables, links, bold, italic, code, quotes, footnotes. Cite a source by its number, as `[1]` or `[^1]`. Pictures become links, HTML is shown as text.
     pub markdown: String,
     /// What kind of file.
     pub format: Format,
@@ -103,11 +103,11 @@ pub struct Created {
 
 #[tool_router]
 impl Document {
-    pub fn new(settings: Settings) -> Result<Self, DocumentError> {
+    pub fn new(mut settings: Settings) -> Result<Self, DocumentError> {
         let made = std::fs::create_dir_all(&settings.folder).and_then(|()| settings.folder.canonicalize());
-        let folder =
+        settings.folder =
             made.map_err(|e| DocumentError::Folder(format!("make the folder {} for documents writable ({e})", settings.folder.display())))?;
-        Ok(Self { settings: Arc::new(Settings { folder, ..settings }) })
+        Ok(Self { settings: Arc::new(settings) })
     }
 
     #[tool(

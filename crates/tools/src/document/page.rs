@@ -8,7 +8,6 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag};
-use serde::Serialize;
 
 use super::{DocumentError, Source};
 
@@ -18,27 +17,25 @@ pub(super) const NESTING_MAX: usize = 16;
 /// Stands for an escaped bracket while citations are looked for; nobody's alphabet.
 const ESCAPED: char = '\u{E001}';
 
-#[derive(Debug, Default, PartialEq, Serialize)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Page {
     pub(super) title: Option<String>,
     pub(super) blocks: Vec<Block>,
     pub(super) notes: Vec<Vec<Inline>>,
 }
 
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Debug, PartialEq)]
 pub(super) enum Block {
     Heading { level: u8, inside: Vec<Inline> },
     Paragraph { inside: Vec<Inline> },
     List { start: Option<u64>, items: Vec<Vec<Block>> },
     Quote { inside: Vec<Block> },
-    CodeBlock { language: String, text: String },
+    Code { language: String, text: String },
     Table { align: Vec<Align>, head: Vec<Vec<Inline>>, rows: Vec<Vec<Vec<Inline>>> },
     Rule,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Inline {
     Text {
         text: String,
@@ -67,8 +64,7 @@ pub(super) enum Inline {
     Break,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Align {
     Start,
     Center,
@@ -151,7 +147,7 @@ pub(super) fn plain(inlines: &[Inline]) -> String {
         match inline {
             Inline::Text { text } | Inline::Code { text } => out.push_str(text),
             Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
-                out.push_str(&plain(inside))
+                out.push_str(&plain(inside));
             }
             Inline::Note { .. } => {}
             Inline::Break => out.push(' '),
@@ -215,7 +211,7 @@ impl Reader<'_> {
                     String::new()
                 };
                 let text = self.raw();
-                Some(Block::CodeBlock { language, text: text.trim_end_matches('\n').to_owned() })
+                Some(Block::Code { language, text: text.trim_end_matches('\n').to_owned() })
             }
             // HTML is shown as it was written: nothing is lost, and nothing runs.
             Tag::HtmlBlock => {
@@ -417,7 +413,7 @@ fn is_break(html: &str) -> bool {
 
 /// What no format can carry: controls, and what is no character at all.
 fn clean(text: &str) -> String {
-    text.chars().filter(|c| !(c.is_control() && *c != '\t') && !matches!(c, '\u{FFFE}' | '\u{FFFF}')).collect()
+    text.chars().filter(|c| !(matches!(c, '\u{FFFE}' | '\u{FFFF}') || c.is_control() && *c != '\t')).collect()
 }
 
 fn lines_apart(lines: Vec<Inline>) -> Vec<Inline> {
@@ -440,7 +436,7 @@ fn flatten(blocks: Vec<Block>) -> Vec<Inline> {
         }
         match block {
             Block::Heading { inside, .. } | Block::Paragraph { inside } => out.extend(inside),
-            Block::CodeBlock { text, .. } => out.push(Inline::Code { text }),
+            Block::Code { text, .. } => out.push(Inline::Code { text }),
             Block::Quote { inside } => out.extend(flatten(inside)),
             Block::List { items, .. } => out.extend(flatten(items.into_iter().flatten().collect())),
             Block::Table { head, rows, .. } => {

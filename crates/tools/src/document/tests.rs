@@ -64,7 +64,8 @@ fn written(markdown: &str, format: Format) -> Vec<u8> {
 #[test]
 fn citations_become_notes_in_the_order_they_are_met() {
     // Text; the notes' numbers in it, with the first mention marked; how many notes there are.
-    let cases: &[(&str, &[(usize, bool)], usize)] = &[
+    type Case = (&'static str, &'static [(usize, bool)], usize);
+    let cases: &[Case] = &[
         ("a [2] b [1] c [2]", &[(1, true), (2, true), (1, false)], 2),
         ("a [1, 2]", &[(1, true), (2, true)], 2),
         ("a [^2]", &[(1, true)], 1),
@@ -78,7 +79,7 @@ fn citations_become_notes_in_the_order_they_are_met() {
             match inline {
                 Inline::Note { number, first } => out.push((*number, *first)),
                 Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
-                    numbers(inside, out)
+                    numbers(inside, out);
                 }
                 _ => {}
             }

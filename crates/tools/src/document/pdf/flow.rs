@@ -81,7 +81,7 @@ impl<'a> Flow<'a> {
         }
         flow.blocks(&page.blocks);
         flow.turn();
-        while !(flow.notes.is_empty() && flow.late.is_empty()) && !flow.is_too_long {
+        while !(flow.is_too_long || flow.notes.is_empty() && flow.late.is_empty()) {
             flow.turn();
         }
         match flow.is_too_long {
@@ -108,7 +108,7 @@ impl<'a> Flow<'a> {
                     self.left -= INDENT;
                     self.bars.pop();
                 }
-                Block::CodeBlock { text, .. } => self.code(text),
+                Block::Code { text, .. } => self.code(text),
                 Block::Rule => {
                     self.room(2.0 * GAP);
                     self.now.push(Drawn::Box { x: self.left, y: self.y + GAP / 2.0, width: self.right - self.left, height: 0.6, color: RULE });

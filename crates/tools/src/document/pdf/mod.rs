@@ -123,7 +123,7 @@ fn of_blocks(blocks: &[Block], used: &mut BTreeSet<char>) {
             Block::Heading { inside, .. } | Block::Paragraph { inside } => of_inlines(inside, used),
             Block::Quote { inside } => of_blocks(inside, used),
             Block::List { items, .. } => items.iter().for_each(|item| of_blocks(item, used)),
-            Block::CodeBlock { text, .. } => used.extend(text.chars()),
+            Block::Code { text, .. } => used.extend(text.chars()),
             Block::Table { head, rows, .. } => head.iter().chain(rows.iter().flatten()).for_each(|cell| of_inlines(cell, used)),
             Block::Rule => {}
         }
@@ -135,7 +135,7 @@ fn of_inlines(inlines: &[Inline], used: &mut BTreeSet<char>) {
         match inline {
             Inline::Text { text } | Inline::Code { text } => used.extend(text.chars()),
             Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
-                of_inlines(inside, used)
+                of_inlines(inside, used);
             }
             Inline::Note { .. } | Inline::Break => {}
         }

@@ -174,7 +174,8 @@ async fn good_and_bad_days_of_gmail() {
     use Day::*;
     // Days of drafting, days of sending; the outcome of send (a word of it); what look_up says then; mails sent in the end
     // after resending whatever was not done.
-    let cases: &[(&[Day], &[Day], &str, Option<bool>)] = &[
+    type Case = (&'static [Day], &'static [Day], &'static str, Option<bool>);
+    let cases: &[Case] = &[
         (&[], &[], "Gmail message m0", Some(true)),
         (&[], &[Expired], "Gmail message m0", Some(true)),
         (&[Busy, FailsBefore], &[Busy, Busy], "Gmail message m0", Some(true)),
