@@ -8,8 +8,11 @@
 
 mod builtin;
 pub mod calc;
+pub mod code;
+pub mod document;
 pub mod fetch;
 pub mod files;
+pub mod mail;
 mod passage;
 pub mod search;
 mod secret;

@@ -1,0 +1,245 @@
+//! Starts a worker, hears what it tells, and ends it when it takes or says too much.
+//!
+//! One thread starts the worker and stays until it is gone: a child that dies with its parent dies with the *thread* that started it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+
+use super::sandbox::Limits;
+use super::worker::{Request, Told};
+use super::{Outcome, Ran, RunArguments, Settings, WORKER_COMMAND};
+
+/// How often a run looks whether anybody still wants it.
+const LOOK: Duration = Duration::from_millis(50);
+/// Starting the worker twice over is not the code's time.
+const START_SECONDS_MAX: u64 = 5;
+const COMPLAINT_BYTES_MAX: u64 = 4_000;
+
+pub(super) async fn run(settings: Arc<Settings>, asked: RunArguments) -> Result<Ran, String> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let _guard = Guard(unwanted.clone());
+    let started = std::thread::Builder::new().name("code".into()).spawn(move || {
+        // Nobody listening is what `unwanted` is for.
+        let _ = sender.send(run_here(&settings, asked, &unwanted));
+    });
+    started.map_err(|e| format!("no thread for a worker can be started ({e}); try again later"))?;
+    receiver.await.unwrap_or_else(|_| Err("the thread that ran the worker crashed; try again".into()))
+}
+
+/// Says, when dropped, that nobody waits any more.
+struct Guard(Arc<AtomicBool>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn run_here(settings: &Settings, asked: RunArguments, unwanted: &AtomicBool) -> Result<Ran, String> {
+    let scratch = Scratch::make(settings)?;
+    let limits = Limits {
+        cpu_seconds_max: settings.seconds_max + 1,
+        memory_mib_max: settings.memory_mib_max,
+        scratch_mib_max: settings.scratch_mib_max,
+        scratch: scratch.0.clone(),
+        parent: std::process::id().try_into().unwrap_or(0),
+    };
+    let limits = serde_json::to_string(&limits).map_err(|e| e.to_string())?;
+    let request = Request {
+        code: asked.code,
+        inputs: asked.inputs,
+        run_ms_max: settings.seconds_max * 1000,
+        output_bytes_max: settings.output_bytes_max,
+        result_bytes_max: settings.result_bytes_max,
+    };
+    let request = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
+    let begun = Instant::now();
+    let mut child = start(settings, &limits, &scratch)?;
+    let (sender, lines) = sync_channel(64);
+    let complaints = listen(&mut child, settings, sender, request);
+    let mut heard = Heard::default();
+    let deadline = begun + Duration::from_secs(settings.seconds_max + 1 + START_SECONDS_MAX);
+    let stopped = heard.until_the_end(&lines, deadline, unwanted);
+    if stopped.is_some() {
+        end(&child);
+    }
+    drop(lines);
+    let status = child.wait().map_err(|e| format!("the worker cannot be waited for: {e}"))?;
+    // Whatever it may have started is gone with its world; where it had none, its group is ended.
+    end(&child);
+    let complaints = complaints.join().unwrap_or_default();
+    Ok(heard.judged(settings, stopped, status, &complaints, begun))
+}
+
+fn start(settings: &Settings, limits: &str, scratch: &Scratch) -> Result<Child, String> {
+    let words = match settings.worker.as_slice() {
+        [] => {
+            let own = std::env::current_exe().map_err(|e| format!("this program cannot find itself to start a worker: {e}"))?;
+            vec![own.into_os_string(), WORKER_COMMAND.into()]
+        }
+        words => words.iter().map(Into::into).collect(),
+    };
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(limits).env_clear().current_dir(&scratch.0).process_group(0);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    child.map_err(|e| format!("the worker {} cannot be started ({e})", words[0].display()))
+}
+
+fn end(child: &Child) {
+    // Gone already is as good.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
+/// Gives the worker its request and passes on what it tells; what it complains about comes in the end.
+fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, request: Vec<u8>) -> std::thread::JoinHandle<String> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    std::thread::spawn(move || {
+        // A worker that died does not read; its end says why.
+        stdin.map(|mut stdin| stdin.write_all(&request))
+    });
+    // Twice, for what JSON makes of control characters, and something for the frame.
+    let bytes_max = (2 * (settings.output_bytes_max + settings.result_bytes_max) + 200_000) as u64;
+    std::thread::spawn(move || {
+        let Some(stdout) = stdout else { return };
+        let mut reader = BufReader::new(stdout.take(bytes_max));
+        loop {
+            let mut line = Vec::new();
+            match reader.read_until(b'\n', &mut line) {
+                Ok(0) if reader.get_ref().limit() == 0 => return drop(sender.send(Line::TooMuch)),
+                Ok(0) | Err(_) => return,
+                Ok(_) => match serde_json::from_slice(&line) {
+                    Ok(told) => {
+                        if sender.send(Line::Told(told)).is_err() {
+                            return;
+                        }
+                    }
+                    Err(_) => return drop(sender.send(if reader.get_ref().limit() == 0 { Line::TooMuch } else { Line::Garbage })),
+                },
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stderr) = stderr {
+            let _ = stderr.by_ref().take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes);
+            // The rest is taken and dropped, so that the worker does not stand still at a full pipe.
+            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+enum Line {
+    Told(Told),
+    TooMuch,
+    Garbage,
+}
+
+/// Why it was ended from here.
+#[derive(Clone, Copy, PartialEq)]
+enum Stopped {
+    Late,
+    TooMuch,
+    Garbage,
+    Unwanted,
+}
+
+#[derive(Default)]
+struct Heard {
+    stdout: String,
+    walls: super::Walls,
+    last: Option<Told>,
+}
+
+impl Heard {
+    fn until_the_end(&mut self, lines: &Receiver<Line>, deadline: Instant, unwanted: &AtomicBool) -> Option<Stopped> {
+        loop {
+            if unwanted.load(Ordering::Relaxed) {
+                return Some(Stopped::Unwanted);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Some(Stopped::Late);
+            }
+            match lines.recv_timeout(left.min(LOOK)) {
+                Ok(Line::Told(Told::Out(text))) => self.stdout.push_str(&text),
+                Ok(Line::Told(Told::Walls(walls))) => self.walls = walls,
+                Ok(Line::Told(last)) => self.last = Some(last),
+                Ok(Line::TooMuch) => return Some(Stopped::TooMuch),
+                Ok(Line::Garbage) => return Some(Stopped::Garbage),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    fn judged(self, settings: &Settings, stopped: Option<Stopped>, status: ExitStatus, complaints: &str, begun: Instant) -> Ran {
+        let late = format!("it ran longer than the {} s allowed: do less at once, or look for a loop that does not end", settings.seconds_max);
+        let too_much = format!("it printed more than the {} bytes that are kept: print less", settings.output_bytes_max);
+        let full = format!("it needed more than the {} MiB of memory allowed: work on less at once", settings.memory_mib_max);
+        let (outcome, result, error) = match (stopped, self.last) {
+            (Some(Stopped::Late | Stopped::Unwanted), _) => (Outcome::TimeLimit, Value::Null, Some(late)),
+            (Some(Stopped::TooMuch), _) => (Outcome::OutputLimit, Value::Null, Some(too_much)),
+            (Some(Stopped::Garbage), _) => {
+                (Outcome::Crashed, Value::Null, Some("the worker said something that makes no sense, and was ended".into()))
+            }
+            (None, Some(Told::Done { result })) => (Outcome::Ok, result, None),
+            (None, Some(Told::Failed { kind, error })) => match kind.as_str() {
+                "TimeoutError" if error.contains("time limit exceeded") => (Outcome::TimeLimit, Value::Null, Some(format!("{error}\n{late}"))),
+                "MemoryError" if error.contains("more was printed") => (Outcome::OutputLimit, Value::Null, Some(too_much)),
+                "MemoryError" => (Outcome::MemoryLimit, Value::Null, Some(format!("{error}\n{full}"))),
+                _ => (Outcome::Error, Value::Null, Some(error)),
+            },
+            (None, _) => {
+                // The outer process says it as shells do.
+                let signal = status.signal().or(status.code().filter(|code| *code > 128).map(|code| code - 128));
+                match signal {
+                    _ if complaints.contains("memory allocation of") => (Outcome::MemoryLimit, Value::Null, Some(full)),
+                    Some(libc::SIGXCPU | libc::SIGKILL) => (Outcome::TimeLimit, Value::Null, Some(late)),
+                    _ => (
+                        Outcome::Crashed,
+                        Value::Null,
+                        Some(format!("the interpreter ended by itself ({status}); nothing outside was touched. {}", complaints.trim())),
+                    ),
+                }
+            }
+        };
+        let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+        Ran { outcome, stdout: self.stdout, result, error, milliseconds, walls_missing: self.walls.missing.clone(), walls: self.walls }
+    }
+}
+
+/// A folder of a run's own, gone with it.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn make(settings: &Settings) -> Result<Self, String> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let base = settings.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let path = base.join(format!("baton-code-{}-{}-{now}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+        // Made by us or not at all: somebody else's folder of that name is refused.
+        std::fs::create_dir_all(&base)
+            .and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path))
+            .map_err(|e| format!("no scratch folder can be made in {} ({e})", base.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(folder = %self.0.display(), "a scratch folder stays behind: {e}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The walls round a worker: it puts itself behind them before it reads a word of what it is to run.
+//!
+//!     parent ── exec ──► outer: dies with the parent, new namespaces ── exec ──► inner: first in its own process world
+//!                         (waits, passes the end on)                            no files but a scratch, no network, no
+//!                                                                               rights, limits, a short list of calls
+//!
+//! Everything a kernel or a container does not allow is noted and reported with the reason. Two walls are never done without: the
+//! list of allowed calls (seccomp), and one of the two that keep files away (a root of its own, or Landlock).
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
+use serde::{Deserialize, Serialize};
+
+/// What a worker may use. Passed to it as its last argument.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    pub cpu_seconds_max: u64,
+    /// On top of what the program itself needs to be there.
+    pub memory_mib_max: u64,
+    pub scratch_mib_max: u64,
+    /// A folder of the worker's own. Behind the walls it may be known under another name, and then this is that name.
+    pub scratch: PathBuf,
+    /// Whose child it is: it does not outlive this process.
+    pub parent: i32,
+}
+
+/// What stands between the worker and the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Walls {
+    pub up: Vec<String>,
+    /// What this machine does not allow, and why.
+    pub missing: Vec<String>,
+}
+
+impl Walls {
+    fn note<T>(&mut self, wall: &str, built: &Result<T, impl std::fmt::Display>) -> bool {
+        match built {
+            Ok(_) => self.up.push(wall.into()),
+            Err(e) => self.missing.push(format!("{wall}: {e}")),
+        }
+        built.is_ok()
+    }
+}
+
+const INNER: &str = "inner";
+
+/// Goes behind the walls and runs `body` there; never comes back. `arguments` are what follows the name of the command that brought
+/// us here. Must be called first thing in `main`: namespaces cannot be made once there are threads.
+pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Walls)) -> ! {
+    let ended = match arguments {
+        [limits] => serde_json::from_str(limits).map_err(|e| e.to_string()).and_then(|limits| outer(&limits)),
+        [limits, inner, walls] if inner == INNER => {
+            let read = serde_json::from_str(limits).and_then(|limits: Limits| Ok((limits, serde_json::from_str(walls)?)));
+            read.map_err(|e| e.to_string()).and_then(|(mut limits, walls)| {
+                let walls = close_in(&mut limits, walls)?;
+                body(&limits, &walls);
+                Ok(0)
+            })
+        }
+        _ => Err("a worker is started by Baton itself, with its limits".into()),
+    };
+    match ended {
+        Ok(code) => std::process::exit(code),
+        Err(why) => {
+            eprintln!("sandbox: {why}");
+            std::process::exit(70);
+        }
+    }
+}
+
+/// New namespaces, and in them the same program again: the first process in a world of its own cannot be ourselves.
+fn outer(limits: &Limits) -> Result<i32, String> {
+    let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
+    if rustix::process::getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(limits.parent) {
+        return Err("the parent is gone".into());
+    }
+    rustix::thread::set_no_new_privs(true).map_err(say("no new privileges"))?;
+    close_strangers().map_err(|e| format!("closing what was inherited: {e}"))?;
+    let mut walls = Walls { up: vec!["no new privileges".into()], missing: Vec::new() };
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let apart =
+        UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    // Deprecated for what it does to threads that share open files; there is one thread, and files are not among the flags.
+    #[allow(deprecated)]
+    let unshared = rustix::thread::unshare(apart);
+    if walls.note("namespaces (user, process, mount, network, ipc)", &unshared) {
+        // Root in its own world, so that it may mount there; nobody special outside.
+        let mapped = fs::write("/proc/self/setgroups", "deny")
+            .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {user} 1")))
+            .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {group} 1")));
+        if let Err(e) = mapped {
+            walls.missing.push(format!("mapping of the user: {e}"));
+        }
+    }
+    let walls = serde_json::to_string(&walls).map_err(|e| e.to_string())?;
+    let program = std::env::current_exe().map_err(|e| format!("finding this program: {e}"))?;
+    let status = Command::new(program).args(std::env::args_os().skip(1)).arg(INNER).arg(walls).env_clear().status();
+    let status = status.map_err(|e| format!("starting the inner process: {e}"))?;
+    // The shell's way of saying which signal it was.
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// All the rest, in the order in which each still can be done.
+fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
+    let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
+    let own_world = rustix::process::getpid().as_raw_nonzero().get() == 1;
+    let here = memory_now().map_err(|e| format!("reading its own size: {e}"))?;
+    let rooted = own_world && walls.note("a root of its own", &own_root(limits));
+    if rooted {
+        limits.scratch = PathBuf::from("/");
+    }
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(say("not dumpable"))?;
+    let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, none).map_err(say("giving up rights"))?;
+    walls.up.push("no rights (capabilities)".into());
+
+    let mib = 1 << 20;
+    let resources = [
+        (Resource::Core, 0),
+        (Resource::As, here + limits.memory_mib_max * mib),
+        (Resource::Cpu, limits.cpu_seconds_max.max(1)),
+        (Resource::Fsize, limits.scratch_mib_max * mib),
+        (Resource::Nofile, 32),
+        (Resource::Nproc, 0),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+    ];
+    for (resource, max) in resources {
+        rustix::process::setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) }).map_err(say("limits"))?;
+    }
+    walls.up.push("limits (processor, memory, files, processes)".into());
+    let locked = walls.note("landlock", &landlock(&limits.scratch));
+    if !rooted && !locked {
+        return Err(format!("nothing here keeps files away, so nothing is run: {}", walls.missing.join("; ")));
+    }
+    seccomp().map_err(|e| format!("seccomp: {e}"))?;
+    walls.up.push("allowed calls (seccomp)".into());
+    Ok(walls)
+}
+
+/// An empty file system in memory as the only one there is.
+fn own_root(limits: &Limits) -> io::Result<()> {
+    let scratch = limits.scratch.as_path();
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    let size = CString::new(format!("size={}m,nr_inodes=10000,mode=0700", limits.scratch_mib_max)).map_err(io::Error::other)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("scratch", scratch, "tmpfs", flags, size.as_c_str())?;
+    std::env::set_current_dir(scratch)?;
+    // The old root lands on top of the new one, and is taken off.
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    std::env::set_current_dir("/")
+}
+
+fn landlock(scratch: &Path) -> Result<(), String> {
+    let abi = ABI::V6;
+    let mine = AccessFs::from_all(abi)
+        & !(AccessFs::Execute
+            | AccessFs::MakeSym
+            | AccessFs::MakeChar
+            | AccessFs::MakeBlock
+            | AccessFs::MakeSock
+            | AccessFs::MakeFifo
+            | AccessFs::IoctlDev
+            | AccessFs::Refer);
+    let build = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(abi))?;
+        let ruleset = ruleset.handle_access(AccessNet::from_all(abi))?.scope(Scope::from_all(abi))?.create()?;
+        let ruleset = match PathFd::new(scratch) {
+            Ok(fd) => ruleset.add_rule(PathBeneath::new(fd, mine))?,
+            // Without its scratch it has no files at all.
+            Err(_) => ruleset,
+        };
+        Ok(ruleset.restrict_self()?.ruleset)
+    };
+    match build() {
+        Ok(RulesetStatus::NotEnforced) => Err("this kernel has none".into()),
+        Ok(_) => Ok(()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Every call that is not named is refused. None of these starts a process, opens a connection, follows or signals another process,
+/// makes a link, or has memory run that was written to.
+fn seccomp() -> Result<(), String> {
+    let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let only = |index, op, value| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+        Ok(vec![SeccompRule::new(vec![SeccompCondition::new(index, SeccompCmpArgLen::Dword, op, value)?])?])
+    };
+    let build = || -> Result<BpfProgram, seccompiler::BackendError> {
+        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+            rules.insert(call, only(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?);
+        }
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        rules.insert(libc::SYS_tgkill, only(0, SeccompCmpOp::Eq, own as u64)?);
+        let refused = SeccompAction::Errno(libc::EPERM as u32);
+        SeccompFilter::new(rules, refused, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
+    };
+    let program = build().map_err(|e| e.to_string())?;
+    seccompiler::apply_filter(&program).map_err(|e| e.to_string())
+}
+
+const ALLOWED: &[i64] = &[
+    // Its pipes and its scratch.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_openat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_getdents64,
+    libc::SYS_fcntl,
+    libc::SYS_ftruncate,
+    libc::SYS_mkdirat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    // Memory (mmap and mprotect are below, without the right to execute).
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    // Time, chance, its own thread and its own end.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+];
+
+/// Whatever files the parent left open besides the three pipes.
+fn close_strangers() -> io::Result<()> {
+    let open: Vec<i32> = fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        // The one that listed them is closed already.
+        let _ = nix::unistd::close(fd);
+    }
+    Ok(())
+}
+
+fn memory_now() -> io::Result<u64> {
+    let pages = fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = pages.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    Ok(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,182 @@
+//! `document`: a Markdown text as a file that people open: Markdown, HTML, DOCX or PDF, with its sources as footnotes.
+//!
+//! Asking for the same document again gives the same file (see `folder.rs`), so the tool is idempotent and a crash is no harm.
+
+mod docx;
+mod folder;
+mod html;
+mod markdown;
+mod page;
+mod pdf;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rmcp::handler::server::wrapper::{Json, Parameters};
+use rmcp::{ServerHandler, tool, tool_handler, tool_router};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The `document` server's settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where documents are written.
+    pub folder: PathBuf,
+    pub markdown_bytes_max: usize,
+    pub sources_max: usize,
+    /// The finished file.
+    pub file_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { folder: PathBuf::from("documents"), markdown_bytes_max: 2_000_000, sources_max: 500, file_bytes_max: 50_000_000 }
+    }
+}
+
+/// The server.
+#[derive(Clone)]
+pub struct Document {
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    #[error("{0}")]
+    Asked(String),
+    #[error("{0}")]
+    Folder(String),
+    #[error("{0}")]
+    Broken(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    Markdown,
+    Html,
+    Docx,
+    Pdf,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    /// What it is called.
+    #[serde(default)]
+    pub title: String,
+    /// Where it is found, best an https address.
+    #[serde(default)]
+    pub address: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The text, in Markdown: headings, lists, tables, links, bold, italic, code, quotes, footnotes. Cite a source by its number, as `[1]` or `[^1]`. Pictures become links, HTML is shown as text.
+    pub markdown: String,
+    /// What kind of file.
+    pub format: Format,
+    /// The title of the document.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// What to call the file, without its ending. Made from the title if left out.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The sources that the text cites; the first is [1]. They become footnotes.
+    #[serde(default)]
+    pub sources: Vec<Source>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Created {
+    pub path: String,
+    pub bytes: u64,
+    pub sha256: String,
+    /// True when this very document had been made before, and is still as it was.
+    pub already: bool,
+    /// What a reader should know, such as characters that could not be shown.
+    pub notices: Vec<String>,
+}
+
+#[tool_router]
+impl Document {
+    pub fn new(mut settings: Settings) -> Result<Self, DocumentError> {
+        let made = std::fs::create_dir_all(&settings.folder).and_then(|()| settings.folder.canonicalize());
+        settings.folder =
+            made.map_err(|e| DocumentError::Folder(format!("make the folder {} for documents writable ({e})", settings.folder.display())))?;
+        Ok(Self { settings: Arc::new(settings) })
+    }
+
+    #[tool(
+        description = "Writes a document from Markdown as a file (markdown, html, docx or pdf) and gives its path. Existing files are never overwritten; the same document again gives the same file.",
+        annotations(title = "Create a document", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn create(&self, Parameters(asked): Parameters<Asked>) -> Result<Json<Created>, String> {
+        self.create_document(asked).await.map(Json).map_err(|e| e.to_string())
+    }
+}
+
+#[tool_handler(
+    name = "document",
+    instructions = "Turns Markdown into files for people. Pass the sources that the text cites, so that they become footnotes."
+)]
+impl ServerHandler for Document {}
+
+impl Document {
+    pub async fn create_document(&self, asked: Asked) -> Result<Created, DocumentError> {
+        let settings = self.settings.clone();
+        // Setting a long text takes a while, and nobody else should wait for it.
+        let made = tokio::task::spawn_blocking(move || create(&settings, &asked)).await;
+        made.unwrap_or_else(|e| Err(DocumentError::Broken(format!("writing the document crashed ({e}); try another format"))))
+    }
+}
+
+fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> {
+    if asked.markdown.trim().is_empty() || asked.markdown.len() > settings.markdown_bytes_max {
+        return Err(DocumentError::Asked(format!("`markdown` must have 1 to {} bytes; split what is longer", settings.markdown_bytes_max)));
+    }
+    if asked.sources.len() > settings.sources_max {
+        return Err(DocumentError::Asked(format!("{} sources are more than the {} allowed", asked.sources.len(), settings.sources_max)));
+    }
+    let title = asked.title.as_deref();
+    let name = folder::safe_name(asked.name.as_deref().or(title).unwrap_or("document"));
+    let extension = match asked.format {
+        Format::Markdown => "md",
+        Format::Html => "html",
+        Format::Docx => "docx",
+        Format::Pdf => "pdf",
+    };
+    let digest = folder::hex(&serde_json::to_vec(asked).map_err(|e| DocumentError::Broken(e.to_string()))?);
+    let made = folder::make(&settings.folder, &name, extension, &digest, || {
+        let page = page::read(&asked.markdown, title, &asked.sources)?;
+        let mut notices = Vec::new();
+        let bytes = match asked.format {
+            Format::Markdown => markdown::write(&asked.markdown, title, &asked.sources).into_bytes(),
+            Format::Html => html::write(&page).into_bytes(),
+            Format::Docx => docx::write(&page)?,
+            Format::Pdf => {
+                let pdf = pdf::write(&page)?;
+                if !pdf.missing.is_empty() {
+                    let some: String = pdf.missing.iter().take(20).collect();
+                    notices.push(format!(
+                        "no font on this machine has {} of the characters ({some}); the PDF shows empty boxes for them. Install a font that has them, or use html or docx.",
+                        pdf.missing.len()
+                    ));
+                }
+                pdf.bytes
+            }
+        };
+        if bytes.len() > settings.file_bytes_max {
+            return Err(DocumentError::Asked(format!(
+                "the file would have {} bytes, more than the {} allowed; split the text",
+                bytes.len(),
+                settings.file_bytes_max
+            )));
+        }
+        Ok((bytes, notices))
+    })?;
+    Ok(Created { path: made.path.display().to_string(), bytes: made.bytes, sha256: made.sha256, already: made.already, notices: made.notices })
+}

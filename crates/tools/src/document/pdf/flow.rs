@@ -1,0 +1,372 @@
+//! From blocks to pages: what stands where. Footnotes take their room from the foot of the page on which they are first cited.
+
+use super::fonts::Fonts;
+use super::lines::{BLACK, GREY, Line, Look, Piece, Setter};
+use crate::document::DocumentError;
+use crate::document::page::{Align, Block, Inline, Page, plain};
+
+/// Points; A4.
+pub(super) const PAGE_WIDTH: f32 = 595.28;
+pub(super) const PAGE_HEIGHT: f32 = 841.89;
+const SIDE: f32 = 68.0;
+const TOP: f32 = 72.0;
+const FOOT: f32 = PAGE_HEIGHT - 76.0;
+const TEXT: f32 = 11.0;
+const SMALL: f32 = 9.0;
+const LEADING: f32 = 1.38;
+const GAP: f32 = 7.0;
+const INDENT: f32 = 20.0;
+const PAD: f32 = 4.5;
+const RULE: [u8; 3] = [175, 175, 180];
+const PALE: [u8; 3] = [243, 244, 246];
+/// Notes take at most this much of a page; what is more goes to the next.
+const NOTES_SHARE: f32 = 0.6;
+/// Ten thousand pages are a mistake somewhere.
+const PAGES_MAX: usize = 5_000;
+
+pub(super) enum Drawn {
+    Text { x: f32, y: f32, piece: Piece },
+    Box { x: f32, y: f32, width: f32, height: f32, color: [u8; 3] },
+    Link { x: f32, y: f32, width: f32, height: f32, to: String },
+}
+
+pub(super) struct Mark {
+    pub(super) words: String,
+    pub(super) page: usize,
+    pub(super) y: f32,
+}
+
+pub(super) struct Set {
+    pub(super) pages: Vec<Vec<Drawn>>,
+    pub(super) headings: Vec<Mark>,
+}
+
+pub(super) struct Flow<'a> {
+    setter: Setter<'a>,
+    page: &'a Page,
+    done: Vec<Vec<Drawn>>,
+    now: Vec<Drawn>,
+    headings: Vec<Mark>,
+    y: f32,
+    /// The lines of the notes that this page has so far, and those that no longer found room.
+    notes: Vec<Line>,
+    late: Vec<Line>,
+    left: f32,
+    right: f32,
+    /// Where the bars of quotes stand.
+    bars: Vec<f32>,
+    is_too_long: bool,
+}
+
+impl<'a> Flow<'a> {
+    pub(super) fn set(fonts: &'a Fonts, page: &'a Page) -> Result<Set, DocumentError> {
+        let mut flow = Flow {
+            setter: Setter::new(fonts.faces()?),
+            page,
+            done: Vec::new(),
+            now: Vec::new(),
+            headings: Vec::new(),
+            y: TOP,
+            notes: Vec::new(),
+            late: Vec::new(),
+            left: SIDE,
+            right: PAGE_WIDTH - SIDE,
+            bars: Vec::new(),
+            is_too_long: false,
+        };
+        if let Some(title) = page.shown_title() {
+            let look = Look { bold: true, ..Look::plain(20.0) };
+            flow.words(&[Inline::text(title)], &look);
+            flow.y += 10.0;
+        }
+        flow.blocks(&page.blocks);
+        flow.turn();
+        while !(flow.is_too_long || flow.notes.is_empty() && flow.late.is_empty()) {
+            flow.turn();
+        }
+        match flow.is_too_long {
+            true => Err(DocumentError::Asked(format!("the document would have more than {PAGES_MAX} pages; split it"))),
+            false => Ok(Set { pages: flow.done, headings: flow.headings }),
+        }
+    }
+
+    fn blocks(&mut self, blocks: &[Block]) {
+        for block in blocks {
+            if self.is_too_long {
+                return;
+            }
+            match block {
+                Block::Heading { level, inside } => self.heading(*level, inside),
+                Block::Paragraph { inside } => {
+                    self.words(inside, &Look::plain(TEXT));
+                    self.y += GAP;
+                }
+                Block::Quote { inside } => {
+                    self.bars.push(self.left + 4.0);
+                    self.left += INDENT;
+                    self.blocks(inside);
+                    self.left -= INDENT;
+                    self.bars.pop();
+                }
+                Block::Code { text, .. } => self.code(text),
+                Block::Rule => {
+                    self.room(2.0 * GAP);
+                    self.now.push(Drawn::Box { x: self.left, y: self.y + GAP / 2.0, width: self.right - self.left, height: 0.6, color: RULE });
+                    self.y += 2.0 * GAP;
+                }
+                Block::List { start, items } => self.list(*start, items),
+                Block::Table { align, head, rows } => self.table(align, head, rows),
+            }
+        }
+    }
+
+    fn heading(&mut self, level: u8, inside: &[Inline]) {
+        let size = [18.0, 15.0, 13.0, 12.0, 11.0, 11.0][usize::from(level.clamp(1, 6)) - 1];
+        let look = Look { bold: true, ..Look::plain(size) };
+        if self.y > TOP {
+            self.y += size * 0.7;
+        }
+        // Not alone at the foot of a page.
+        self.room(size * LEADING + 3.0 * TEXT * LEADING);
+        self.headings.push(Mark { words: plain(inside), page: self.done.len(), y: self.y });
+        self.words(inside, &look);
+        self.y += size * 0.3;
+    }
+
+    fn list(&mut self, start: Option<u64>, items: &[Vec<Block>]) {
+        let look = Look::plain(TEXT);
+        for (i, item) in items.iter().enumerate() {
+            let marker = match start {
+                Some(start) => format!("{}.", start.saturating_add(i as u64)),
+                None => "•".to_owned(),
+            };
+            self.room(TEXT * LEADING);
+            let (page, y) = (self.done.len(), self.y);
+            self.left += INDENT;
+            self.blocks(item);
+            self.left -= INDENT;
+            // The marker stands where the item began, on the page that may be finished by now.
+            if let Some(line) = self.setter.lines(&[Inline::text(marker)], &look, f32::INFINITY).pop() {
+                let x = self.left + INDENT - 6.0 - line.width;
+                let drawn = line.pieces.into_iter().map(|piece| Drawn::Text { x, y: y + TEXT, piece });
+                match self.done.get_mut(page) {
+                    Some(done) => done.extend(drawn),
+                    None => self.now.extend(drawn),
+                }
+            }
+            self.y -= GAP * 0.6;
+        }
+        self.y += GAP * 0.6;
+    }
+
+    fn code(&mut self, text: &str) {
+        let look = Look { mono: true, ..Look::plain(SMALL) };
+        let height = SMALL * LEADING;
+        let lines = self.setter.literal(text, &look, self.right - self.left - 2.0 * PAD);
+        for line in lines {
+            self.room(height);
+            self.now.push(Drawn::Box { x: self.left, y: self.y, width: self.right - self.left, height: height + 0.5, color: PALE });
+            let x = self.left + PAD;
+            self.put(line, x, height, SMALL);
+        }
+        self.y += GAP + 2.0;
+    }
+
+    fn words(&mut self, inside: &[Inline], look: &Look) {
+        let lines = self.setter.lines(inside, look, self.right - self.left);
+        for line in lines {
+            let height = look.size * LEADING;
+            let notes = self.notes_of(&line);
+            self.room_with(height, &notes);
+            for bar in self.bars.clone() {
+                self.now.push(Drawn::Box { x: bar, y: self.y, width: 2.0, height: height + 1.0, color: RULE });
+            }
+            self.take_notes(notes);
+            let x = self.left;
+            self.put(line, x, height, look.size);
+        }
+    }
+
+    fn table(&mut self, align: &[Align], head: &[Vec<Inline>], rows: &[Vec<Vec<Inline>>]) {
+        let columns = align.len().max(1);
+        let normal = Look::plain(TEXT - 1.0);
+        let strong = Look { bold: true, ..normal.clone() };
+        let mut naturals = vec![0.0_f32; columns];
+        for (row, look) in std::iter::once((head, &strong)).chain(rows.iter().map(|row| (row.as_slice(), &normal))) {
+            for (i, cell) in row.iter().enumerate().take(columns) {
+                naturals[i] = naturals[i].max(self.setter.natural(cell, look));
+            }
+        }
+        let widths = shares(&naturals, self.right - self.left - columns as f32 * 2.0 * PAD);
+        let mut set = |cells: &[Vec<Inline>], look: &Look| -> Vec<Vec<Line>> {
+            (0..columns).map(|i| cells.get(i).map(|cell| self.setter.lines(cell, look, widths[i])).unwrap_or_default()).collect()
+        };
+        let header = set(head, &strong);
+        let body: Vec<_> = rows.iter().map(|row| set(row, &normal)).collect();
+        self.row(header.clone(), &widths, align, true, None);
+        for row in body {
+            self.row(row, &widths, align, false, Some(&header));
+        }
+        self.y += GAP + 3.0;
+    }
+
+    /// A row, in as many parts as it needs pages; each new page begins with the head again.
+    fn row(&mut self, mut cells: Vec<Vec<Line>>, widths: &[f32], align: &[Align], is_head: bool, head: Option<&Vec<Vec<Line>>>) {
+        let height = (TEXT - 1.0) * LEADING;
+        while !self.is_too_long {
+            let lines = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            let free = ((self.foot() - self.y - 2.0 * PAD) / height).floor().max(0.0) as usize;
+            // Rows stay together unless they are longer than a page.
+            let page_lines = ((FOOT - TOP) * (1.0 - NOTES_SHARE) / height) as usize;
+            if free < lines.min(page_lines) && self.y > TOP + 1.0 {
+                self.turn();
+                if let Some(head) = head {
+                    self.row(head.clone(), widths, align, true, None);
+                }
+                continue;
+            }
+            let take = lines.min(free.max(1));
+            let part: Vec<Vec<Line>> = cells.iter_mut().map(|cell| cell.drain(..take.min(cell.len())).collect()).collect();
+            let notes = part.iter().flatten().flat_map(|line| self.notes_of(line)).collect();
+            self.take_notes(notes);
+            let tall = take as f32 * height + 2.0 * PAD;
+            let mut x = self.left;
+            for (i, lines) in part.into_iter().enumerate() {
+                let wide = widths[i] + 2.0 * PAD;
+                if is_head {
+                    self.now.push(Drawn::Box { x, y: self.y, width: wide, height: tall, color: PALE });
+                }
+                self.frame(x, wide, tall);
+                let (begin, top) = (self.y, self.y + PAD);
+                for (n, line) in lines.into_iter().enumerate() {
+                    let shift = match align.get(i) {
+                        Some(Align::Center) => (widths[i] - line.width) / 2.0,
+                        Some(Align::End) => widths[i] - line.width,
+                        _ => 0.0,
+                    };
+                    self.y = top + n as f32 * height;
+                    self.put(line, x + PAD + shift.max(0.0), height, TEXT - 1.0);
+                }
+                self.y = begin;
+                x += wide;
+            }
+            self.y += tall;
+            if cells.iter().all(Vec::is_empty) {
+                return;
+            }
+        }
+    }
+
+    fn frame(&mut self, x: f32, width: f32, height: f32) {
+        let y = self.y;
+        for (x, y, width, height) in [(x, y, width, 0.5), (x, y + height, width + 0.5, 0.5), (x, y, 0.5, height), (x + width, y, 0.5, height)] {
+            self.now.push(Drawn::Box { x, y, width, height, color: RULE });
+        }
+    }
+
+    /// Puts a line at the present height and goes below it.
+    fn put(&mut self, line: Line, x: f32, height: f32, size: f32) {
+        let mut x = x;
+        let base = self.y + size * 1.02;
+        for piece in line.pieces {
+            let width = piece.width;
+            if let Some(to) = &piece.look.link {
+                self.now.push(Drawn::Link { x, y: self.y, width, height, to: to.clone() });
+                self.now.push(Drawn::Box { x, y: base + 1.2, width, height: 0.4, color: piece.look.color });
+            }
+            if piece.look.strike {
+                self.now.push(Drawn::Box { x, y: base - piece.look.size * 0.28, width, height: 0.6, color: piece.look.color });
+            }
+            self.now.push(Drawn::Text { x, y: base, piece });
+            x += width;
+        }
+        self.y += height;
+    }
+
+    fn notes_of(&mut self, line: &Line) -> Vec<Line> {
+        let look = Look { color: GREY, ..Look::plain(SMALL) };
+        let page = self.page;
+        let mut lines = Vec::new();
+        for number in line.notes() {
+            let mut words = vec![Inline::text(format!("{number}  "))];
+            words.extend(page.notes.get(number - 1).into_iter().flatten().cloned());
+            lines.extend(self.setter.lines(&words, &look, PAGE_WIDTH - 2.0 * SIDE));
+        }
+        lines
+    }
+
+    fn take_notes(&mut self, lines: Vec<Line>) {
+        for line in lines {
+            let most = ((FOOT - TOP) * NOTES_SHARE / (SMALL * LEADING)) as usize;
+            let crowded = self.foot() - SMALL * LEADING < self.y + TEXT * LEADING;
+            if self.notes.len() < most && !crowded && self.late.is_empty() { self.notes.push(line) } else { self.late.push(line) }
+        }
+    }
+
+    /// Where the text must end, for the notes below it.
+    fn foot(&self) -> f32 {
+        if self.notes.is_empty() { FOOT } else { FOOT - self.notes.len() as f32 * SMALL * LEADING - 12.0 }
+    }
+
+    fn room(&mut self, height: f32) {
+        if self.y + height > self.foot() && self.y > TOP {
+            self.turn();
+        }
+    }
+
+    fn room_with(&mut self, height: f32, notes: &[Line]) {
+        let separator = if self.notes.is_empty() && !notes.is_empty() { 12.0 } else { 0.0 };
+        self.room(height + separator + notes.len().min(20) as f32 * SMALL * LEADING);
+    }
+
+    /// Finishes the page: notes, number; and begins the next.
+    fn turn(&mut self) {
+        if !self.notes.is_empty() {
+            let notes = std::mem::take(&mut self.notes);
+            self.y = FOOT - notes.len() as f32 * SMALL * LEADING - 6.0;
+            self.now.push(Drawn::Box { x: SIDE, y: self.y, width: 120.0, height: 0.6, color: RULE });
+            self.y += 6.0;
+            for line in notes {
+                self.put(line, SIDE, SMALL * LEADING, SMALL);
+            }
+        }
+        let number = (self.done.len() + 1).to_string();
+        let look = Look { color: BLACK, ..Look::plain(SMALL) };
+        if let Some(line) = self.setter.lines(&[Inline::text(number)], &look, f32::INFINITY).pop() {
+            self.y = FOOT + 22.0;
+            let x = (PAGE_WIDTH - line.width) / 2.0;
+            self.put(line, x, SMALL * LEADING, SMALL);
+        }
+        self.done.push(std::mem::take(&mut self.now));
+        self.is_too_long |= self.done.len() >= PAGES_MAX;
+        self.y = TOP;
+        let late = std::mem::take(&mut self.late);
+        self.take_notes(late);
+    }
+}
+
+/// Columns as wide as they like to be, or, where there is not room for all, the wide ones share what the narrow ones leave.
+fn shares(naturals: &[f32], room: f32) -> Vec<f32> {
+    let sum: f32 = naturals.iter().sum();
+    if sum <= room {
+        return naturals.to_vec();
+    }
+    let mut widths = vec![0.0; naturals.len()];
+    let mut open: Vec<usize> = (0..naturals.len()).collect();
+    let mut left = room;
+    loop {
+        let fair = left / open.len().max(1) as f32;
+        let (small, large): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(|i| naturals[*i] <= fair);
+        if small.is_empty() || large.is_empty() {
+            for i in &open {
+                widths[*i] = fair.max(8.0);
+            }
+            return widths;
+        }
+        for i in small {
+            widths[i] = naturals[i];
+            left -= naturals[i];
+        }
+        open = large;
+    }
+}

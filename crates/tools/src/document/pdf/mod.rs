@@ -1,0 +1,143 @@
+//! PDF, set by ourselves on krilla: paragraphs, lists, tables that break over pages, footnotes at the foot of their page, links, bookmarks.
+//!
+//! typst would set it more finely, but its compiler and what that needs are about 150 crates more, whose build takes minutes of processor time; krilla is
+//! the part of it that writes PDF. Deliberately absent: hyphenation, justified lines, the mixing of writing
+//! directions in one line, tags for screen readers (HTML and DOCX have them).
+//!
+//! The fonts inside cover Latin, Greek, Cyrillic and mathematics. For other scripts (CJK, Arabic, emoji …) the machine's own fonts are searched;
+//! characters that no font has are reported, because a PDF shows an empty box for them.
+
+mod flow;
+mod fonts;
+mod lines;
+
+use std::collections::BTreeSet;
+
+use krilla::action::{Action, LinkAction};
+use krilla::annotation::{Annotation, LinkAnnotation, Target};
+use krilla::color::rgb;
+use krilla::destination::XyzDestination;
+use krilla::geom::{PathBuilder, Point, Rect};
+use krilla::metadata::Metadata;
+use krilla::outline::{Outline, OutlineNode};
+use krilla::page::PageSettings;
+use krilla::paint::Fill;
+use krilla::text::Font;
+use krilla::{Document, SerializeSettings};
+
+use super::DocumentError;
+use super::page::{Block, Inline, Page};
+use flow::{Drawn, Flow, PAGE_HEIGHT, PAGE_WIDTH, Set};
+use fonts::Fonts;
+
+pub(super) struct Pdf {
+    pub(super) bytes: Vec<u8>,
+    /// Characters that no font had.
+    pub(super) missing: BTreeSet<char>,
+}
+
+pub(super) fn write(page: &Page) -> Result<Pdf, DocumentError> {
+    let (fonts, missing) = Fonts::for_text(&characters(page))?;
+    let set = Flow::set(&fonts, page)?;
+    let bytes = draw(&fonts, page, &set)?;
+    Ok(Pdf { bytes, missing })
+}
+
+fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError> {
+    let broken = |what: &str| DocumentError::Broken(format!("the PDF could not be written ({what}); ask for DOCX or HTML instead"));
+    let faces: Option<Vec<Font>> = fonts.files().map(|(data, index)| Font::new(data.into(), index)).collect();
+    let faces = faces.ok_or_else(|| broken("a font cannot be used"))?;
+    let mut document = Document::new_with(SerializeSettings { enable_tagging: false, ..SerializeSettings::default() });
+    let mut metadata = Metadata::new().creator("Baton".into());
+    if let Some(title) = &page.title {
+        metadata = metadata.title(title.clone());
+    }
+    document.set_metadata(metadata);
+    for drawn in &set.pages {
+        let size = PageSettings::from_wh(PAGE_WIDTH, PAGE_HEIGHT).ok_or_else(|| broken("its size"))?;
+        let mut leaf = document.start_page_with(size);
+        let mut surface = leaf.surface();
+        for thing in drawn {
+            match thing {
+                Drawn::Text { x, y, piece } => {
+                    surface.set_fill(Some(ink(piece.look.color)));
+                    surface.draw_glyphs(
+                        Point::from_xy(*x, *y - piece.look.rise),
+                        &piece.glyphs,
+                        faces[piece.face].clone(),
+                        &piece.text,
+                        piece.look.size,
+                        false,
+                    );
+                }
+                Drawn::Box { x, y, width, height, color } => {
+                    let mut path = PathBuilder::new();
+                    if let Some(rect) = Rect::from_xywh(*x, *y, *width, *height) {
+                        path.push_rect(rect);
+                    }
+                    if let Some(path) = path.finish() {
+                        surface.set_fill(Some(ink(*color)));
+                        surface.draw_path(&path);
+                    }
+                }
+                Drawn::Link { .. } => {}
+            }
+        }
+        surface.finish();
+        for thing in drawn {
+            if let Drawn::Link { x, y, width, height, to } = thing
+                && let Some(rect) = Rect::from_xywh(*x, *y, *width, *height)
+            {
+                let target = Target::Action(Action::Link(LinkAction::new(to.clone())));
+                leaf.add_annotation(Annotation::new_link(LinkAnnotation::new(rect, target), None));
+            }
+        }
+        leaf.finish();
+    }
+    let mut outline = Outline::new();
+    for mark in &set.headings {
+        outline.push_child(OutlineNode::new(mark.words.clone(), XyzDestination::new(mark.page, Point::from_xy(0.0, mark.y))));
+    }
+    document.set_outline(outline);
+    document.finish().map_err(|e| broken(&format!("{e:?}").chars().take(300).collect::<String>()))
+}
+
+fn ink(color: [u8; 3]) -> Fill {
+    Fill { paint: rgb::Color::new(color[0], color[1], color[2]).into(), ..Fill::default() }
+}
+
+fn characters(page: &Page) -> BTreeSet<char> {
+    let mut used: BTreeSet<char> = "•–0123456789.".chars().collect();
+    used.extend(page.title.iter().flat_map(|title| title.chars()));
+    of_blocks(&page.blocks, &mut used);
+    page.notes.iter().for_each(|note| of_inlines(note, &mut used));
+    // Marks that change how others look have no look of their own.
+    let unseen = |c: &char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FE00}'..='\u{FE0F}' | '\u{AD}' | '\u{FEFF}');
+    used.retain(|c| !c.is_whitespace() && !c.is_control() && !unseen(c));
+    used
+}
+
+fn of_blocks(blocks: &[Block], used: &mut BTreeSet<char>) {
+    for block in blocks {
+        match block {
+            Block::Heading { inside, .. } | Block::Paragraph { inside } => of_inlines(inside, used),
+            Block::Quote { inside } => of_blocks(inside, used),
+            Block::List { items, .. } => items.iter().for_each(|item| of_blocks(item, used)),
+            Block::Code { text, .. } => used.extend(text.chars()),
+            Block::Table { head, rows, .. } => head.iter().chain(rows.iter().flatten()).for_each(|cell| of_inlines(cell, used)),
+            Block::Rule => {}
+        }
+    }
+}
+
+fn of_inlines(inlines: &[Inline], used: &mut BTreeSet<char>) {
+    for inline in inlines {
+        match inline {
+            Inline::Text { text } | Inline::Code { text } => used.extend(text.chars()),
+            Inline::Strong { inside } | Inline::Emphasis { inside } | Inline::Strike { inside } | Inline::Link { inside, .. } => {
+                of_inlines(inside, used);
+            }
+            Inline::Note { .. } | Inline::Break => {}
+        }
+    }
+}

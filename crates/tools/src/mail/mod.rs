@@ -1,0 +1,412 @@
+//! `mail`: sends mails, each at most once however often it is asked to, and says honestly when it does not know.
+//!
+//! A mail belongs to a key (the effect's, from `_meta`), its Message-ID is made from it, and the outbox remembers what became
+//! of it. Asking for a mail that was sent gives back what was said then. A mail whose sending was cut in the middle is not sent
+//! again by itself: `look_up` asks the server where one can be asked (Gmail), and says `null` where none can (SMTP); then a
+//! person looks, and says so with `settle` or by repeating the call with `baton/again` in `_meta`.
+
+mod gmail;
+mod letter;
+mod outbox;
+mod settings;
+mod smtp;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use rmcp::handler::server::wrapper::{Json, Parameters};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, RequestMetaObject};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, tool, tool_handler, tool_router};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use letter::Letter;
+pub use settings::{Gmail as GmailSettings, Secret, Settings, Smtp as SmtpSettings, Tls, Transport};
+
+use gmail::{Found, Gmail};
+use outbox::{Outbox, Record, Slot, State, now_ms};
+
+/// The name of the effect's key in a call's `_meta`.
+pub const META_KEY: &str = "baton/key";
+/// In a call's `_meta`: a person was asked about a mail in doubt, and wants it sent again.
+pub const META_AGAIN: &str = "baton/again";
+const KEY_CHARS_MAX: usize = 500;
+
+/// The server. Cheap to clone: all clones are one outbox.
+#[derive(Clone)]
+pub struct Mail {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    outbox: Outbox,
+    gmail: Option<Gmail>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MailError {
+    #[error("{0}")]
+    Settings(String),
+    #[error("the outbox: {0}")]
+    Outbox(String),
+    #[error("{0}")]
+    Letter(String),
+    #[error("this mail is being sent at this very moment; look it up in a little while")]
+    Busy,
+    #[error("{reply}{}", if *.again { "; nothing was sent, and trying again with the same key may help" } else { "; nothing was sent, and trying the same again will not help" })]
+    Refused { reply: String, again: bool },
+    #[error("it is not known whether the mail arrived ({why}); do not send it again: look it up, or have a person look into the mailbox")]
+    InDoubt { why: String },
+}
+
+/// What a transport knows after it was handed a mail.
+enum Handed {
+    Accepted { reply: String },
+    Refused { reply: String, again: bool },
+    Unknown { why: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sent {
+    /// `sent`, or `dry_run`: no transport is configured, and the mail was only written to `path`.
+    pub outcome: String,
+    pub message_id: String,
+    /// True when this very mail had been sent by an earlier call with the same key, and nothing was done now.
+    pub already: bool,
+    /// The mail as it went out.
+    pub path: String,
+    /// What the server said, or what happened instead.
+    pub detail: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LookedUp {
+    /// true: it was sent. false: it certainly was not, and may be sent. null: nobody here knows; a person must look.
+    pub done: Option<bool>,
+    /// What `send` gave, or would have given, if it was sent.
+    pub result: Option<Sent>,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drafted {
+    /// The mail as a file that mail programs open. Nothing was sent.
+    pub path: String,
+    pub from: String,
+    pub to: Vec<String>,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct SendArguments {
+    #[serde(flatten)]
+    pub letter: Letter,
+    /// A name for this one mail: the same key never sends twice. Not needed where the caller passes `baton/key` in `_meta`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct LookUpArguments {
+    /// The key the mail was sent with. Not needed where the caller passes `baton/key` in `_meta`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct SettleArguments {
+    /// The key of the mail in doubt.
+    pub key: String,
+    /// What a person found in the mailbox or the server's log: did the mail arrive?
+    pub arrived: bool,
+}
+
+#[tool_router]
+impl Mail {
+    pub fn new(settings: Settings) -> Result<Self, MailError> {
+        let outbox = Outbox::open(&settings.outbox)?;
+        letter::sender(&settings)?;
+        if settings.from.is_none() && !matches!(settings.transport, Transport::DryRun) {
+            return Err(MailError::Settings("set `from` in the mail settings: a transport is configured, and mails must come from somebody".into()));
+        }
+        let gmail = if let Transport::Gmail(gmail) = &settings.transport { Some(Gmail::new(gmail)?) } else { None };
+        Ok(Self { inner: Arc::new(Inner { settings, outbox, gmail }) })
+    }
+
+    #[tool(
+        description = "Sends a mail, at most once per key. Without a configured transport it only writes the mail to the outbox and says so. After an error that says `not known`, do not call it again: use look_up.",
+        annotations(title = "Send a mail", read_only_hint = false, destructive_hint = true, idempotent_hint = false, open_world_hint = true)
+    )]
+    async fn send(&self, Parameters(asked): Parameters<SendArguments>, context: RequestContext<RoleServer>) -> Result<Json<Sent>, CallToolResult> {
+        let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
+        let again = context.meta.get(META_AGAIN).and_then(Value::as_bool).unwrap_or(false);
+        self.send_mail(asked.letter, &key, again).await.map(Json).map_err(|e| told(&e))
+    }
+
+    #[tool(
+        description = "Writes a mail as a file without sending it, so that a person can read it first. The same mail gives the same file.",
+        annotations(title = "Draft a mail", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn draft(&self, Parameters(asked): Parameters<SendArguments>) -> Result<Json<Drafted>, CallToolResult> {
+        let inner = self.inner.clone();
+        blocking(move || inner.write_draft(&asked.letter)).await.map(Json).map_err(|e| told(&e))
+    }
+
+    #[tool(
+        description = "Says whether the mail with a key was sent: done is true, false, or null when only a person can find out.",
+        annotations(title = "Was it sent?", read_only_hint = true, open_world_hint = true)
+    )]
+    async fn look_up(
+        &self,
+        Parameters(asked): Parameters<LookUpArguments>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<LookedUp>, CallToolResult> {
+        let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
+        self.look_up_mail(&key).await.map(Json).map_err(|e| told(&e))
+    }
+
+    #[tool(
+        description = "Records what a person found out about a mail for which look_up says null: whether it arrived. Only on a person's word.",
+        annotations(title = "Settle a doubt", read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn settle(&self, Parameters(asked): Parameters<SettleArguments>) -> Result<Json<LookedUp>, CallToolResult> {
+        self.settle_mail(&asked.key, asked.arrived).await.map(Json).map_err(|e| told(&e))
+    }
+}
+
+#[tool_handler(
+    name = "mail",
+    instructions = "Mails, each sent at most once. Draft first when a person should read it; a key names one mail for good."
+)]
+impl ServerHandler for Mail {}
+
+impl Mail {
+    /// Sends in a task of its own: a caller that goes away does not cut a mail in the middle.
+    pub async fn send_mail(&self, letter: Letter, key: &str, again: bool) -> Result<Sent, MailError> {
+        let (inner, key) = (self.inner.clone(), key.to_owned());
+        let sending = tokio::spawn(async move { inner.send(&letter, &key, again).await });
+        sending.await.unwrap_or_else(|e| Err(MailError::InDoubt { why: format!("sending it crashed: {e}") }))
+    }
+
+    pub async fn look_up_mail(&self, key: &str) -> Result<LookedUp, MailError> {
+        self.inner.look_up(key).await
+    }
+
+    pub async fn settle_mail(&self, key: &str, arrived: bool) -> Result<LookedUp, MailError> {
+        let (inner, key) = (self.inner.clone(), key.to_owned());
+        blocking(move || inner.settle(&key, arrived)).await
+    }
+}
+
+impl Inner {
+    async fn send(self: &Arc<Self>, letter: &Letter, key: &str, again: bool) -> Result<Sent, MailError> {
+        let (inner, asked, name) = (self.clone(), letter.clone(), key.to_owned());
+        let mut slot = blocking(move || inner.intend(&asked, &name)).await?;
+        let Some(record) = slot.record.clone() else { return Err(MailError::Outbox("what was written is not there".into())) };
+        let draft = match &record.state {
+            State::Confirmed { .. } => return Ok(sent(&slot, &record, true)),
+            State::HandedOver { draft, at_ms } if !again => {
+                // Who sends without having looked is looked up for.
+                match self.doubt(&mut slot, &record, draft.as_deref(), *at_ms).await? {
+                    LookedUp { done: Some(true), result: Some(sent), .. } => return Ok(sent),
+                    LookedUp { done: Some(false), .. } => draft.clone(),
+                    LookedUp { why, .. } => return Err(MailError::InDoubt { why }),
+                }
+            }
+            State::HandedOver { draft, .. } | State::Intended { draft } => draft.clone(),
+            State::Refused { .. } => None,
+        };
+        let mail = slot.read_mail()?;
+        let handed = match &self.settings.transport {
+            Transport::DryRun => {
+                Handed::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
+            }
+            Transport::Smtp(smtp) => {
+                smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?
+            }
+            Transport::Gmail(_) => match &self.gmail {
+                Some(gmail) => self.send_by_gmail(gmail, &mut slot, &record, draft, &mail).await?,
+                None => return Err(MailError::Settings("Gmail is not set up".into())),
+            },
+        };
+        match handed {
+            Handed::Accepted { reply } => {
+                // If this note is lost, the mail is in doubt, not unsent: it stands as handed over.
+                slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
+                Ok(slot.record.as_ref().map(|record| sent(&slot, record, false)).unwrap_or_else(|| sent(&slot, &record, false)))
+            }
+            Handed::Refused { reply, again } => {
+                slot.turn(State::Refused { at_ms: now_ms(), reply: reply.clone(), again })?;
+                Err(MailError::Refused { reply, again })
+            }
+            Handed::Unknown { why } => Err(MailError::InDoubt { why }),
+        }
+    }
+
+    async fn send_by_gmail(&self, gmail: &Gmail, slot: &mut Slot, record: &Record, draft: Option<String>, mail: &[u8]) -> Result<Handed, MailError> {
+        let draft = match draft {
+            Some(draft) => draft,
+            None => match gmail.draft(&record.message_id, mail).await {
+                Ok(draft) => draft,
+                // A draft is no mail: whatever went wrong, nothing was sent.
+                Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: fault.again }),
+            },
+        };
+        slot.turn(State::HandedOver { at_ms: now_ms(), draft: Some(draft.clone()) })?;
+        gmail.send(&draft, &record.message_id).await
+    }
+
+    /// Takes the key's place and has the mail in it, as it was or newly written.
+    fn intend(&self, letter: &Letter, key: &str) -> Result<Slot, MailError> {
+        let asked = letter.digest();
+        let Some(mut slot) = self.outbox.take(key, true)? else { return Err(MailError::Outbox("the place for a mail could not be made".into())) };
+        match &slot.record {
+            Some(record) if record.asked != asked => Err(MailError::Letter(format!(
+                "the key {key:?} belongs to another mail already ({:?} to {}); use a new key for a new mail",
+                record.subject,
+                record.to.join(", ")
+            ))),
+            Some(_) => Ok(slot),
+            None => {
+                let from = letter::sender(&self.settings)?;
+                let message_id = format!("<{}.baton@{}>", outbox::digest(key), from.email.domain());
+                let composed = letter.compose(&self.settings, &message_id)?;
+                let record = Record {
+                    key: key.to_owned(),
+                    asked,
+                    message_id,
+                    transport: self.settings.transport.name().into(),
+                    from: composed.from,
+                    to: composed.to,
+                    subject: letter.subject.trim().to_owned(),
+                    bytes: composed.bytes.len() as u64,
+                    state: State::Intended { draft: None },
+                };
+                slot.begin(&composed.bytes, record)?;
+                Ok(slot)
+            }
+        }
+    }
+
+    async fn look_up(self: &Arc<Self>, key: &str) -> Result<LookedUp, MailError> {
+        let (inner, name) = (self.clone(), key.to_owned());
+        let taken = blocking(move || inner.outbox.take(&name, false)).await;
+        let mut slot = match taken {
+            Ok(Some(slot)) => slot,
+            Ok(None) => return Ok(not_done("no mail with this key was ever begun")),
+            Err(MailError::Busy) => return Ok(LookedUp { done: None, result: None, why: MailError::Busy.to_string() }),
+            Err(e) => return Err(e),
+        };
+        let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
+        match &record.state {
+            State::Intended { .. } => Ok(not_done("it was written down, and handed to nobody")),
+            State::Refused { reply, .. } => Ok(not_done(reply)),
+            State::Confirmed { .. } => Ok(done(&slot, &record)),
+            State::HandedOver { draft, at_ms } => self.doubt(&mut slot, &record, draft.as_deref(), *at_ms).await,
+        }
+    }
+
+    /// What can be found out about a mail that was handed over, and what became of it is not known.
+    async fn doubt(&self, slot: &mut Slot, record: &Record, draft: Option<&str>, at_ms: u64) -> Result<LookedUp, MailError> {
+        let unknown = |why: String| Ok(LookedUp { done: None, result: None, why });
+        let (Some(gmail), Some(draft), Transport::Gmail(settings)) = (&self.gmail, draft, &self.settings.transport) else {
+            return unknown("the work stopped after the mail was handed over and before the server's answer; an SMTP server cannot be asked, so a person must look into the mailbox".into());
+        };
+        match gmail.find(draft, &record.message_id).await {
+            Ok(Found::Sent { reply }) => {
+                slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
+                Ok(done(slot, slot.record.as_ref().unwrap_or(record)))
+            }
+            Ok(Found::Draft) if now_ms().saturating_sub(at_ms) < settings.settle_seconds * 1000 => {
+                unknown(format!("Gmail still has it as a draft, but it was handed over less than {} s ago; ask again later", settings.settle_seconds))
+            }
+            Ok(Found::Draft) => {
+                slot.turn(State::Intended { draft: Some(draft.to_owned()) })?;
+                Ok(not_done("Gmail still has it as a draft"))
+            }
+            Ok(Found::Nowhere) => unknown("Gmail has it neither among the sent mails nor among the drafts; somebody may have deleted it".into()),
+            Err(fault) => unknown(format!("Gmail could not be asked: {}", fault.words)),
+        }
+    }
+
+    fn settle(&self, key: &str, arrived: bool) -> Result<LookedUp, MailError> {
+        let Some(mut slot) = self.outbox.take(key, false)? else { return Ok(not_done("no mail with this key was ever begun")) };
+        let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
+        match (&record.state, arrived) {
+            (State::HandedOver { .. }, true) => slot.turn(State::Confirmed { at_ms: now_ms(), reply: "a person found it in the mailbox".into() })?,
+            (State::HandedOver { draft, .. }, false) => slot.turn(State::Intended { draft: draft.clone() })?,
+            (State::Confirmed { .. }, true) | (State::Intended { .. } | State::Refused { .. }, false) => {}
+            (State::Confirmed { reply, .. }, false) => {
+                return Err(MailError::Letter(format!(
+                    "the server confirmed this mail ({reply}), so it is not in doubt; send it anew with a new key if it must go again"
+                )));
+            }
+            (State::Intended { .. } | State::Refused { .. }, true) => {
+                return Err(MailError::Letter("this mail was never handed over, so it cannot have arrived; check the key".into()));
+            }
+        }
+        Ok(match &slot.record {
+            Some(record) if matches!(record.state, State::Confirmed { .. }) => done(&slot, record),
+            _ => not_done("a person found that it did not arrive; it may be sent"),
+        })
+    }
+
+    fn write_draft(&self, letter: &Letter) -> Result<Drafted, MailError> {
+        let name = letter.digest();
+        let composed = letter.compose(&self.settings, &format!("<{name}.draft@baton.invalid>"))?;
+        let folder = self.outbox.folder().join("drafts");
+        let trouble = |e: std::io::Error| MailError::Outbox(format!("{} cannot be written ({e})", folder.display()));
+        std::fs::create_dir_all(&folder).map_err(trouble)?;
+        let path = folder.join(format!("{name}.eml"));
+        if !path.exists() {
+            outbox::write_durably(&folder, &format!("{name}.eml"), &composed.bytes).map_err(trouble)?;
+        }
+        Ok(Drafted { path: path.display().to_string(), from: composed.from, to: composed.to, bytes: composed.bytes.len() as u64 })
+    }
+}
+
+fn sent(slot: &Slot, record: &Record, already: bool) -> Sent {
+    let detail = if let State::Confirmed { reply, .. } = &record.state { reply.clone() } else { String::new() };
+    let outcome = if record.transport == "dry_run" { "dry_run" } else { "sent" };
+    Sent { outcome: outcome.into(), message_id: record.message_id.clone(), already, path: slot.mail_path().display().to_string(), detail }
+}
+
+fn done(slot: &Slot, record: &Record) -> LookedUp {
+    let sent = sent(slot, record, true);
+    LookedUp { done: Some(true), why: sent.detail.clone(), result: Some(sent) }
+}
+
+fn not_done(why: &str) -> LookedUp {
+    LookedUp { done: Some(false), result: None, why: why.into() }
+}
+
+fn key_of(meta: &RequestMetaObject, argument: Option<&str>) -> Result<String, MailError> {
+    match meta.get(META_KEY).and_then(Value::as_str).or(argument).map(str::trim) {
+        Some(key) if !key.is_empty() && key.chars().count() <= KEY_CHARS_MAX => Ok(key.to_owned()),
+        _ => Err(MailError::Letter(format!("`key` must name this mail, with 1 to {KEY_CHARS_MAX} characters, so that it is never sent twice"))),
+    }
+}
+
+/// An error as the caller sees it: words to act on, and in `_meta` what a program acts on.
+fn told(e: &MailError) -> CallToolResult {
+    let mut meta = MetaObject::new();
+    let (done, again) = match e {
+        MailError::Busy | MailError::InDoubt { .. } => (Value::Null, false),
+        MailError::Refused { again, .. } => (json!(false), *again),
+        MailError::Outbox(_) => (Value::Null, false),
+        MailError::Settings(_) | MailError::Letter(_) => (json!(false), false),
+    };
+    meta.insert("baton/done".into(), done);
+    meta.insert("baton/again".into(), json!(again));
+    let mut result = CallToolResult::error(vec![ContentBlock::text(e.to_string())]);
+    result.meta = Some(meta);
+    result
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, MailError> + Send + 'static) -> Result<T, MailError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(MailError::Outbox(format!("writing crashed: {e}"))))
+}

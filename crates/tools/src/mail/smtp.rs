@@ -1,0 +1,132 @@
+//! SMTP, in the two halves that matter: all the talk before the mail (nothing is sent yet) and the mail itself.
+
+use std::fs;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use lettre::Address;
+use lettre::transport::smtp::Error;
+use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
+use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
+use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
+use tokio::time::timeout;
+
+use super::settings::{Smtp, Tls};
+use super::{Handed, MailError};
+
+/// What is offered, the strongest first; servers with none of these are rare.
+const MECHANISMS: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Login];
+
+/// Talks up to the mail, has it noted down that the mail is about to go, and hands it over.
+pub(super) async fn send(
+    smtp: &Smtp,
+    from: &str,
+    to: &[String],
+    mail: &[u8],
+    note: impl FnOnce() -> Result<(), MailError>,
+) -> Result<Handed, MailError> {
+    let patience = Duration::from_secs(smtp.timeout_seconds.max(1));
+    let mut connection = match timeout(patience, greet(smtp)).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(Before::Settings(e))) => return Err(e),
+        Ok(Err(Before::Smtp(e))) => return Ok(refusal(&e, "before the mail was sent")),
+        Err(_) => return Ok(late(smtp, "connect")),
+    };
+    match timeout(patience, introduce(&mut connection, from, to, mail)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => return Ok(refusal(&e, "before the mail was sent")),
+        Err(_) => return Ok(late(smtp, "take the recipients")),
+    }
+    // From here on the server may keep the mail whatever happens to us.
+    note()?;
+    let handed = async {
+        connection.command(Data).await?;
+        connection.message(mail).await
+    };
+    match timeout(patience, handed).await {
+        Ok(Ok(response)) => {
+            let reply = response.message().collect::<Vec<_>>().join(" ");
+            // It is accepted already; a goodbye that fails changes nothing.
+            let _ = timeout(Duration::from_secs(2), connection.quit()).await;
+            Ok(Handed::Accepted { reply: format!("{} {reply}", response.code()) })
+        }
+        // Only a reply with a code is a no; a line that broke is not.
+        Ok(Err(e)) if e.status().is_some() => Ok(refusal(&e, "when it was handed the mail")),
+        Ok(Err(e)) => Ok(Handed::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
+        Err(_) => Ok(Handed::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) }),
+    }
+}
+
+enum Before {
+    Settings(MailError),
+    Smtp(Error),
+}
+
+impl From<Error> for Before {
+    fn from(e: Error) -> Self {
+        Before::Smtp(e)
+    }
+}
+
+async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
+    let port = smtp.port.unwrap_or(match smtp.tls {
+        Tls::Starttls => 587,
+        Tls::Implicit => 465,
+        Tls::None => 25,
+    });
+    if smtp.tls == Tls::None && smtp.user.is_some() && !is_here(&smtp.host) {
+        let words = format!("a password would travel to {} in the clear: set `tls` to `starttls` or `implicit`", smtp.host);
+        return Err(Before::Settings(MailError::Settings(words)));
+    }
+    let hello = ClientId::default();
+    let at_once = if smtp.tls == Tls::Implicit { Some(parameters(smtp)?) } else { None };
+    let mut connection = AsyncSmtpConnection::connect_tokio1((smtp.host.as_str(), port), None, &hello, at_once, None).await?;
+    if smtp.tls == Tls::Starttls {
+        connection.starttls(parameters(smtp)?, &hello).await?;
+    }
+    if let Some(user) = &smtp.user {
+        let password = smtp.password.read("password of the SMTP user").map_err(Before::Settings)?;
+        connection.auth(&MECHANISMS, &Credentials::new(user.clone(), password)).await?;
+    }
+    Ok(connection)
+}
+
+fn parameters(smtp: &Smtp) -> Result<TlsParameters, Before> {
+    let mut parameters = TlsParameters::builder(smtp.host.clone());
+    if let Some(file) = &smtp.authority_file {
+        let pem =
+            fs::read(file).map_err(|e| Before::Settings(MailError::Settings(format!("make `authority_file` {} readable ({e})", file.display()))))?;
+        parameters = parameters.add_root_certificate(Certificate::from_pem(&pem)?);
+    }
+    Ok(parameters.build()?)
+}
+
+async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[String], mail: &[u8]) -> Result<(), Error> {
+    let mut options = Vec::new();
+    if !from.is_ascii() || to.iter().any(|address| !address.is_ascii()) {
+        options.push(MailParameter::SmtpUtfEight);
+    }
+    if !mail.is_ascii() && connection.server_info().supports_feature(Extension::EightBitMime) {
+        options.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+    }
+    connection.command(Mail::new(from.parse().ok(), options)).await?;
+    // They were addresses when the mail was composed.
+    for address in to.iter().filter_map(|address| address.parse::<Address>().ok()) {
+        connection.command(Rcpt::new(address, Vec::new())).await?;
+    }
+    Ok(())
+}
+
+fn refusal(e: &Error, when: &str) -> Handed {
+    // A permanent no stays one; a server that is away may come back.
+    Handed::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
+}
+
+fn late(smtp: &Smtp, what: &str) -> Handed {
+    Handed::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
+}
+
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}

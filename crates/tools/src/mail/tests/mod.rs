@@ -1,0 +1,179 @@
+//! Letters that may go and letters that may not, the outbox in every state, and Gmail as a server of our own plays it.
+
+mod gmail;
+mod server;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::outbox::{Outbox, State};
+use super::*;
+
+fn letter(to: &str, subject: &str, body: &str) -> Letter {
+    Letter { to: vec![to.into()], cc: Vec::new(), subject: subject.into(), body: body.into(), attachments: Vec::new() }
+}
+
+fn settings(home: &tempfile::TempDir) -> Settings {
+    Settings { from: Some("Baton <baton@example.org>".into()), outbox: home.path().join("outbox"), ..Settings::default() }
+}
+
+#[test]
+fn letters_that_may_go_and_letters_that_may_not() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join("outbox")).unwrap();
+    fs::write(home.path().join("outbox/report.pdf"), b"%PDF").unwrap();
+    fs::write(home.path().join("secret"), b"secret").unwrap();
+    symlink(home.path().join("secret"), home.path().join("outbox/link.txt")).unwrap();
+    symlink(home.path(), home.path().join("outbox/up")).unwrap();
+    let settings = Settings {
+        recipients_allowed: vec!["@example.org".into(), "bo@other.net".into()],
+        recipients_max: 2,
+        body_bytes_max: 1000,
+        ..settings(&home)
+    };
+    let fine = letter("ann@example.org", "Hello", "a *b*");
+    let attached = |path: &str| Letter { attachments: vec![path.into()], ..fine.clone() };
+    // The letter, and a word of the refusal, or nothing when it may go.
+    let cases = [
+        (fine.clone(), ""),
+        (letter("Ann Lee <ANN@Example.ORG>", "Grüße, 你好", "b"), ""),
+        (letter("bo@other.net", "s", "b"), ""),
+        (letter("cy@other.net", "s", "b"), "recipients_allowed"),
+        (letter("ann@example.org.evil.net", "s", "b"), "recipients_allowed"),
+        (letter("evil@evil.net, ann@example.org", "s", "b"), "no address"),
+        (letter("ann@example.org\r\nBcc: evil@evil.net", "s", "b"), "one line"),
+        (letter("Ann\nBcc: x@y.z <ann@example.org>", "s", "b"), "one line"),
+        (letter("\"a b>\"@example.org", "s", "b"), "no address"),
+        (letter("nobody", "s", "b"), "no address"),
+        (letter("ann@example.org", "s\r\nBcc: evil@evil.net", "b"), "`subject`"),
+        (letter("ann@example.org", "", "b"), "`subject`"),
+        (letter("ann@example.org", &"x".repeat(300), "b"), "`subject`"),
+        (letter("ann@example.org", "s", ""), "`body`"),
+        (letter("ann@example.org", "s", &"x".repeat(2000)), "`body`"),
+        (letter("ann@example.org", "s", "a\0b"), "control"),
+        (Letter { to: vec![], ..fine.clone() }, "`to` is empty"),
+        (Letter { cc: vec!["a@example.org".into(), "b@example.org".into()], ..fine.clone() }, "3 recipients"),
+        (attached("report.pdf"), ""),
+        (attached(&home.path().join("outbox/report.pdf").display().to_string()), ""),
+        (attached("link.txt"), "not in a folder"),
+        (attached("up/secret"), "not in a folder"),
+        (attached("../secret"), "not in a folder"),
+        (attached("/etc/passwd"), "not in a folder"),
+        (attached("/proc/self/environ"), "not in a folder"),
+        (attached("."), "not a file"),
+        (attached("no\0thing"), "not in a folder"),
+    ];
+    for (letter, wanted) in cases {
+        match letter.compose(&settings, "<x@example.org>") {
+            Ok(composed) => {
+                assert_eq!(wanted, "", "{letter:?} went");
+                let text = String::from_utf8(composed.bytes).unwrap();
+                let head = text.split("\r\n\r\n").next().unwrap();
+                assert!(head.is_ascii() && !head.contains("Bcc"), "{head}");
+                assert!(head.contains("Message-ID: <x@example.org>"), "{head}");
+            }
+            Err(e) => assert!(!wanted.is_empty() && e.to_string().contains(wanted), "{letter:?}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn html_beside_the_text_is_clean() {
+    let home = tempfile::tempdir().unwrap();
+    let composed =
+        letter("a@b.cd", "s", "<script>alert(1)</script>\n\n[x](javascript:alert(2)) **bold**").compose(&settings(&home), "<x@y.zz>").unwrap();
+    let text = String::from_utf8(composed.bytes).unwrap();
+    let html = text.split("text/html").nth(1).unwrap();
+    assert!(html.contains("<strong>bold</strong>") && !html.contains("script"), "{html}");
+}
+
+#[tokio::test]
+async fn a_dry_run_says_so_and_sends_once() {
+    let home = tempfile::tempdir().unwrap();
+    let mail = Mail::new(Settings { outbox: home.path().join("o"), ..Settings::default() }).unwrap();
+    assert_eq!(mail.look_up_mail("k").await.unwrap().done, Some(false));
+    assert!(!home.path().join("o").join(outbox::digest("k")).exists(), "looking up leaves no traces");
+    let first = mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.unwrap();
+    assert_eq!((first.outcome.as_str(), first.already), ("dry_run", false));
+    assert!(first.detail.contains("nothing was sent") && fs::read_to_string(&first.path).unwrap().contains("Subject: s"));
+    let second = mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.unwrap();
+    assert_eq!(second, Sent { already: true, ..first });
+    assert_eq!(mail.look_up_mail("k").await.unwrap().done, Some(true));
+    let other = mail.send_mail(letter("a@b.cd", "another", "b"), "k", false).await.unwrap_err();
+    assert!(other.to_string().contains("new key"), "{other}");
+}
+
+/// Puts a mail into a state by hand, as a crash would have left it.
+fn left(settings: &Settings, key: &str, letter: &Letter, state: State) {
+    let inner = Mail::new(settings.clone()).unwrap().inner;
+    let mut slot = inner.intend(letter, key).unwrap();
+    slot.turn(state).unwrap();
+}
+
+#[tokio::test]
+async fn every_state_a_crash_can_leave() {
+    let home = tempfile::tempdir().unwrap();
+    // A port nobody listens on: whoever tries to send is refused, certainly.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let smtp = SmtpSettings { host: "127.0.0.1".into(), port: Some(nobody), tls: Tls::None, ..SmtpSettings::default() };
+    let settings = Settings { transport: Transport::Smtp(smtp), ..settings(&home) };
+    let hello = letter("a@b.cd", "s", "b");
+    // The state; what look_up says; what sending then says.
+    let cases = [
+        ("intended", State::Intended { draft: None }, Some(false), "nothing was sent"),
+        ("refused", State::Refused { at_ms: 1, reply: "550 no".into(), again: false }, Some(false), "nothing was sent"),
+        ("handed over", State::HandedOver { at_ms: 1, draft: None }, None, "not known"),
+        ("confirmed", State::Confirmed { at_ms: 1, reply: "250 ok".into() }, Some(true), ""),
+    ];
+    for (key, state, done, wanted) in cases {
+        left(&settings, key, &hello, state);
+        let mail = Mail::new(settings.clone()).unwrap();
+        assert_eq!(mail.look_up_mail(key).await.unwrap().done, done, "{key}");
+        match mail.send_mail(hello.clone(), key, false).await {
+            Ok(sent) => assert!(wanted.is_empty() && sent.already, "{key}"),
+            Err(e) => assert!(!wanted.is_empty() && e.to_string().contains(wanted), "{key}: {e}"),
+        }
+    }
+    let mail = Mail::new(settings.clone()).unwrap();
+    // A person's word, either way; and never against what is known.
+    assert_eq!(mail.settle_mail("handed over", false).await.unwrap().done, Some(false));
+    assert!(mail.settle_mail("handed over", true).await.is_err());
+    left(&settings, "doubt", &hello, State::HandedOver { at_ms: 1, draft: None });
+    assert!(mail.send_mail(hello.clone(), "doubt", true).await.unwrap_err().to_string().contains("nothing was sent"), "a person said: again");
+    left(&settings, "doubt 2", &hello, State::HandedOver { at_ms: 1, draft: None });
+    assert_eq!(mail.settle_mail("doubt 2", true).await.unwrap().done, Some(true));
+    assert!(mail.settle_mail("doubt 2", false).await.is_err());
+}
+
+#[tokio::test]
+async fn one_key_is_sent_by_one_at_a_time() {
+    let home = tempfile::tempdir().unwrap();
+    let mail = Mail::new(settings(&home)).unwrap();
+    let held = Outbox::open(&home.path().join("outbox")).unwrap().take("k", true).unwrap();
+    assert!(matches!(mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await, Err(MailError::Busy)));
+    assert_eq!(mail.look_up_mail("k").await.unwrap().done, None);
+    drop(held);
+    assert!(mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.is_ok());
+}
+
+#[test]
+fn settings_are_read_and_secrets_are_not_shown() {
+    let text = r#"{"from": "a@b.cd", "outbox": "o", "transport": {"kind": "smtp", "host": "h", "user": "u", "password": {"env": "MAIL_PASSWORD"}}}"#;
+    let settings: Settings = serde_json::from_str(text).unwrap();
+    assert!(format!("{settings:?}").contains("Secret(MAIL_PASSWORD)"));
+    let Transport::Smtp(smtp) = settings.transport else { panic!() };
+    assert_eq!(smtp.tls, Tls::Starttls);
+    assert!(smtp.password.read("password").unwrap_err().to_string().contains("MAIL_PASSWORD"));
+    assert!(Mail::new(Settings { from: None, transport: Transport::Smtp(SmtpSettings::default()), ..Settings::default() }).is_err());
+    assert!(serde_json::from_str::<Settings>(r#"{"frm": "x"}"#).is_err());
+}
+
+#[tokio::test]
+async fn a_password_does_not_travel_in_the_clear() {
+    let home = tempfile::tempdir().unwrap();
+    let smtp = SmtpSettings { host: "192.0.2.1".into(), tls: Tls::None, user: Some("u".into()), ..SmtpSettings::default() };
+    let mail = Mail::new(Settings { transport: Transport::Smtp(smtp), ..settings(&home) }).unwrap();
+    let e = mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.unwrap_err();
+    assert!(e.to_string().contains("in the clear"), "{e}");
+    assert_eq!(mail.look_up_mail("k").await.unwrap().done, Some(false));
+}
