@@ -11,6 +11,7 @@ mod owner;
 mod place;
 mod question;
 mod sample;
+mod shelf;
 mod text;
 mod view;
 mod wiring;

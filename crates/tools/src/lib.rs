@@ -1,1 +1,3 @@
 //! The tools that come with Baton, each an MCP server of its own.
+
+pub mod docs;

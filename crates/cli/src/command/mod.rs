@@ -2,7 +2,9 @@
 
 mod ask;
 mod budget;
+mod eval;
 mod flows;
+mod index;
 mod runs;
 mod threads;
 
@@ -22,6 +24,9 @@ pub(crate) enum Command {
     Flows(flows::Flows),
     #[command(subcommand)]
     Bench(bench::Bench),
+    Index(index::Index),
+    #[command(subcommand)]
+    Eval(eval::Eval),
 }
 
 impl Command {
@@ -32,6 +37,8 @@ impl Command {
             Command::Threads(threads) => threads.run(place),
             Command::Flows(flows) => flows.run(),
             Command::Bench(bench) => bench.run(),
+            Command::Index(index) => index.run(),
+            Command::Eval(eval) => eval.run(),
         }
     }
 }
