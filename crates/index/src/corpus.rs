@@ -153,22 +153,22 @@ impl Corpus {
         if worth <= 0.0 {
             return Ok(());
         }
-        let mut seeds = now.links.named(question);
-        // Longer names are meant more surely.
-        seeds.sort_by_key(|(_, words)| std::cmp::Reverse(*words));
-        lists.push(List { name: "titles", weight: SEED_WEIGHT * worth, rows: seeds.into_iter().map(|(row, _)| row).take(SEEDS_MAX).collect() });
+        let by_itself: HashMap<u32, f32> = fuse::fuse(lists).into_iter().collect();
+        let seeds = now.links.named(question).into_iter().map(|named| (named.row, named.words as f32 + by_itself.get(&named.row).copied().unwrap_or_default()));
+        lists.push(List { name: "titles", weight: SEED_WEIGHT * worth, rows: fuse::best(seeds.collect(), SEEDS_MAX) });
         let so_far = fuse::fuse(lists);
         let scores: HashMap<u32, f32> = so_far.iter().copied().collect();
         let mut named: HashMap<u32, f32> = HashMap::new();
         for (place, (row, _)) in so_far.iter().take(HOP_FROM).enumerate() {
             let Kept { file, passage, .. } = now.state.kept(*row)?;
-            let by_name = now.links.named(&passage.text).into_iter().map(|(row, _)| row);
-            let written = passage.links.iter().filter_map(|link| now.links.target(&file, link));
+            // A name that many have means each of them less.
+            let by_name = now.links.named(&passage.text).into_iter().map(|named| (named.row, 1.0 / (named.namesakes as f32).sqrt()));
+            let written = passage.links.iter().filter_map(|link| Some((now.links.target(&file, link)?, 1.0)));
             let mut seen = Vec::new();
-            for target in by_name.chain(written) {
+            for (target, sureness) in by_name.chain(written) {
                 if target != *row && !seen.contains(&target) {
                     seen.push(target);
-                    *named.entry(target).or_default() += 1.0 / (1.0 + place as f32);
+                    *named.entry(target).or_default() += sureness / (1.0 + place as f32);
                 }
             }
         }

@@ -22,6 +22,10 @@ const SAMPLE_ROWS: usize = 600;
 const SAMPLE_PAIRS: usize = 400;
 /// As if this many pairs had told nothing: a handful of links is no proof.
 const DOUBT_PAIRS: f32 = 12.0;
+/// Related passages often share few words, so links that are right four times in five are as good as links get.
+const SHARE_GOOD: f32 = 0.8;
+/// What chance would give.
+const SHARE_NOTHING: f32 = 0.5;
 
 /// Who is called what, in one state of the index.
 #[derive(Default)]
@@ -35,6 +39,16 @@ pub(crate) struct Links {
     addresses: HashMap<String, u32>,
     /// How far links are believed here, from 0 to 1.
     pub(crate) worth: f32,
+}
+
+/// A row that a text names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Named {
+    pub(crate) row: u32,
+    /// How long the name is. Longer names are meant more surely.
+    pub(crate) words: usize,
+    /// How many rows have it.
+    pub(crate) namesakes: usize,
 }
 
 /// What the sampling needs to know about a passage.
@@ -75,14 +89,14 @@ impl Links {
         self.addresses.entry(address).or_insert(row);
     }
 
-    /// The rows a text names, the longest names first to be seen, each with how many words its name has.
-    pub(crate) fn named(&self, text: &str) -> Vec<(u32, usize)> {
-        let mut named: Vec<(u32, usize)> = Vec::new();
-        self.scan(text, |name, rows, count| {
+    /// The rows a text names, in the order they are named.
+    pub(crate) fn named(&self, text: &str) -> Vec<Named> {
+        let mut named: Vec<Named> = Vec::new();
+        self.scan(text, |name, rows, words| {
             if !self.common.contains(name) {
                 for row in rows {
-                    if !named.iter().any(|(known, _)| known == row) {
-                        named.push((*row, count));
+                    if !named.iter().any(|known| known.row == *row) {
+                        named.push(Named { row: *row, words, namesakes: rows.len() });
                     }
                 }
             }
@@ -152,7 +166,7 @@ impl Links {
         let by_row: HashMap<u32, &Sampled> = sample.iter().map(|passage| (passage.row, passage)).collect();
         let (mut won, mut pairs) = (0.0, 0.0);
         for (at, passage) in sample.iter().enumerate() {
-            for (row, _) in self.named(&passage.text) {
+            for Named { row, .. } in self.named(&passage.text) {
                 let Some(named) = by_row.get(&row).filter(|named| named.row != passage.row && named.title != passage.title) else { continue };
                 // Anybody: far away in the sample, and the same one every time.
                 let anybody = &sample[(at + sample.len() / 2 + row as usize) % sample.len()];
@@ -167,8 +181,8 @@ impl Links {
                 won += if linked > stranger { 1.0 } else if linked < stranger { 0.0 } else { 0.5 };
             }
         }
-        let share = (won + 0.5 * DOUBT_PAIRS) / (pairs + DOUBT_PAIRS);
-        self.worth = (2.0 * share - 1.0).clamp(0.0, 1.0);
+        let share = (won + SHARE_NOTHING * DOUBT_PAIRS) / (pairs + DOUBT_PAIRS);
+        self.worth = ((share - SHARE_NOTHING) / (SHARE_GOOD - SHARE_NOTHING)).clamp(0.0, 1.0);
     }
 
     /// Which rows to look at: all of a small corpus, and of a large one whole neighbourhoods, so that links have both ends in it.
@@ -181,9 +195,9 @@ impl Links {
                 break;
             }
             let named = text(row).map(|text| self.named(&text)).unwrap_or_default();
-            for (named, _) in named.into_iter().take(3) {
-                if known.insert(named) {
-                    chosen.push(named);
+            for named in named.into_iter().take(3) {
+                if known.insert(named.row) {
+                    chosen.push(named.row);
                 }
             }
         }
@@ -236,7 +250,7 @@ mod tests {
             ("nothing here", &[]),
         ];
         for (text, expected) in cases {
-            assert_eq!(links.named(text).iter().map(|(row, _)| *row).collect::<Vec<_>>(), expected, "{text}");
+            assert_eq!(links.named(text).iter().map(|named| named.row).collect::<Vec<_>>(), expected, "{text}");
         }
     }
 

@@ -60,7 +60,8 @@ fn filling_stops_when_dropped_and_goes_on_later() {
     change.replace("many", None, passages).unwrap();
     change.commit().unwrap();
     while corpus.progress().done == 0 {
-        corpus.wait(Duration::from_millis(50));
+        let progress = corpus.wait(Duration::from_millis(50));
+        assert!(!matches!(progress.state, State::Failed(_)), "{progress:?}");
     }
     drop(corpus);
     let corpus = Corpus::open(home.path(), &model).unwrap();

@@ -5,6 +5,7 @@
 //!      └───────────┴───────────┴──────> Failed         full text and links answer alone
 //! ```
 
+mod gelu;
 mod net;
 mod shelf;
 mod weights;

@@ -9,6 +9,8 @@ use candle_core::{D, DType, Device, IndexOp, Result, Tensor, safetensors};
 use candle_nn::ops;
 use tokenizers::{Tokenizer, TruncationParams};
 
+use super::gelu::gelu;
+
 pub(crate) const WIDTH: usize = 384;
 const HEADS: usize = 12;
 const LAYERS: usize = 6;
@@ -110,7 +112,7 @@ impl Net {
         for layer in &self.layers {
             let seen = layer.out.of(&attention(&layer.attend.of(&x)?, texts)?)?;
             x = layer.out_norm.of(&(x + seen)?)?;
-            let thought = layer.down.of(&layer.up.of(&x)?.gelu_erf()?)?;
+            let thought = layer.down.of(&gelu(&layer.up.of(&x)?)?)?;
             x = layer.down_norm.of(&(x + thought)?)?;
         }
         let mut start = 0;
