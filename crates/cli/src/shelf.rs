@@ -23,7 +23,11 @@ pub(crate) fn of_folder(folder: &Path) -> Result<PathBuf> {
     let folder = std::fs::canonicalize(folder).map_err(|error| Trouble::Usage(format!("{}: {error}", folder.display())))?;
     let spelled: String = folder.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
-    let sum = folder.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let sum = folder
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let tail: String = spelled.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
     Ok(cache()?.join("index").join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
 }

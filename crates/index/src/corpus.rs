@@ -82,7 +82,8 @@ impl Corpus {
         let text = folder.join("text");
         let make = |folder: &Path| std::fs::create_dir_all(folder).map_err(|error| Error::folder(folder, &error));
         make(&text)?;
-        let shelf = if model.is_wanted() { Shelf::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))? } else { Shelf::default() };
+        let shelf =
+            if model.is_wanted() { Shelf::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))? } else { Shelf::default() };
         let shelf = Arc::new(shelf);
         let opened = |text: &Path| {
             let full_text = FullText::open(text)?;
@@ -143,7 +144,8 @@ impl Corpus {
             let Kept { file, at, passage } = now.state.kept(row)?;
             hits.push(Hit { file, passage, at, score });
         }
-        let lists = lists.iter().filter(|list| list.weight > 0.0).map(|list| Used { name: list.name, weight: list.weight, found: list.rows.len() }).collect();
+        let lists =
+            lists.iter().filter(|list| list.weight > 0.0).map(|list| Used { name: list.name, weight: list.weight, found: list.rows.len() }).collect();
         Ok(Answer { hits, lists })
     }
 
@@ -154,7 +156,11 @@ impl Corpus {
             return Ok(());
         }
         let by_itself: HashMap<u32, f32> = fuse::fuse(lists).into_iter().collect();
-        let seeds = now.links.named(question).into_iter().map(|named| (named.row, named.words as f32 + by_itself.get(&named.row).copied().unwrap_or_default()));
+        let seeds = now
+            .links
+            .named(question)
+            .into_iter()
+            .map(|named| (named.row, named.words as f32 + by_itself.get(&named.row).copied().unwrap_or_default()));
         lists.push(List { name: "titles", weight: SEED_WEIGHT * worth, rows: fuse::best(seeds.collect(), SEEDS_MAX) });
         let so_far = fuse::fuse(lists);
         let scores: HashMap<u32, f32> = so_far.iter().copied().collect();

@@ -41,7 +41,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { files_max: 200_000, file_bytes_max: 32 << 20, file_passages_max: 5_000, file_time_max: Duration::from_secs(30), excerpt_bytes_max: 64 << 10 }
+        Limits {
+            files_max: 200_000,
+            file_bytes_max: 32 << 20,
+            file_passages_max: 5_000,
+            file_time_max: Duration::from_secs(30),
+            excerpt_bytes_max: 64 << 10,
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use tantivy::schema::{Field, IndexRecordOption, STORED, STRING, Schema, TextFiel
 use tantivy::tokenizer::TextAnalyzer;
 use tantivy::{DocAddress, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term};
 
+use crate::Error;
 use crate::passage::Passage;
 use crate::words::{self, Words};
-use crate::Error;
 
 const TOKENIZER: &str = "words";
 /// One thread that writes: text comes in as fast as files are read, and a single segment is searched fastest.
@@ -144,7 +144,7 @@ impl State {
 
     pub(crate) fn kept(&self, row: u32) -> Result<Kept, Error> {
         let segment = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
-        self.parsed(self.searcher.doc(DocAddress::new(segment as u32, row - self.starts[segment]))?)
+        self.parsed(&self.searcher.doc(DocAddress::new(segment as u32, row - self.starts[segment]))?)
     }
 
     /// Every row that is not deleted.
@@ -152,7 +152,7 @@ impl State {
         for (segment, start) in self.searcher.segment_readers().iter().zip(&self.starts) {
             let store = segment.get_store_reader(8).map_err(TantivyError::from)?;
             for document in segment.doc_ids_alive() {
-                see(start + document, self.parsed(store.get(document)?)?);
+                see(start + document, self.parsed(&store.get(document)?)?);
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl State {
         Ok(self.searcher.doc_freq(&Term::from_field_text(self.fields.body, term))?)
     }
 
-    fn parsed(&self, document: TantivyDocument) -> Result<Kept, Error> {
+    fn parsed(&self, document: &TantivyDocument) -> Result<Kept, Error> {
         let text = document.get_first(self.fields.kept).and_then(|value| value.as_str()).unwrap_or_default();
         serde_json::from_str(text).map_err(|error| Error::Broken(error.to_string()))
     }

@@ -24,6 +24,8 @@ const SAMPLE_PAIRS: usize = 400;
 const DOUBT_PAIRS: f32 = 12.0;
 /// Related passages often share few words, so links that are right four times in five are as good as links get.
 const SHARE_GOOD: f32 = 0.8;
+/// Places in a fused list are so close together that even a faint voice decides between neighbours; below this it has none.
+const WORTH_MIN: f32 = 0.3;
 /// What chance would give.
 const SHARE_NOTHING: f32 = 0.5;
 
@@ -162,7 +164,8 @@ impl Links {
             weights.values_mut().for_each(|weight| *weight /= length);
             weights
         };
-        let alike = |a: &HashMap<String, f32>, b: &HashMap<String, f32>| a.iter().filter_map(|(term, weight)| Some(weight * b.get(term)?)).sum::<f32>();
+        let alike =
+            |a: &HashMap<String, f32>, b: &HashMap<String, f32>| a.iter().filter_map(|(term, weight)| Some(weight * b.get(term)?)).sum::<f32>();
         let by_row: HashMap<u32, &Sampled> = sample.iter().map(|passage| (passage.row, passage)).collect();
         let (mut won, mut pairs) = (0.0, 0.0);
         for (at, passage) in sample.iter().enumerate() {
@@ -178,11 +181,18 @@ impl Links {
                 let own = weigh(&passage.text, &without);
                 let (linked, stranger) = (alike(&own, &weigh(&named.text, &without)), alike(&own, &weigh(&anybody.text, &without)));
                 pairs += 1.0;
-                won += if linked > stranger { 1.0 } else if linked < stranger { 0.0 } else { 0.5 };
+                won += if linked > stranger {
+                    1.0
+                } else if linked < stranger {
+                    0.0
+                } else {
+                    0.5
+                };
             }
         }
         let share = (won + SHARE_NOTHING * DOUBT_PAIRS) / (pairs + DOUBT_PAIRS);
-        self.worth = ((share - SHARE_NOTHING) / (SHARE_GOOD - SHARE_NOTHING)).clamp(0.0, 1.0);
+        let worth = ((share - SHARE_NOTHING) / (SHARE_GOOD - SHARE_NOTHING)).min(1.0);
+        self.worth = if worth < WORTH_MIN { 0.0 } else { worth };
     }
 
     /// Which rows to look at: all of a small corpus, and of a large one whole neighbourhoods, so that links have both ends in it.
@@ -277,11 +287,8 @@ mod tests {
     fn worth(passages: &[(&str, String)]) -> f32 {
         let titles: Vec<&str> = passages.iter().map(|(title, _)| *title).collect();
         let mut links = links(&titles);
-        let sample: Vec<Sampled> = passages
-            .iter()
-            .enumerate()
-            .map(|(row, (title, text))| Sampled { row: row as u32, title: (*title).into(), text: text.clone() })
-            .collect();
+        let sample: Vec<Sampled> =
+            passages.iter().enumerate().map(|(row, (title, text))| Sampled { row: row as u32, title: (*title).into(), text: text.clone() }).collect();
         let frequency = |term: &str| sample.iter().filter(|passage| words::terms(&passage.text).iter().any(|word| word == term)).count() as u64;
         links.measure(&sample, sample.len(), &frequency);
         links.worth
@@ -289,7 +296,10 @@ mod tests {
 
     #[test]
     fn links_are_believed_where_they_tell_something() {
-        let names = ["Amber", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Gorse", "Hazel", "Ivy", "Juniper", "Kelp", "Larch", "Maple", "Nettle", "Oak", "Poplar"];
+        let names = [
+            "Amber", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Gorse", "Hazel", "Ivy", "Juniper", "Kelp", "Larch", "Maple", "Nettle", "Oak",
+            "Poplar",
+        ];
         let subject = ["river stone water boat", "engine piston fuel valve", "violin concerto bow string", "market price bond yield"];
         let about = |at: usize, named: usize| format!("{} belongs to {} and to {}", names[at], names[named], subject[at / 4]);
         let good: Vec<_> = (0..16).map(|at| (names[at], about(at, at / 4 * 4 + (at + 1) % 4))).collect();

@@ -83,7 +83,8 @@ impl Tools {
     }
 
     fn near(&self, question: &str, weight: f32) -> Option<List> {
-        let slots: Vec<(u32, u32)> = (0..).zip(&self.listed.slots).map(|(row, slot)| (row, slot.load(Ordering::Relaxed))).filter(|(_, slot)| *slot != NO_SLOT).collect();
+        let slots: Vec<(u32, u32)> =
+            (0..).zip(&self.listed.slots).map(|(row, slot)| (row, slot.load(Ordering::Relaxed))).filter(|(_, slot)| *slot != NO_SLOT).collect();
         if slots.is_empty() {
             return None;
         }

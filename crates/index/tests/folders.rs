@@ -1,5 +1,7 @@
 //! Folders with real files of every format, changed, damaged and hostile; no weights and no network.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

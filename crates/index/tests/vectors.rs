@@ -1,5 +1,7 @@
 //! With the real weights, where they are: `BATON_MODELS` names the folder that has them. Without it these say they were skipped.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,7 +40,12 @@ fn meaning_is_found_without_a_common_word() {
     fill(&corpus);
     let progress = corpus.wait(Duration::from_secs(300));
     assert_eq!((progress.state, progress.done, progress.total), (State::Ready, 5, 5));
-    for (question, number) in [("a doctor and her sick patient", 0), ("monetary policy got tighter", 1), ("classical music concert", 2), ("mechanic fixing an automobile motor", 3)] {
+    for (question, number) in [
+        ("a doctor and her sick patient", 0),
+        ("monetary policy got tighter", 1),
+        ("classical music concert", 2),
+        ("mechanic fixing an automobile motor", 3),
+    ] {
         let answer = corpus.search(question, 1).unwrap();
         assert_eq!(answer.hits[0].passage.text, PASSAGES[number], "{question}");
         assert!(answer.lists.iter().any(|list| list.name == "vectors" && list.weight == 1.0));
@@ -56,7 +63,8 @@ fn filling_stops_when_dropped_and_goes_on_later() {
     let home = TempDir::new().unwrap();
     let corpus = Corpus::open(home.path(), &model).unwrap();
     let mut change = corpus.change().unwrap();
-    let passages = (0..400).map(|number| Passage { text: format!("{} Number {number}. ", PASSAGES[number % 5]).repeat(5), ..Default::default() }).collect();
+    let passages =
+        (0..400).map(|number| Passage { text: format!("{} Number {number}. ", PASSAGES[number % 5]).repeat(5), ..Default::default() }).collect();
     change.replace("many", None, passages).unwrap();
     change.commit().unwrap();
     while corpus.progress().done == 0 {
@@ -73,7 +81,8 @@ fn filling_stops_when_dropped_and_goes_on_later() {
 fn tools_are_found_by_meaning() {
     let Some(model) = model() else { return };
     let tool = |name: &str, description: &str| Tool { name: name.into(), description: description.into(), ..Default::default() };
-    let tools = [tool("send_mail", "Send an e-mail message"), tool("get_weather", "Weather forecast for a city"), tool("run_sql", "Query a database")];
+    let tools =
+        [tool("send_mail", "Send an e-mail message"), tool("get_weather", "Weather forecast for a city"), tool("run_sql", "Query a database")];
     let tools = Tools::new(&tools, &model, None).unwrap();
     assert_eq!(tools.wait(Duration::from_secs(300)).state, State::Ready);
     assert_eq!(tools.search("will it rain tomorrow in Oslo", 1)[0].index, 1);

@@ -248,7 +248,11 @@ mod tests {
 
     fn place() -> Place {
         let (folder, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        fs::write(folder.path().join("guide.md"), "# Guide\n\n## Leases\n\nA lease is renewed every ten seconds.\n\n## Parking\n\nA parked run leaves memory.\n").unwrap();
+        fs::write(
+            folder.path().join("guide.md"),
+            "# Guide\n\n## Leases\n\nA lease is renewed every ten seconds.\n\n## Parking\n\nA parked run leaves memory.\n",
+        )
+        .unwrap();
         fs::write(folder.path().join(".secret.md"), "# Hidden\n\nThe lease of the secret.\n").unwrap();
         let folders = Folders::open(&[folder.path().into()], home.path(), &Model::none(), Limits::default()).unwrap();
         let server = Server::new(Arc::new(Docs::new(Arc::new(folders))));

@@ -46,7 +46,8 @@ impl Index {
         }
         let mut out = anstream::stdout().lock();
         if self.json {
-            let skipped: serde_json::Map<String, serde_json::Value> = report.skipped.iter().map(|(file, why)| (file.clone(), why.to_string().into())).collect();
+            let skipped: serde_json::Map<String, serde_json::Value> =
+                report.skipped.iter().map(|(file, why)| (file.clone(), why.to_string().into())).collect();
             let object = json!({
                 "files": report.files, "passages": report.passages, "added": report.added, "changed": report.changed, "removed": report.removed,
                 "unchanged": report.unchanged, "skipped": skipped, "searchable_seconds": searchable_seconds, "links_worth": folders.links_worth(),
@@ -55,7 +56,13 @@ impl Index {
             writeln!(out, "{object}")?;
             return Ok(Exit::Well);
         }
-        writeln!(out, "{} {} passages of {} files, searchable after {searchable_seconds:.1} s", paint(BOLD, "Indexed"), report.passages, report.files)?;
+        writeln!(
+            out,
+            "{} {} passages of {} files, searchable after {searchable_seconds:.1} s",
+            paint(BOLD, "Indexed"),
+            report.passages,
+            report.files
+        )?;
         writeln!(out, "  {} added, {} changed, {} removed, {} unchanged", report.added, report.changed, report.removed, report.unchanged)?;
         for (why, count) in report.reasons() {
             writeln!(out, "  {} {count} left out: {why}", paint(YELLOW, "!"))?;
@@ -87,7 +94,9 @@ fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
             }
             State::Pulling => line.say("pulling the weights for vectors, about 42 MB"),
             State::Loading => line.say("loading the weights"),
-            State::Filling => line.say(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default())),
+            State::Filling => {
+                line.say(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()))
+            }
         }
     }
 }

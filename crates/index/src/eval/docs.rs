@@ -100,7 +100,8 @@ fn questions(path: &Path) -> Result<Set, String> {
                 }
             }
         } else {
-            let wanted: HashSet<&str> = pairs(&row["supporting_facts"], "title", "sent_id").into_iter().filter_map(|(title, _)| title.as_str()).collect();
+            let wanted: HashSet<&str> =
+                pairs(&row["supporting_facts"], "title", "sent_id").into_iter().filter_map(|(title, _)| title.as_str()).collect();
             let mut found = HashSet::new();
             for (title, sentences) in pairs(&row["context"], "title", "sentences") {
                 let title = text_of(title);

@@ -37,7 +37,14 @@ pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(Strin
     tell(format!("{} tools are searchable after {index_seconds:.2} s", list.len()));
     let progress = docs::wait(tell, |limit| index.wait(limit))?;
     let measured = measure(&questions, |question| Ok(index.search(question, 20).into_iter().map(|hit| list[hit.index].name.clone()).collect()))?;
-    Ok(Measured { items: list.len(), index_seconds, vectors: progress.state == State::Ready, vectors_per_second: progress.per_second, absent, ..measured })
+    Ok(Measured {
+        items: list.len(),
+        index_seconds,
+        vectors: progress.state == State::Ready,
+        vectors_per_second: progress.per_second,
+        absent,
+        ..measured
+    })
 }
 
 fn listed(servers: &Value) -> Vec<Tool> {
@@ -46,7 +53,8 @@ fn listed(servers: &Value) -> Vec<Tool> {
     for server in servers.as_array().into_iter().flatten() {
         for part in server["tools"].as_object().into_iter().flat_map(|parts| parts.values()) {
             for tool in part["tools"].as_array().into_iter().flatten() {
-                let arguments = tool["inputSchema"]["properties"].as_object().map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
+                let arguments =
+                    tool["inputSchema"]["properties"].as_object().map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
                 list.push(Tool {
                     server: text(&server["name"]),
                     about_server: text(&server["description"]),

@@ -14,13 +14,56 @@ pub(super) const ENDINGS: [&str; 50] = [
 
 /// Words that may stand before a definition.
 const BEFORE: [&str; 22] = [
-    "pub", "pub(crate)", "pub(super)", "export", "default", "async", "static", "public", "private", "protected", "internal", "abstract", "final",
-    "unsafe", "extern", "virtual", "override", "const", "inline", "sealed", "local", "open",
+    "pub",
+    "pub(crate)",
+    "pub(super)",
+    "export",
+    "default",
+    "async",
+    "static",
+    "public",
+    "private",
+    "protected",
+    "internal",
+    "abstract",
+    "final",
+    "unsafe",
+    "extern",
+    "virtual",
+    "override",
+    "const",
+    "inline",
+    "sealed",
+    "local",
+    "open",
 ];
 /// Words that begin one; its name follows.
 const DEFINES: [&str; 25] = [
-    "fn", "def", "class", "struct", "enum", "trait", "impl", "interface", "func", "function", "type", "module", "mod", "namespace", "object",
-    "record", "protocol", "union", "macro_rules!", "defmodule", "message", "service", "fun", "sub", "extension",
+    "fn",
+    "def",
+    "class",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "interface",
+    "func",
+    "function",
+    "type",
+    "module",
+    "mod",
+    "namespace",
+    "object",
+    "record",
+    "protocol",
+    "union",
+    "macro_rules!",
+    "defmodule",
+    "message",
+    "service",
+    "fun",
+    "sub",
+    "extension",
 ];
 
 pub(super) fn read(text: &str) -> Document {
@@ -34,7 +77,10 @@ pub(super) fn read(text: &str) -> Document {
             push(&mut document, &outline, &lines, start, begin);
             outline.enter(indent(line), name);
             start = begin;
-        } else if start < at && line.trim().is_empty() && lines.get(at + 1).is_some_and(|next| !next.trim().is_empty() && indent(next) == 0 && !closes(next)) {
+        } else if start < at
+            && line.trim().is_empty()
+            && lines.get(at + 1).is_some_and(|next| !next.trim().is_empty() && indent(next) == 0 && !closes(next))
+        {
             // Back at the margin after a blank line: no longer in what came before.
             push(&mut document, &outline, &lines, start, at);
             start = at;

@@ -18,7 +18,15 @@ const INLINE: [&str; 30] = [
 ];
 
 pub(super) fn read(html: &str) -> Document {
-    let mut reader = Reader { html, lines: Lines::of(html), document: Document::default(), outline: Outline::default(), block: None, links: Vec::new(), is_kept: false };
+    let mut reader = Reader {
+        html,
+        lines: Lines::of(html),
+        document: Document::default(),
+        outline: Outline::default(),
+        block: None,
+        links: Vec::new(),
+        is_kept: false,
+    };
     let mut at = 0;
     // Which unread element we are in, and how deep in elements of the same name.
     let mut unread: Option<(String, usize)> = None;
@@ -248,7 +256,8 @@ mod tests {
 
     #[test]
     fn no_page_is_too_broken() {
-        for html in ["<", "<a", "<p", "</", "<!--", "<script>", "<p title='", "<title>x", "&#xffffffff;", &"<div>".repeat(100_000), "<ü>", "<p>ü</p"] {
+        for html in ["<", "<a", "<p", "</", "<!--", "<script>", "<p title='", "<title>x", "&#xffffffff;", &"<div>".repeat(100_000), "<ü>", "<p>ü</p"]
+        {
             read(html);
         }
     }

@@ -6,7 +6,8 @@ use super::{Block, Document, Lines, Outline};
 use crate::passage::Place;
 
 pub(super) fn read(text: &str) -> Document {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS | Options::ENABLE_HEADING_ATTRIBUTES;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS | Options::ENABLE_HEADING_ATTRIBUTES;
     let lines = Lines::of(text);
     let mut document = Document::default();
     let mut outline = Outline::default();

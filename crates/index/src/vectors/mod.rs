@@ -100,7 +100,9 @@ impl Inner {
         }
         tell(State::Loading);
         let net = Net::load(&self.folder.join(weights::WEIGHTS.file), &self.folder.join(weights::TOKENIZER.file))?;
-        let pool = |name: &'static str| rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| name.into()).build().map_err(|error| error.to_string());
+        let pool = |name: &'static str| {
+            rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| name.into()).build().map_err(|error| error.to_string())
+        };
         let ready = Ready { net, asking: pool("vectors-ask")?, filling: pool("vectors-fill")? };
         let _ = self.net.set(ready);
         Ok(())

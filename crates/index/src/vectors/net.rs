@@ -65,7 +65,8 @@ impl Net {
             let biases = names.iter().map(|name| float(&format!("{name}.bias"))).collect::<Result<Vec<_>>>()?;
             Ok::<_, candle_core::Error>(Linear { weight: Tensor::cat(&weights, 0)?.t()?.contiguous()?, bias: Tensor::cat(&biases, 0)? })
         };
-        let norm = |name: &str| Ok::<_, candle_core::Error>(Norm { weight: float(&format!("{name}.weight"))?, bias: float(&format!("{name}.bias"))? });
+        let norm =
+            |name: &str| Ok::<_, candle_core::Error>(Norm { weight: float(&format!("{name}.weight"))?, bias: float(&format!("{name}.bias"))? });
         let layers = (0..LAYERS).map(|layer| {
             let name = |rest: &str| format!("encoder.layer.{layer}.{rest}");
             Ok(Layer {

@@ -31,11 +31,8 @@ pub(super) struct Pinned {
     sha256: &'static str,
 }
 
-pub(super) const WEIGHTS: Pinned = Pinned {
-    file: "model.fp16.safetensors",
-    bytes: 45_441_937,
-    sha256: "6638f625a0a60bdaa1e34c5fee0a17c705f13b98b43a7973e9d366106a55273d",
-};
+pub(super) const WEIGHTS: Pinned =
+    Pinned { file: "model.fp16.safetensors", bytes: 45_441_937, sha256: "6638f625a0a60bdaa1e34c5fee0a17c705f13b98b43a7973e9d366106a55273d" };
 pub(super) const TOKENIZER: Pinned =
     Pinned { file: "tokenizer.json", bytes: 466_247, sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037" };
 const ALL: [&Pinned; 2] = [&WEIGHTS, &TOKENIZER];
@@ -101,7 +98,12 @@ pub(super) fn pull(folder: &Path, sources: &Sources, stop: &AtomicBool) -> Resul
         failed.push("no source may be asked".into());
     }
     let names: Vec<&str> = ALL.iter().map(|pinned| pinned.file).collect();
-    Err(format!("the weights for vectors could not be had ({}); they may also be put there by hand: {} in {}", failed.join("; "), names.join(" and "), folder.display()))
+    Err(format!(
+        "the weights for vectors could not be had ({}); they may also be put there by hand: {} in {}",
+        failed.join("; "),
+        names.join(" and "),
+        folder.display()
+    ))
 }
 
 fn pack(npm: &Npm, folder: &Path, stop: &AtomicBool) -> Result<(), String> {
@@ -190,7 +192,12 @@ fn copy(pinned: &Pinned, from: impl Read, to: &Path) -> Result<(), String> {
     file.sync_all().map_err(here)?;
     let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if bytes != pinned.bytes {
-        return Err(format!("{} has {} bytes instead of {}", pinned.file, if bytes > pinned.bytes { "more".into() } else { bytes.to_string() }, pinned.bytes));
+        return Err(format!(
+            "{} has {} bytes instead of {}",
+            pinned.file,
+            if bytes > pinned.bytes { "more".into() } else { bytes.to_string() },
+            pinned.bytes
+        ));
     }
     if found == pinned.sha256 { Ok(()) } else { Err(format!("{} is another file: its SHA-256 is {found}, not {}", pinned.file, pinned.sha256)) }
 }
