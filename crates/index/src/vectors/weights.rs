@@ -266,7 +266,8 @@ mod tests {
     fn other_bytes_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let other = vec![7; TOKENIZER.bytes as usize];
-        let cases: [(&[(&str, &[u8])], &str); 3] = [
+        type Members<'a> = &'a [(&'a str, &'a [u8])];
+        let cases: [(Members<'_>, &str); 3] = [
             (&[("package/model/tokenizer.json", b"{}")], "2 bytes instead of"),
             (&[("package/model/tokenizer.json", &other)], "its SHA-256 is"),
             (&[("package/LICENSE", b"text")], "there is no"),
