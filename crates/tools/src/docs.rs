@@ -188,7 +188,7 @@ impl Server {
         name = "search",
         description = "Search the user's own documents (Markdown, text, HTML, PDF, DOCX, source code). Gives passages with file, heading and lines.",
         annotations(title = "Search documents", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
-        output_schema = rmcp::handler::server::tool::schema_for_type::<Passages>()
+        output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
     )]
     async fn search(&self, Parameters(takes): Parameters<Search>) -> Result<CallToolResult, ErrorData> {
         self.run(move |docs| docs.search(&takes)).await
@@ -198,7 +198,7 @@ impl Server {
         name = "read",
         description = "Read lines of a file that a search found (pages of a PDF, paragraphs of a DOCX).",
         annotations(title = "Read a document", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
-        output_schema = rmcp::handler::server::tool::schema_for_type::<Passages>()
+        output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
     )]
     async fn read(&self, Parameters(takes): Parameters<Read>) -> Result<CallToolResult, ErrorData> {
         self.run(move |docs| docs.read(&takes)).await
