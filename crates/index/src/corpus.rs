@@ -1,0 +1,295 @@
+//! Passages that can be searched: full text, vectors and links over one folder on disk.
+//!
+//! ```text
+//!   question ─┬─ full text ──┐
+//!             ├─ vectors ────┼─ fuse ─ best five ─ whom they name ─┐
+//!             └─ titles in it┘                                     │
+//!               the same lists, and the named as one more ─── fuse ┴─> passages
+//! ```
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::Error;
+use crate::full_text::{FullText, Kept, State, Writer};
+use crate::fuse::{self, List};
+use crate::links::{Links, Sampled};
+use crate::passage::Passage;
+use crate::vectors::{self, Filler, Key, Model, Progress, Shelf};
+
+/// How deep each list is read.
+const DEPTH: usize = 100;
+/// Whose names are followed.
+const HOP_FROM: usize = 5;
+const HOPS_MAX: usize = 30;
+/// Titles named in the question itself.
+const SEEDS_MAX: usize = 10;
+/// Vectors and full text are equals; links can be as much, where they have proved themselves.
+const LINK_WEIGHT: f32 = 1.0;
+/// A passage found by its name was found on purpose, or was a coincidence.
+const SEED_WEIGHT: f32 = 0.5;
+const QUESTION_BYTES_MAX: usize = 8 << 10;
+const NO_SLOT: u32 = u32::MAX;
+
+pub struct Corpus {
+    full_text: FullText,
+    shelf: Arc<Shelf>,
+    model: Model,
+    filler: Filler,
+    now: RwLock<Arc<Now>>,
+    /// One change at a time within this process; between processes tantivy's lock does it.
+    changing: Mutex<()>,
+}
+
+/// What was found, the best first, and by which lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub hits: Vec<Hit>,
+    pub lists: Vec<Used>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    pub file: String,
+    pub passage: Passage,
+    /// When the file was last changed, in seconds since 1970.
+    pub at: Option<i64>,
+    /// 1 is first on every list.
+    pub score: f32,
+}
+
+/// A list that took part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Used {
+    pub name: &'static str,
+    pub weight: f32,
+    pub found: usize,
+}
+
+/// Changes not yet seen by anybody.
+pub struct Change<'a> {
+    corpus: &'a Corpus,
+    writer: Writer,
+    _alone: std::sync::MutexGuard<'a, ()>,
+}
+
+impl Corpus {
+    /// Opens or makes what is kept in this folder. What cannot be read is begun anew: all of it can be had again.
+    pub fn open(folder: &Path, model: &Model) -> Result<Self, Error> {
+        let text = folder.join("text");
+        let make = |folder: &Path| std::fs::create_dir_all(folder).map_err(|error| Error::folder(folder, &error));
+        make(&text)?;
+        let shelf =
+            if model.is_wanted() { Shelf::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))? } else { Shelf::default() };
+        let shelf = Arc::new(shelf);
+        let opened = |text: &Path| {
+            let full_text = FullText::open(text)?;
+            Ok::<_, Error>((Arc::new(Now::read(&full_text, &shelf)?), full_text))
+        };
+        let (now, full_text) = match opened(&text) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(%error, "the index in {} is begun anew", folder.display());
+                std::fs::remove_dir_all(&text).map_err(|error| Error::folder(&text, &error))?;
+                make(&text)?;
+                opened(&text)?
+            }
+        };
+        let filler = Filler::new(model.clone(), shelf.clone());
+        filler.fill(now.clone());
+        Ok(Corpus { full_text, shelf, model: model.clone(), filler, now: RwLock::new(now), changing: Mutex::new(()) })
+    }
+
+    pub fn change(&self) -> Result<Change<'_>, Error> {
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Change { corpus: self, writer: self.full_text.writer()?, _alone: alone })
+    }
+
+    pub fn passages(&self) -> usize {
+        self.now().rows.len()
+    }
+
+    /// How far links are believed here, from 0 to 1.
+    pub fn links_worth(&self) -> f32 {
+        self.now().links.worth
+    }
+
+    pub fn progress(&self) -> Progress {
+        self.filler.progress()
+    }
+
+    /// Until the vectors are there or will not come, or this long.
+    pub fn wait(&self, limit: Duration) -> Progress {
+        self.filler.wait(limit)
+    }
+
+    /// Never waits for vectors: what is there takes part.
+    pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
+        let question = cut(question);
+        let now = self.now();
+        let mut lists = vec![List { name: "full text", weight: 1.0, rows: now.state.search(question, DEPTH)? }];
+        if let Some(vector) = now.has_vectors().then(|| self.model.ask(question)).flatten() {
+            let slots = now.rows.iter().filter_map(|row| Some((*row, now.slot(*row)?)));
+            let scores = self.shelf.scores(&vector, slots);
+            // Half a list would push down the other half; it counts as far as it goes.
+            let weight = scores.len() as f32 / now.rows.len().max(1) as f32;
+            lists.push(List { name: "vectors", weight, rows: fuse::best(scores, DEPTH) });
+        }
+        self.hop(&now, question, &mut lists)?;
+        let mut hits = Vec::new();
+        for (row, score) in fuse::fuse(&lists).into_iter().take(size) {
+            let Kept { file, at, passage } = now.state.kept(row)?;
+            hits.push(Hit { file, passage, at, score });
+        }
+        let lists =
+            lists.iter().filter(|list| list.weight > 0.0).map(|list| Used { name: list.name, weight: list.weight, found: list.rows.len() }).collect();
+        Ok(Answer { hits, lists })
+    }
+
+    /// Adds what the question names, and what the best so far name.
+    fn hop(&self, now: &Now, question: &str, lists: &mut Vec<List>) -> Result<(), Error> {
+        let worth = now.links.worth;
+        if worth <= 0.0 {
+            return Ok(());
+        }
+        let by_itself: HashMap<u32, f32> = fuse::fuse(lists).into_iter().collect();
+        let seeds = now
+            .links
+            .named(question)
+            .into_iter()
+            .map(|named| (named.row, named.words as f32 + by_itself.get(&named.row).copied().unwrap_or_default()));
+        lists.push(List { name: "titles", weight: SEED_WEIGHT * worth, rows: fuse::best(seeds.collect(), SEEDS_MAX) });
+        let so_far = fuse::fuse(lists);
+        let scores: HashMap<u32, f32> = so_far.iter().copied().collect();
+        let mut named: HashMap<u32, f32> = HashMap::new();
+        for (place, (row, _)) in so_far.iter().take(HOP_FROM).enumerate() {
+            let Kept { file, passage, .. } = now.state.kept(*row)?;
+            // A name that many have means each of them less.
+            let by_name = now.links.named(&passage.text).into_iter().map(|named| (named.row, 1.0 / (named.namesakes as f32).sqrt()));
+            let written = passage.links.iter().filter_map(|link| Some((now.links.target(&file, link)?, 1.0)));
+            let mut seen = Vec::new();
+            for (target, sureness) in by_name.chain(written) {
+                if target != *row && !seen.contains(&target) {
+                    seen.push(target);
+                    *named.entry(target).or_default() += sureness / (1.0 + place as f32);
+                }
+            }
+        }
+        // Who names it, and how well it fits by itself.
+        let scored = named.into_iter().map(|(row, by)| (row, by + scores.get(&row).copied().unwrap_or_default()));
+        lists.push(List { name: "links", weight: LINK_WEIGHT * worth, rows: fuse::best(scored.collect(), HOPS_MAX) });
+        Ok(())
+    }
+
+    fn now(&self) -> Arc<Now> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Change<'_> {
+    pub fn remove(&mut self, file: &str) {
+        self.writer.remove(file);
+    }
+
+    /// In place of whatever this file had. The time is when it was last changed, in seconds since 1970.
+    pub fn replace(&mut self, file: &str, at: Option<i64>, passages: Vec<Passage>) -> Result<(), Error> {
+        self.writer.remove(file);
+        for passage in passages {
+            self.writer.add(&Kept { file: file.into(), at, passage })?;
+        }
+        Ok(())
+    }
+
+    /// Durable and searchable when this returns; vectors follow.
+    pub fn commit(self) -> Result<(), Error> {
+        self.writer.commit()?;
+        let now = Arc::new(Now::read(&self.corpus.full_text, &self.corpus.shelf)?);
+        *self.corpus.now.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
+        self.corpus.filler.fill(now);
+        Ok(())
+    }
+}
+
+/// One state of the index with what is kept in memory about it.
+struct Now {
+    state: State,
+    /// Those that are not deleted.
+    rows: Vec<u32>,
+    keys: HashMap<u32, Key>,
+    /// Where each row's vector is, filled in as they come.
+    slots: Vec<AtomicU32>,
+    links: Links,
+}
+
+impl Now {
+    fn read(full_text: &FullText, shelf: &Shelf) -> Result<Self, Error> {
+        let state = full_text.state()?;
+        let slots: Vec<AtomicU32> = (0..state.rows).map(|_| AtomicU32::new(NO_SLOT)).collect();
+        let mut now = Now { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default() };
+        let mut links = Links::default();
+        let Now { state, rows, keys, slots, .. } = &mut now;
+        state.all(|row, Kept { file, passage, .. }| {
+            rows.push(row);
+            let key = vectors::key(&passage.meaning());
+            keys.insert(row, key);
+            if let Some(slot) = shelf.slot(key) {
+                slots[row as usize].store(slot, Ordering::Relaxed);
+            }
+            links.place(&file, None, row);
+            if passage.part == 0 {
+                links.name(&passage.title, row);
+                if let Some(heading) = passage.headings.last() {
+                    links.place(&file, Some(heading), row);
+                }
+            }
+        })?;
+        let mut text = |row: u32| now.state.kept(row).ok().map(|kept| kept.passage.text);
+        let chosen = links.sample(&now.rows, &mut text);
+        let sample = chosen.into_iter().map(|row| {
+            let Kept { passage, .. } = now.state.kept(row)?;
+            Ok(Sampled { row, title: passage.title, text: passage.text })
+        });
+        let sample = sample.collect::<Result<Vec<_>, Error>>()?;
+        links.measure(&sample, now.rows.len(), &|term| now.state.passages_with(term).unwrap_or_default());
+        now.links = links;
+        Ok(now)
+    }
+
+    fn slot(&self, row: u32) -> Option<u32> {
+        let slot = self.slots[row as usize].load(Ordering::Relaxed);
+        (slot != NO_SLOT).then_some(slot)
+    }
+
+    fn has_vectors(&self) -> bool {
+        self.rows.iter().any(|row| self.slot(*row).is_some())
+    }
+}
+
+impl vectors::Corpus for Now {
+    fn total(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn missing(&self) -> Vec<(u32, Key)> {
+        self.rows.iter().filter(|row| self.slot(**row).is_none()).filter_map(|row| Some((*row, *self.keys.get(row)?))).collect()
+    }
+
+    fn text(&self, row: u32) -> Option<String> {
+        self.state.kept(row).ok().map(|kept| kept.passage.meaning())
+    }
+
+    fn filled(&self, row: u32, slot: u32) {
+        self.slots[row as usize].store(slot, Ordering::Relaxed);
+    }
+}
+
+fn cut(question: &str) -> &str {
+    let mut end = question.len().min(QUESTION_BYTES_MAX);
+    while !question.is_char_boundary(end) {
+        end -= 1;
+    }
+    &question[..end]
+}

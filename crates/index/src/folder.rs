@@ -1,0 +1,431 @@
+//! Folders as they are on disk, kept up to date: only what changed is read again.
+//!
+//! A manifest beside the index says what each file was when it was read: size, time, hash. It is written after the index, so that
+//! whatever happens in between is done again and never lost. Hidden files and what `.gitignore` names are not looked at, links are
+//! not followed, and every other file that is left out is reported with the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ignore::WalkBuilder;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::corpus::{Answer, Corpus};
+use crate::passage::Place;
+use crate::read::{self, Skipped};
+use crate::vectors::{Model, Progress};
+use crate::{Error, chunk};
+
+/// Another way of reading or cutting: everything is read again.
+const VERSION: u32 = 1;
+/// A file changed this shortly before it was read can change again with the same time.
+const CLOCK_GRAIN: Duration = Duration::from_secs(2);
+/// Passages written between commits, so that a large folder that is interrupted has not been read in vain.
+const COMMIT_PASSAGES: usize = 50_000;
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub files_max: usize,
+    pub file_bytes_max: u64,
+    pub file_passages_max: usize,
+    /// For one file; only formats that can hang are watched.
+    pub file_time_max: Duration,
+    /// Of an excerpt.
+    pub excerpt_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            files_max: 200_000,
+            file_bytes_max: 32 << 20,
+            file_passages_max: 5_000,
+            file_time_max: Duration::from_secs(30),
+            excerpt_bytes_max: 64 << 10,
+        }
+    }
+}
+
+pub struct Folders {
+    roots: Vec<PathBuf>,
+    home: PathBuf,
+    corpus: Corpus,
+    manifest: Mutex<Manifest>,
+    limits: Limits,
+}
+
+/// What a look at the folders came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    pub files: usize,
+    pub passages: usize,
+    pub added: usize,
+    pub changed: usize,
+    pub removed: usize,
+    pub unchanged: usize,
+    pub skipped: BTreeMap<String, Skipped>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step<'a> {
+    Looking { files: usize },
+    Reading { file: &'a str, done: usize, total: usize },
+    Writing,
+}
+
+/// A piece of one file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Excerpt {
+    pub file: String,
+    pub text: String,
+    pub place: Place,
+    /// How many lines, pages or paragraphs there are.
+    pub total: u32,
+    pub at: Option<i64>,
+    pub is_cut: bool,
+}
+
+impl Folders {
+    /// Searchable as the folders were when last looked at; `refresh` looks again. The index is kept in `home`.
+    pub fn open(roots: &[PathBuf], home: &Path, model: &Model, limits: Limits) -> Result<Self, Error> {
+        let mut real = Vec::new();
+        for root in roots {
+            let folder = fs::canonicalize(root).map_err(|error| Error::folder(root, &error))?;
+            if !folder.is_dir() {
+                return Err(Error::Folder { folder, why: "it is not a folder".into() });
+            }
+            real.push(folder);
+        }
+        fs::create_dir_all(home).map_err(|error| Error::folder(home, &error))?;
+        let home = fs::canonicalize(home).map_err(|error| Error::folder(home, &error))?;
+        let manifest = Manifest::read(&home);
+        if manifest.version != VERSION {
+            // Readers without a manifest would disagree with an index of another version.
+            let _ = fs::remove_dir_all(home.join("text"));
+        }
+        let corpus = Corpus::open(&home, model)?;
+        let manifest = if corpus.passages() == 0 { Manifest::default() } else { manifest };
+        Ok(Folders { roots: real, home, corpus, manifest: Mutex::new(Manifest { version: VERSION, ..manifest }), limits })
+    }
+
+    /// Reads what changed. When this returns, all of it is found by full text; vectors follow.
+    pub fn refresh(&self, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error> {
+        let mut report = Report::default();
+        let seen = self.look(&mut report, tell);
+        let mut manifest = self.manifest().clone();
+        let gone: Vec<String> = manifest.files.keys().filter(|file| !seen.contains_key(*file)).cloned().collect();
+        let stale: Vec<(&String, &Seen)> = seen.iter().filter(|(file, seen)| !manifest.is_current(file, seen)).collect();
+        report.unchanged = seen.len() - stale.len();
+        if !gone.is_empty() || !stale.is_empty() {
+            let mut change = self.corpus.change()?;
+            for file in &gone {
+                change.remove(file);
+                let was = manifest.files.remove(file);
+                report.removed += usize::from(was.is_some_and(|was| was.skipped.is_none()));
+            }
+            let mut pending = 0;
+            for (done, (file, seen)) in stale.iter().enumerate() {
+                tell(Step::Reading { file, done, total: stale.len() });
+                let known = manifest.files.get(*file);
+                let (entry, passages) = self.read_file(file, seen, known);
+                match (known.filter(|known| known.skipped.is_none()), &passages) {
+                    (Some(known), None) if known.hash == entry.hash => report.unchanged += 1,
+                    (Some(_), Some(_)) => report.changed += 1,
+                    (None, Some(_)) => report.added += 1,
+                    (Some(_), None) => report.removed += 1,
+                    (None, None) => {}
+                }
+                if let Some(passages) = passages {
+                    pending += passages.len();
+                    change.replace(file, seen.seconds(), passages)?;
+                } else if entry.skipped.is_some() {
+                    change.remove(file);
+                }
+                manifest.files.insert((*file).clone(), entry);
+                if pending > COMMIT_PASSAGES {
+                    tell(Step::Writing);
+                    change.commit()?;
+                    self.keep(&manifest)?;
+                    change = self.corpus.change()?;
+                    pending = 0;
+                }
+            }
+            tell(Step::Writing);
+            change.commit()?;
+            self.keep(&manifest)?;
+        }
+        report.skipped.extend(manifest.files.iter().filter_map(|(file, entry)| Some((file.clone(), entry.skipped.clone()?))));
+        report.files = manifest.files.values().filter(|entry| entry.skipped.is_none()).count();
+        report.passages = self.corpus.passages();
+        Ok(report)
+    }
+
+    pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
+        self.corpus.search(question, size)
+    }
+
+    /// Lines (pages of a PDF, paragraphs of a DOCX) of an indexed file, counted from one, both ends included.
+    pub fn read(&self, file: &str, from: Option<u32>, to: Option<u32>) -> Result<Excerpt, Error> {
+        let path = self.find(file)?;
+        let name = path.to_string_lossy().into_owned();
+        let broken = |why: String| Error::NotHere(format!("{name} cannot be read: {why}"));
+        let (bytes, seen) = read_bytes(&path, self.limits.file_bytes_max).map_err(|skipped| broken(skipped.to_string()))?;
+        let parts = self.parts(&path, bytes).map_err(|skipped| broken(skipped.to_string()))?;
+        let total = parts.last().map_or(0, |(number, _)| *number);
+        let from = from.unwrap_or(1).max(1);
+        let to = to.unwrap_or(u32::MAX).min(total);
+        if from > to {
+            return Err(Error::NotHere(format!("{name} ends at {total}; there is nothing from {from}")));
+        }
+        let mut text = String::new();
+        let mut last = from;
+        let mut is_cut = false;
+        for (number, part) in parts.iter().filter(|(number, _)| (from..=to).contains(number)) {
+            if text.len() + part.len() > self.limits.excerpt_bytes_max {
+                is_cut = true;
+                if text.is_empty() {
+                    text.extend(part.chars().take(self.limits.excerpt_bytes_max / 4));
+                }
+                break;
+            }
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(part);
+            last = *number;
+        }
+        let place = match path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).as_deref() {
+            Some("pdf") if from == last => Place::Page(from),
+            Some("docx" | "docm") => Place::Paragraphs(from, last),
+            _ => Place::Lines(from, last),
+        };
+        Ok(Excerpt { file: name, text, place, total, at: seen.seconds(), is_cut })
+    }
+
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Files that can be found, and passages in them.
+    pub fn size(&self) -> (usize, usize) {
+        (self.manifest().files.values().filter(|entry| entry.skipped.is_none()).count(), self.corpus.passages())
+    }
+
+    /// How far links between passages are believed here, from 0 to 1.
+    pub fn links_worth(&self) -> f32 {
+        self.corpus.links_worth()
+    }
+
+    pub fn progress(&self) -> Progress {
+        self.corpus.progress()
+    }
+
+    /// Until the vectors are there or will not come, or this long.
+    pub fn wait(&self, limit: Duration) -> Progress {
+        self.corpus.wait(limit)
+    }
+
+    fn look(&self, report: &mut Report, tell: &mut dyn FnMut(Step<'_>)) -> BTreeMap<String, Seen> {
+        let mut seen = BTreeMap::new();
+        for root in &self.roots {
+            let home = self.home.clone();
+            let walk = WalkBuilder::new(root).require_git(false).git_global(false).filter_entry(move |entry| entry.path() != home).build();
+            for entry in walk {
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        report.skipped.insert(error.to_string(), Skipped::Broken("the folder cannot be looked at".into()));
+                        continue;
+                    }
+                };
+                if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+                    continue;
+                }
+                let Some(name) = entry.path().to_str() else {
+                    report.skipped.insert(entry.path().to_string_lossy().into_owned(), Skipped::Name);
+                    continue;
+                };
+                if seen.len() >= self.limits.files_max {
+                    report.skipped.insert(root.to_string_lossy().into_owned(), Skipped::TooMany { files_max: self.limits.files_max });
+                    break;
+                }
+                // A file that is gone by now is simply not there.
+                if let Ok(about) = entry.metadata() {
+                    seen.insert(name.to_owned(), Seen::of(&about));
+                    if seen.len() % 1000 == 0 {
+                        tell(Step::Looking { files: seen.len() });
+                    }
+                }
+            }
+        }
+        tell(Step::Looking { files: seen.len() });
+        seen
+    }
+
+    /// What to write down about a file, and its passages if they are not those that are known.
+    fn read_file(&self, file: &str, seen: &Seen, known: Option<&Entry>) -> (Entry, Option<Vec<crate::Passage>>) {
+        let path = Path::new(file);
+        let mut entry = Entry { size: seen.size, time: seen.time, is_settled: seen.is_settled(), hash: String::new(), skipped: None };
+        let read = read_bytes(path, self.limits.file_bytes_max).and_then(|(bytes, _)| {
+            entry.hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            if known.is_some_and(|known| known.hash == entry.hash) {
+                return Ok(None);
+            }
+            let limits = read::Limits { bytes_max: self.limits.file_bytes_max, time_max: self.limits.file_time_max };
+            Ok(Some(chunk::passages(read::read(path, bytes, limits)?, self.limits.file_passages_max)))
+        });
+        match read {
+            Ok(Some(passages)) => (entry, Some(passages)),
+            Ok(None) => {
+                entry.skipped = known.and_then(|known| known.skipped.clone());
+                (entry, None)
+            }
+            Err(why) => {
+                entry.skipped = Some(why);
+                (entry, None)
+            }
+        }
+    }
+
+    /// A file that is in the index, by its whole path or by the rest of it after a folder. Nothing else can be read.
+    fn find(&self, file: &str) -> Result<PathBuf, Error> {
+        let manifest = self.manifest();
+        let is_known = |path: &Path| path.to_str().is_some_and(|name| manifest.files.get(name).is_some_and(|entry| entry.skipped.is_none()));
+        let wanted = Path::new(file);
+        let candidates = std::iter::once(wanted.to_owned()).chain(self.roots.iter().map(|root| root.join(wanted)));
+        let path = candidates.into_iter().find(|path| is_known(path));
+        let path = path.ok_or_else(|| Error::NotHere(format!("there is no {file:?} among the indexed files; use a path that a search gave")))?;
+        // It may have become a link since it was indexed.
+        let real = fs::canonicalize(&path).map_err(|error| Error::NotHere(format!("{}: {error}", path.display())))?;
+        if self.roots.iter().any(|root| real.starts_with(root)) && is_known(&real) {
+            Ok(real)
+        } else {
+            Err(Error::NotHere(format!("{} leads out of the folders", path.display())))
+        }
+    }
+
+    fn parts(&self, path: &Path, bytes: Vec<u8>) -> Result<Vec<(u32, String)>, Skipped> {
+        let has_lines = std::str::from_utf8(&bytes).is_ok();
+        if has_lines {
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            return Ok((1..).zip(text.lines().map(str::to_owned)).collect());
+        }
+        let limits = read::Limits { bytes_max: self.limits.file_bytes_max, time_max: self.limits.file_time_max };
+        let mut parts: BTreeMap<u32, String> = BTreeMap::new();
+        for block in read::read(path, bytes, limits)?.blocks {
+            let number = match block.place {
+                Some(Place::Page(number) | Place::Paragraphs(number, _) | Place::Lines(number, _)) => number,
+                None => 1,
+            };
+            let part = parts.entry(number).or_default();
+            if !part.is_empty() {
+                part.push('\n');
+            }
+            part.push_str(&block.text);
+        }
+        Ok(parts.into_iter().collect())
+    }
+
+    fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, manifest: &Manifest) -> Result<(), Error> {
+        manifest.write(&self.home).map_err(|error| Error::folder(&self.home, &error))?;
+        *self.manifest() = manifest.clone();
+        Ok(())
+    }
+}
+
+/// A file as a look at its folder shows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Seen {
+    size: u64,
+    /// Nanoseconds since 1970.
+    time: i128,
+}
+
+impl Seen {
+    fn of(about: &fs::Metadata) -> Self {
+        let time = about.modified().ok().map_or(0, |time| match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i128,
+            Err(before) => -(before.duration().as_nanos() as i128),
+        });
+        Seen { size: about.len(), time }
+    }
+
+    fn seconds(&self) -> Option<i64> {
+        i64::try_from(self.time.div_euclid(1_000_000_000)).ok().filter(|seconds| *seconds != 0)
+    }
+
+    /// Old enough that a change from now on will have another time.
+    fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
+        now - self.time > CLOCK_GRAIN.as_nanos() as i128
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Manifest {
+    version: u32,
+    files: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry {
+    size: u64,
+    time: i128,
+    is_settled: bool,
+    hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    skipped: Option<Skipped>,
+}
+
+impl Manifest {
+    /// One that cannot be read is none: the folders are read again.
+    fn read(home: &Path) -> Self {
+        let text = fs::read(home.join("files.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    fn write(&self, home: &Path) -> std::io::Result<()> {
+        let new = home.join("files.json.new");
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        File::open(&new)?.sync_all()?;
+        fs::rename(new, home.join("files.json"))
+    }
+
+    fn is_current(&self, file: &str, seen: &Seen) -> bool {
+        self.files.get(file).is_some_and(|entry| entry.is_settled && entry.size == seen.size && entry.time == seen.time)
+    }
+}
+
+fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, Seen), Skipped> {
+    let broken = |error: std::io::Error| Skipped::Broken(error.to_string());
+    let file = File::open(path).map_err(broken)?;
+    let about = file.metadata().map_err(broken)?;
+    if about.len() > bytes_max {
+        return Err(Skipped::TooLarge { bytes_max });
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(broken)?;
+    if bytes.len() as u64 > bytes_max { Err(Skipped::TooLarge { bytes_max }) } else { Ok((bytes, Seen::of(&about))) }
+}
+
+impl Report {
+    /// How many files were left out for each reason, the most frequent first.
+    pub fn reasons(&self) -> Vec<(String, usize)> {
+        let names: BTreeSet<String> = self.skipped.values().map(ToString::to_string).collect();
+        let count = |name: &String| self.skipped.values().filter(|skipped| skipped.to_string() == *name).count();
+        let mut reasons: Vec<(String, usize)> = names.into_iter().map(|name| (name.clone(), count(&name))).collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        reasons
+    }
+}

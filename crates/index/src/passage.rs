@@ -1,0 +1,81 @@
+//! A passage: the piece of a file that is found and cited.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Passage {
+    pub text: String,
+    /// The innermost heading, the symbol that is defined, or the document's own title.
+    #[serde(default)]
+    pub title: String,
+    /// From the outermost heading to the innermost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// Where it points to, as written: `../guide.md#start`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<String>,
+    /// Which piece of its section it is; the first stands for the section when somebody links to it.
+    #[serde(default)]
+    pub part: u32,
+}
+
+/// Where in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    Lines(u32, u32),
+    Page(u32),
+    /// Of a document that has no lines of its own.
+    Paragraphs(u32, u32),
+}
+
+impl Passage {
+    /// For people: `Recovery > Leases, lines 12-20`.
+    pub fn place(&self) -> Option<String> {
+        let path = self.headings.join(" > ");
+        let at = self.place.map(|place| place.to_string());
+        match (path.is_empty(), at) {
+            (true, at) => at,
+            (false, None) => Some(path),
+            (false, Some(at)) => Some(format!("{path}, {at}")),
+        }
+    }
+
+    /// What its vector is of. The file's name is not in it, so a file can move.
+    pub(crate) fn meaning(&self) -> String {
+        if self.title.is_empty() { self.text.clone() } else { format!("{}. {}", self.title, self.text) }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (one, many, from, to) = match *self {
+            Place::Lines(from, to) => ("line", "lines", from, to),
+            Place::Page(page) => ("page", "pages", page, page),
+            Place::Paragraphs(from, to) => ("paragraph", "paragraphs", from, to),
+        };
+        if from == to { write!(f, "{one} {from}") } else { write!(f, "{many} {from}-{to}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_words() {
+        let cases: [(&[&str], Option<Place>, Option<&str>); 5] = [
+            (&["A", "B"], Some(Place::Lines(12, 20)), Some("A > B, lines 12-20")),
+            (&[], Some(Place::Lines(3, 3)), Some("line 3")),
+            (&[], Some(Place::Page(4)), Some("page 4")),
+            (&["A"], None, Some("A")),
+            (&[], None, None),
+        ];
+        for (headings, place, expected) in cases {
+            let passage = Passage { headings: headings.iter().map(ToString::to_string).collect(), place, ..Default::default() };
+            assert_eq!(passage.place().as_deref(), expected);
+        }
+    }
+}

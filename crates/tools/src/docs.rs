@@ -1,0 +1,325 @@
+//! `docs`: the user's own folders, searched and read. Only files that are indexed can be read, so nothing hidden, ignored or outside.
+//!
+//! [`Docs`] is what the tools do, without MCP; [`Server`] puts it behind MCP. Before a search the folders are looked at again, at most
+//! every few seconds and never by two at once, so an answer is as new as the files.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use index::{Error, Folders, Hit, State};
+use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerInfo};
+use rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+const SIZE_DEFAULT: usize = 8;
+const SIZE_MAX: usize = 50;
+/// Looking at thousands of files takes a moment; files rarely change within this.
+const REFRESH_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// What to look for: a question or words.
+    pub query: String,
+    /// How many passages to give, 8 if not said, at most 50.
+    #[serde(default)]
+    pub size: Option<usize>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// The file's path as a search gave it in `address`.
+    pub file: String,
+    /// The first line (page of a PDF, paragraph of a DOCX), counted from 1.
+    #[serde(default)]
+    pub from: Option<u32>,
+    /// The last one, included.
+    #[serde(default)]
+    pub to: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Passages {
+    pub passages: Vec<Passage>,
+    /// By which lists they were found: full text, vectors, titles, links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<String>,
+    /// What the caller should know: vectors are still being filled in, the text was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Passage {
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f32>,
+}
+
+/// What the tools do. A mistake is words for whoever called.
+pub struct Docs {
+    folders: Arc<Folders>,
+    looked: Mutex<Option<Instant>>,
+}
+
+impl Docs {
+    pub fn new(folders: Arc<Folders>) -> Self {
+        Docs { folders, looked: Mutex::new(None) }
+    }
+
+    /// Takes its time on files: not for an async thread.
+    pub fn search(&self, takes: &Search) -> Result<Passages, String> {
+        if takes.query.trim().is_empty() {
+            return Err("`query` is empty; give a question or words to look for".into());
+        }
+        let stale = self.refresh();
+        let size = takes.size.unwrap_or(SIZE_DEFAULT).clamp(1, SIZE_MAX);
+        let answer = self.folders.search(&takes.query, size).map_err(|error| error.to_string())?;
+        let lists = answer.lists.iter().filter(|list| list.found > 0).map(|list| list.name.to_owned()).collect();
+        let progress = self.folders.progress();
+        let vectors = match progress.state {
+            State::Off | State::Ready => None,
+            State::Failed(why) => Some(format!("without vectors: {why}")),
+            _ => Some(format!("vectors are still being filled in: {} of {} passages", progress.done, progress.total)),
+        };
+        let note = match (vectors, stale) {
+            (Some(a), Some(b)) => Some(format!("{a}; {b}")),
+            (a, b) => a.or(b),
+        };
+        Ok(Passages { passages: answer.hits.into_iter().map(passage).collect(), lists, note })
+    }
+
+    pub fn read(&self, takes: &Read) -> Result<Passages, String> {
+        let excerpt = self.folders.read(&takes.file, takes.from, takes.to).map_err(|error| error.to_string())?;
+        let note = excerpt.is_cut.then(|| format!("cut: there is more, up to {}; ask again with `from`", excerpt.total));
+        let passage = Passage {
+            text: excerpt.text,
+            title: None,
+            address: excerpt.file,
+            place: Some(format!("{} of {}", excerpt.place, excerpt.total)),
+            at: excerpt.at.and_then(written),
+            confidence: None,
+        };
+        Ok(Passages { passages: vec![passage], lists: Vec::new(), note })
+    }
+
+    /// Why what is found may be older than the files, if it may.
+    fn refresh(&self) -> Option<String> {
+        let mut looked = match self.looked.try_lock() {
+            Ok(looked) => looked,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody else is looking; what is indexed now will do.
+            Err(TryLockError::WouldBlock) => return Some("the folders are being indexed".into()),
+        };
+        if looked.is_some_and(|looked| looked.elapsed() < REFRESH_EVERY) {
+            return None;
+        }
+        let refreshed = self.folders.refresh(&mut |_| ());
+        *looked = Some(Instant::now());
+        match refreshed {
+            Ok(_) => None,
+            Err(error @ Error::Busy) => Some(error.to_string()),
+            Err(error) => Some(format!("the folders could not be looked at: {error}")),
+        }
+    }
+}
+
+fn passage(hit: Hit) -> Passage {
+    Passage {
+        place: hit.passage.place(),
+        title: Some(hit.passage.title).filter(|title| !title.is_empty()),
+        text: hit.passage.text,
+        address: hit.file,
+        at: hit.at.and_then(written),
+        confidence: Some((hit.score.clamp(0.0, 1.0) * 1000.0).round() / 1000.0),
+    }
+}
+
+fn written(seconds: i64) -> Option<String> {
+    OffsetDateTime::from_unix_timestamp(seconds).ok()?.format(&Rfc3339).ok()
+}
+
+impl Passages {
+    /// The same for people and for models that read text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (number, passage) in (1..).zip(&self.passages) {
+            let place = passage.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
+            let _ = writeln!(text, "[{number}] {}{place}\n{}\n", passage.address, passage.text);
+        }
+        if self.passages.is_empty() {
+            text.push_str("Nothing was found.\n");
+        }
+        if let Some(note) = &self.note {
+            let _ = writeln!(text, "({note})");
+        }
+        text
+    }
+}
+
+/// The MCP server `docs`.
+#[derive(Clone)]
+pub struct Server {
+    docs: Arc<Docs>,
+    tool_router: ToolRouter<Self>,
+}
+
+#[tool_router(router = tool_router)]
+impl Server {
+    pub fn new(docs: Arc<Docs>) -> Self {
+        Server { docs, tool_router: Self::tool_router() }
+    }
+
+    #[tool(
+        name = "search",
+        description = "Search the user's own documents (Markdown, text, HTML, PDF, DOCX, source code). Gives passages with file, heading and lines.",
+        annotations(title = "Search documents", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
+        output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
+    )]
+    async fn search(&self, Parameters(takes): Parameters<Search>) -> Result<CallToolResult, ErrorData> {
+        self.run(move |docs| docs.search(&takes)).await
+    }
+
+    #[tool(
+        name = "read",
+        description = "Read lines of a file that a search found (pages of a PDF, paragraphs of a DOCX).",
+        annotations(title = "Read a document", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
+        output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
+    )]
+    async fn read(&self, Parameters(takes): Parameters<Read>) -> Result<CallToolResult, ErrorData> {
+        self.run(move |docs| docs.read(&takes)).await
+    }
+
+    async fn run(&self, work: impl FnOnce(&Docs) -> Result<Passages, String> + Send + 'static) -> Result<CallToolResult, ErrorData> {
+        let docs = self.docs.clone();
+        let done = tokio::task::spawn_blocking(move || work(&docs)).await.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        Ok(match done {
+            Ok(passages) => {
+                let data = serde_json::to_value(&passages).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+                let mut result = CallToolResult::structured(data);
+                result.content = vec![ContentBlock::text(passages.text())];
+                result
+            }
+            Err(mistake) => CallToolResult::error(vec![ContentBlock::text(mistake)]),
+        })
+    }
+}
+
+#[tool_handler(router = self.tool_router)]
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerInfo {
+        let mut info = ServerInfo::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("docs", env!("CARGO_PKG_VERSION"));
+        info.with_instructions("The user's own documents. Search first, then read around what was found.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use index::{Limits, Model};
+    use rmcp::ServiceExt;
+    use rmcp::model::CallToolRequestParams;
+    use serde_json::{Value, json};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Place {
+        folder: TempDir,
+        _home: TempDir,
+        server: Server,
+    }
+
+    fn place() -> Place {
+        let (folder, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        fs::write(
+            folder.path().join("guide.md"),
+            "# Guide\n\n## Leases\n\nA lease is renewed every ten seconds.\n\n## Parking\n\nA parked run leaves memory.\n",
+        )
+        .unwrap();
+        fs::write(folder.path().join(".secret.md"), "# Hidden\n\nThe lease of the secret.\n").unwrap();
+        let folders = Folders::open(&[folder.path().into()], home.path(), &Model::none(), Limits::default()).unwrap();
+        let server = Server::new(Arc::new(Docs::new(Arc::new(folders))));
+        Place { folder, _home: home, server }
+    }
+
+    /// Over MCP, as a client does it.
+    async fn call(place: &Place, tool: &'static str, arguments: Value) -> CallToolResult {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let server = place.server.clone();
+        let serving = tokio::spawn(async move { server.serve(there).await.unwrap().waiting().await });
+        let client = ().serve(here).await.unwrap();
+        let tools = client.list_all_tools().await.unwrap();
+        assert_eq!(tools.len(), 2);
+        assert!(tools.iter().all(|tool| tool.annotations.as_ref().unwrap().read_only_hint == Some(true) && tool.output_schema.is_some()));
+        let result = client.call_tool(CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone())).await.unwrap();
+        client.cancel().await.unwrap();
+        serving.await.unwrap().unwrap();
+        result
+    }
+
+    fn said(result: &CallToolResult) -> String {
+        serde_json::to_value(&result.content).unwrap()[0]["text"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_search_gives_file_heading_and_lines() {
+        let place = place();
+        let result = call(&place, "search", json!({"query": "how often is a lease renewed", "size": 1})).await;
+        let data = result.structured_content.clone().unwrap();
+        let file = fs::canonicalize(place.folder.path().join("guide.md")).unwrap();
+        let passage = &data["passages"][0];
+        assert_eq!(passage["text"], "A lease is renewed every ten seconds.");
+        assert_eq!(passage["title"], "Leases");
+        assert_eq!(passage["address"], file.to_str().unwrap());
+        assert_eq!(passage["place"], "Guide > Leases, line 5");
+        assert!(passage["at"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(data["passages"].as_array().unwrap().len(), 1);
+        assert!(said(&result).contains("A lease is renewed"));
+    }
+
+    #[tokio::test]
+    async fn lines_of_an_indexed_file_can_be_read_and_nothing_else() {
+        let place = place();
+        call(&place, "search", json!({"query": "lease"})).await;
+        let result = call(&place, "read", json!({"file": "guide.md", "from": 7, "to": 9})).await;
+        assert_eq!(result.structured_content.unwrap()["passages"][0]["text"], "## Parking\n\nA parked run leaves memory.");
+        for file in [".secret.md", "../../etc/passwd", "/etc/passwd", "guide.md/../.secret.md", ""] {
+            let result = call(&place, "read", json!({ "file": file })).await;
+            assert_eq!(result.is_error, Some(true), "{file}");
+            assert!(said(&result).contains("use a path that a search gave"), "{}", said(&result));
+        }
+        #[cfg(unix)]
+        {
+            fs::remove_file(place.folder.path().join("guide.md")).unwrap();
+            std::os::unix::fs::symlink("/etc/passwd", place.folder.path().join("guide.md")).unwrap();
+            let result = call(&place, "read", json!({"file": "guide.md"})).await;
+            assert!(said(&result).contains("leads out of the folders"), "{}", said(&result));
+        }
+    }
+
+    #[tokio::test]
+    async fn mistakes_are_words() {
+        let place = place();
+        assert!(said(&call(&place, "search", json!({"query": "  "})).await).contains("`query` is empty"));
+        call(&place, "search", json!({"query": "lease"})).await;
+        assert!(said(&call(&place, "read", json!({"file": "guide.md", "from": 99})).await).contains("ends at 9"));
+        assert!(said(&call(&place, "search", json!({"query": "zebra"})).await).contains("Nothing was found"));
+    }
+}
