@@ -36,7 +36,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::auth::Authorized;
+use super::auth::{Authorized, Refusal, refusal};
 use super::bounded::{Bounded, LINE_BYTES_MAX};
 use super::config::{Reach, ServerConfig, secrets};
 use super::entry::Entry;
@@ -423,8 +423,7 @@ impl Server {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
-            let request = ListToolsRequest { params: Some(PaginatedRequestParams::default().with_cursor(cursor)), ..ListToolsRequest::default() };
-            let page = link.peer().send_request(ClientRequest::ListToolsRequest(request)).await;
+            let page = self.page(link, cursor.take()).await;
             let page = match page {
                 Ok(ServerResult::ListToolsResult(page)) => page,
                 Ok(_) => return Err("its list of tools is something else".into()),
@@ -443,6 +442,28 @@ impl Server {
         }
         self.shelve(tools);
         Ok(())
+    }
+
+    /// One page of the list. A server that wants authorization only now gets it, once.
+    async fn page(&self, link: &Link, cursor: Option<String>) -> Result<ServerResult, ServiceError> {
+        let request = || {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
+            ClientRequest::ListToolsRequest(ListToolsRequest { params: Some(params), ..ListToolsRequest::default() })
+        };
+        let first = link.peer().send_request(request()).await;
+        let refused = match &first {
+            Err(ServiceError::TransportSend(sent)) => refusal(&*sent.error),
+            _ => None,
+        };
+        let authorized = match refused {
+            Some(Refusal::Nobody(challenge)) => self.authorize_again(&challenge).await,
+            Some(Refusal::TooLittle { challenge }) => self.step_up(&challenge).await,
+            None => return first,
+        };
+        match authorized {
+            Ok(()) => link.peer().send_request(request()).await,
+            Err(_) => first,
+        }
     }
 
     fn shelve(&self, tools: Vec<Tool>) {
