@@ -51,6 +51,11 @@ pub(crate) struct Tools {
     pub(crate) private_hosts: Vec<String>,
     /// Tools that change things outside and need no yes of yours: `server.tool`, or a whole `server`.
     pub(crate) allowed: Vec<String>,
+    /// Folders that `docs` searches, beside those of `--docs`.
+    pub(crate) docs: Vec<PathBuf>,
+    pub(crate) code: tools::code::Settings,
+    pub(crate) document: Option<tools::document::Settings>,
+    pub(crate) mail: Option<tools::mail::Settings>,
 }
 
 impl Default for Embedded {

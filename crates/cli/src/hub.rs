@@ -9,6 +9,8 @@ use world::tool::{Builder, Config, Tools};
 use crate::config;
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
+use crate::rank::ByMeaning;
+use crate::shelf;
 
 /// Which servers a command uses.
 #[derive(clap::Args, Default)]
@@ -18,6 +20,9 @@ pub(crate) struct Servers {
     /// A file in the folder you are in is not read by itself: it could start anything.
     #[arg(long = "mcp", value_name = "MCP.JSON")]
     configs: Vec<PathBuf>,
+    /// A folder of documents to search and cite; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) docs: Vec<PathBuf>,
 }
 
 impl Servers {
@@ -41,16 +46,14 @@ impl Servers {
             tracing::warn!("{remark}");
         }
         let hub = Tools::builder().with_config(config).with_memory(folder.join("tools.json"));
-        Ok(with_builtins(hub, settings, thinker).build())
+        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
+        Ok(with_builtins(hub, self.builtins(&folder, settings, thinker)?).build())
     }
 }
 
 /// Those that come with Baton run in this process.
-fn with_builtins(mut hub: Builder, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Builder {
-    let mut wanted = tools::Settings { thinker, ..tools::Settings::from_env() };
-    wanted.root.clone_from(&settings.tools.root);
-    wanted.private_hosts.extend(settings.tools.private_hosts.iter().cloned());
-    let (ready, unready) = tools::all(&wanted);
+fn with_builtins(mut hub: Builder, settings: tools::Settings) -> Builder {
+    let (ready, unready) = tools::all(&settings);
     for lack in unready {
         tracing::info!("{lack}");
     }
@@ -66,6 +69,30 @@ fn with_builtins(mut hub: Builder, settings: &config::Config, thinker: Option<Ar
         });
     }
     hub
+}
+
+impl Servers {
+    /// What the built-in servers are made from. What they write lies in Baton's data folder unless the configuration says otherwise.
+    fn builtins(&self, folder: &Path, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<tools::Settings> {
+        let config = &settings.tools;
+        let documents =
+            config.document.clone().unwrap_or_else(|| tools::document::Settings { folder: folder.join("documents"), ..Default::default() });
+        let mail = config.mail.clone().unwrap_or_else(|| tools::mail::Settings {
+            outbox: folder.join("outbox"),
+            attachment_folders: vec![documents.folder.clone()],
+            ..Default::default()
+        });
+        let mut wanted = tools::Settings { thinker, ..tools::Settings::from_env() };
+        wanted.root.clone_from(&config.root);
+        wanted.private_hosts.extend(config.private_hosts.iter().cloned());
+        wanted.code = config.code.clone();
+        (wanted.document, wanted.mail) = (Some(documents), Some(mail));
+        let docs: Vec<PathBuf> = self.docs.iter().chain(&config.docs).cloned().collect();
+        if !docs.is_empty() {
+            wanted.docs = Some(Arc::new(shelf::folders(&docs)?));
+        }
+        Ok(wanted)
+    }
 }
 
 /// Where imports are kept, in the form of any other `mcp.json`.

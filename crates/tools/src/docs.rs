@@ -7,15 +7,28 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
+use crate::Kind;
+use evidence::Trust;
 use index::{Error, Folders, Hit, State};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
-use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerInfo};
+use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerConfig};
 use rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+pub const KIND: Kind = Kind {
+    name: "docs",
+    about: "Searches and reads your own folders: Markdown, text, HTML, PDF, DOCX and source code",
+    port: 8007,
+    trust: Trust::Own,
+    make: |kind, settings| {
+        let folders = settings.docs.clone().ok_or("name a folder with --docs")?;
+        Ok(kind.around(Server::new(Arc::new(Docs::new(folders)))))
+    },
+};
 
 const SIZE_DEFAULT: usize = 8;
 const SIZE_MAX: usize = 50;
@@ -221,8 +234,8 @@ impl Server {
 
 #[tool_handler(router = self.tool_router)]
 impl ServerHandler for Server {
-    fn get_info(&self) -> ServerInfo {
-        let mut info = ServerInfo::new(ServerCapabilities::builder().enable_tools().build());
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new("docs", env!("CARGO_PKG_VERSION"));
         info.with_instructions("The user's own documents. Search first, then read around what was found.")
     }

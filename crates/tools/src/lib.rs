@@ -34,7 +34,8 @@ pub use tool::{Asked, Hints, Mistake, Said, Tool, Toolset};
 use std::sync::Arc;
 
 /// Every server there is.
-pub const KINDS: &[Kind] = &[search::KIND, summary::KIND, stories::KIND, fetch::KIND, calc::KIND, files::KIND];
+pub const KINDS: &[Kind] =
+    &[search::KIND, summary::KIND, stories::KIND, fetch::KIND, calc::KIND, files::KIND, docs::KIND, code::KIND, document::KIND, mail::KIND];
 
 /// The kind of this name.
 pub fn kind(name: &str) -> Option<&'static Kind> {

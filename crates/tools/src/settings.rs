@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Secret, Thinker};
+use crate::{Secret, Thinker, code, document, mail};
 
 /// Reads environment variables; tests bring their own.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -18,6 +18,12 @@ pub struct Settings {
     pub root: Option<PathBuf>,
     /// Hosts that `fetch` may reach although their addresses are private: `wiki.corp` or `10.0.0.7:8080`.
     pub private_hosts: Vec<String>,
+    /// The folders `docs` searches. Without any there is no such server.
+    pub docs: Option<Arc<index::Folders>>,
+    pub code: code::Settings,
+    /// Without a folder of the caller's there is no such server, and no `mail` either: they write.
+    pub document: Option<document::Settings>,
+    pub mail: Option<mail::Settings>,
     /// Who writes summaries; without anybody they are picked from the text.
     pub thinker: Option<Arc<dyn Thinker>>,
 }
@@ -25,7 +31,16 @@ pub struct Settings {
 impl Settings {
     /// Nothing is known: no keys, no folder, no model.
     pub fn bare() -> Settings {
-        Settings { env: Arc::new(|_| None), root: None, private_hosts: Vec::new(), thinker: None }
+        Settings {
+            env: Arc::new(|_| None),
+            root: None,
+            private_hosts: Vec::new(),
+            docs: None,
+            code: code::Settings::default(),
+            document: None,
+            mail: None,
+            thinker: None,
+        }
     }
 
     pub fn from_env() -> Settings {
@@ -50,6 +65,7 @@ impl fmt::Debug for Settings {
         let has_thinker = self.thinker.is_some();
         f.debug_struct("Settings")
             .field("root", &self.root)
+            .field("docs", &self.docs.is_some())
             .field("private_hosts", &self.private_hosts)
             .field("thinker", &has_thinker)
             .finish_non_exhaustive()

@@ -23,9 +23,12 @@ pub(crate) struct Mcp {
     /// Speak over standard input and output instead of HTTP
     #[arg(long, requires = "name")]
     stdio: bool,
-    /// The folder that `files` keeps to
+    /// The folder that `files` keeps to, `document` writes to and `mail` has its outbox in
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// A folder that `docs` searches; may be given several times
+    #[arg(long, value_name = "DIR")]
+    docs: Vec<PathBuf>,
     /// A host that `fetch` may reach although its address is private, such as `wiki.corp` or `10.0.0.7:8080`
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
@@ -49,6 +52,13 @@ impl Mcp {
         })?;
         let mut settings = Settings::from_env();
         settings.root.clone_from(&self.root);
+        if let Some(root) = &self.root {
+            settings.document = Some(tools::document::Settings { folder: root.clone(), ..Default::default() });
+            settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
+        }
+        if name == "docs" && !self.docs.is_empty() {
+            settings.docs = Some(std::sync::Arc::new(crate::shelf::folders(&self.docs)?));
+        }
         settings.private_hosts.extend(self.allow_host.iter().cloned());
         let builtin = kind.build(&settings).map_err(|lack| Trouble::Usage(lack.to_string()))?;
         wiring::block_on_all_cores(async {

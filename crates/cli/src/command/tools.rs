@@ -124,7 +124,7 @@ impl Tools {
                     serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are no JSON: {error}")))?;
                 // Progress is for the person who waits.
                 let progress = Progress::to(|text| eprint!("{text}"));
-                let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, key: None };
+                let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, ..CallOptions::default() };
                 let found = hub.call(name, &arguments, &options).await.map_err(trouble)?;
                 match json {
                     true => writeln!(out, "{}", serde_json::to_string(&found)?)?,

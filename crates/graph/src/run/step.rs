@@ -197,7 +197,10 @@ impl Asking {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
                         self.settled(index, Arc::new(Reply::ok(value)));
                     }
-                    Ok(Verdict::Again) => self.once_more(index, open, &mut release),
+                    Ok(Verdict::Again) => {
+                        task.is_allowed = true;
+                        self.once_more(index, open, &mut release);
+                    }
                     Ok(Verdict::Failed) | Err(_) => {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
                         let failure = Failure::new(FailureKind::InDoubt, "it was begun before a crash, and a person left it at that");

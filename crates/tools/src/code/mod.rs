@@ -22,7 +22,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
+use crate::Kind;
+use evidence::Trust;
 use sandbox::Walls;
+
+pub const KIND: Kind = Kind {
+    name: "code",
+    about: "Runs a piece of Python behind walls: no network, no files but its own, little time and memory",
+    port: 8008,
+    trust: Trust::Computed,
+    make: |kind, settings| Ok(kind.around(Code::new(settings.code.clone()))),
+};
 
 /// The hidden command that makes this program a worker.
 pub const WORKER_COMMAND: &str = "code-worker";

@@ -14,10 +14,23 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::Kind;
+use evidence::Trust;
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub const KIND: Kind = Kind {
+    name: "document",
+    about: "Writes Markdown as a file for people: Markdown, HTML, DOCX or PDF",
+    port: 8009,
+    trust: Trust::Computed,
+    make: |kind, settings| {
+        let settings = settings.document.clone().ok_or("name a folder for documents with --root")?;
+        Document::new(settings).map(|document| kind.around(document)).map_err(|error| error.to_string())
+    },
+};
 
 /// The `document` server's settings.
 #[derive(Clone, Debug, Deserialize)]

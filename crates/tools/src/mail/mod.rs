@@ -26,8 +26,21 @@ use serde_json::{Value, json};
 pub use letter::Letter;
 pub use settings::{Gmail as GmailSettings, Secret, Settings, Smtp as SmtpSettings, Tls, Transport};
 
+use crate::Kind;
+use evidence::Trust;
 use gmail::{Found, Gmail};
 use outbox::{Outbox, Record, Slot, State, now_ms};
+
+pub const KIND: Kind = Kind {
+    name: "mail",
+    about: "Sends mails once, by SMTP or Gmail; until a transport is configured it only writes down what it would send",
+    port: 8010,
+    trust: Trust::Computed,
+    make: |kind, settings| {
+        let settings = settings.mail.clone().ok_or("name a folder for its outbox with --root")?;
+        Mail::new(settings).map(|mail| kind.around(mail)).map_err(|error| error.to_string())
+    },
+};
 
 /// The name of the effect's key in a call's `_meta`.
 pub const META_KEY: &str = "baton/key";
@@ -139,7 +152,8 @@ impl Mail {
 
     #[tool(
         description = "Sends a mail, at most once per key. Without a configured transport it only writes the mail to the outbox and says so. After an error that says `not known`, do not call it again: use look_up.",
-        annotations(title = "Send a mail", read_only_hint = false, destructive_hint = true, idempotent_hint = false, open_world_hint = true)
+        annotations(title = "Send a mail", read_only_hint = false, destructive_hint = true, idempotent_hint = false, open_world_hint = true),
+        meta = looked_up_by("look_up")
     )]
     async fn send(&self, Parameters(asked): Parameters<SendArguments>, context: RequestContext<RoleServer>) -> Result<Json<Sent>, CallToolResult> {
         let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
@@ -382,6 +396,13 @@ fn done(slot: &Slot, record: &Record) -> LookedUp {
 
 fn not_done(why: &str) -> LookedUp {
     LookedUp { done: Some(false), result: None, why: why.into() }
+}
+
+/// What the hub goes by after a crash: which tool knows whether a call with a key took place.
+fn looked_up_by(tool: &str) -> MetaObject {
+    let mut meta = MetaObject::new();
+    meta.insert("baton/lookup".into(), json!(tool));
+    meta
 }
 
 fn key_of(meta: &RequestMetaObject, argument: Option<&str>) -> Result<String, MailError> {

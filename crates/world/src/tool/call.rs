@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::auth::{Refusal, refusal};
 use super::bounded::TOO_LARGE;
 use super::entry::Entry;
-use super::nature::KEY;
+use super::nature::{AGAIN, KEY};
 use super::reply::{self, RESULT_BYTES_MAX};
 use super::server::{Link, Server, words};
 use crate::model::clip;
@@ -35,13 +35,15 @@ use crate::{Nature, Progress};
 pub struct CallOptions {
     /// The effect's key, for tools that know what they did.
     pub key: Option<String>,
+    /// A person has agreed to exactly this, even if it might happen twice.
+    pub is_allowed: bool,
     pub deadline: Duration,
     pub progress: Progress,
 }
 
 impl Default for CallOptions {
     fn default() -> Self {
-        CallOptions { key: None, deadline: Duration::from_secs(60), progress: Progress::nowhere() }
+        CallOptions { key: None, is_allowed: false, deadline: Duration::from_secs(60), progress: Progress::nowhere() }
     }
 }
 
@@ -71,6 +73,9 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
     if let Some(key) = &options.key {
         let mut meta = MetaObject::new();
         meta.0.insert(KEY.to_owned(), key.clone().into());
+        if options.is_allowed {
+            meta.0.insert(AGAIN.to_owned(), true.into());
+        }
         params.meta = Some(RequestMetaObject(meta));
     }
     let whole = tokio::time::timeout(options.deadline, rounds(server, entry, params, options));

@@ -20,6 +20,8 @@ use crate::Nature;
 
 /// In a call's `_meta`: the effect's key, the same for every attempt.
 pub const KEY: &str = "baton/key";
+/// In a call's `_meta`: a person wants it done, even if it may have been done before.
+pub const AGAIN: &str = "baton/again";
 /// In a tool's `_meta`: the name of the tool on the same server that knows whether a call with a key took place.
 pub const LOOK_UP: &str = "baton/lookup";
 
