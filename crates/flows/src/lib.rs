@@ -7,8 +7,12 @@
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
 //! looks at `cargo tree` that it stays so.
 
+pub mod answer;
 pub mod direct;
+pub mod input;
+pub mod prompt;
 pub mod sample;
+pub mod toolbox;
 
 use graph::{Graph, GraphError};
 
