@@ -8,11 +8,17 @@
 //! looks at `cargo tree` that it stays so.
 
 pub mod answer;
+pub mod chat;
 pub mod direct;
 pub mod input;
+pub mod panel;
 pub mod prompt;
+pub mod reason;
 pub mod sample;
 pub mod toolbox;
+
+#[cfg(test)]
+mod played;
 
 use graph::{Graph, GraphError};
 
@@ -21,7 +27,16 @@ pub fn all() -> Result<Vec<Graph>, GraphError> {
     ALL.iter().map(|flow| flow()).collect()
 }
 
-const ALL: [fn() -> Result<Graph, GraphError>; 3] = [direct::flow, sample::research::flow, sample::team::flow];
+const ALL: &[fn() -> Result<Graph, GraphError>] = &[
+    chat::flow,
+    direct::flow,
+    panel::flow,
+    panel::researcher,
+    panel::expert,
+    reason::flow,
+    sample::research::flow,
+    sample::team::flow,
+];
 
 /// A script for `world`'s scripted world under which every sample runs from end to end.
 pub const SCRIPT: &str = include_str!("sample/sample.script");
