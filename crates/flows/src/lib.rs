@@ -27,16 +27,8 @@ pub fn all() -> Result<Vec<Graph>, GraphError> {
     ALL.iter().map(|flow| flow()).collect()
 }
 
-const ALL: &[fn() -> Result<Graph, GraphError>] = &[
-    chat::flow,
-    direct::flow,
-    panel::flow,
-    panel::researcher,
-    panel::expert,
-    reason::flow,
-    sample::research::flow,
-    sample::team::flow,
-];
+const ALL: &[fn() -> Result<Graph, GraphError>] =
+    &[chat::flow, direct::flow, panel::flow, panel::researcher, panel::expert, reason::flow, sample::research::flow, sample::team::flow];
 
 /// A script for `world`'s scripted world under which every sample runs from end to end.
 pub const SCRIPT: &str = include_str!("sample/sample.script");

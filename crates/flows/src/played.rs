@@ -45,8 +45,14 @@ pub(crate) fn play(flow: &str, input: Value, world: &mut World<'_>) -> Played {
 pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Value)>, world: &mut World<'_>) -> Played {
     let graph = crate::all().unwrap().into_iter().find(|graph| graph.name() == flow).unwrap_or_else(|| panic!("no flow {flow}"));
     let mut run = Run::start(&graph, Start::new(flow, "thread", "run", input)).unwrap();
-    let mut played =
-        Played { outcome: Outcome::Done { output: Value::Null }, effects: Vec::new(), path: Vec::new(), notes: Vec::new(), said: Vec::new(), took_us: 0 };
+    let mut played = Played {
+        outcome: Outcome::Done { output: Value::Null },
+        effects: Vec::new(),
+        path: Vec::new(),
+        notes: Vec::new(),
+        said: Vec::new(),
+        took_us: 0,
+    };
     let mut answer = |effect: &Effect, deadline_ms: u64, played: &mut Played| {
         played.effects.push(effect.clone());
         let reply = world(effect, deadline_ms).unwrap_or_else(|| match effect {
@@ -130,7 +136,8 @@ pub(crate) fn tools(list: Value) -> Reply {
 
 /// A search, a calculator, and something that changes the world.
 pub(crate) fn usual_tools() -> Reply {
-    let text = |name: &str| json!({ "type": "object", "required": [name], "additionalProperties": false, "properties": { name: { "type": "string" } } });
+    let text =
+        |name: &str| json!({ "type": "object", "required": [name], "additionalProperties": false, "properties": { name: { "type": "string" } } });
     tools(json!([
         { "name": "docs.search", "description": "Finds passages.", "schema": text("query"), "read_only": true },
         { "name": "calc.eval", "description": "Calculates.", "schema": text("expression"), "read_only": true },

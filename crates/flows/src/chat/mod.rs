@@ -310,7 +310,9 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         _ if shown.is_empty() => {
             let why = s.failed.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
             let words = match s.intent {
-                Intent::Summarize if words::responses(&s.history).is_empty() => "There is nothing to sum up yet: nothing was answered in this conversation.".to_owned(),
+                Intent::Summarize if words::responses(&s.history).is_empty() => {
+                    "There is nothing to sum up yet: nothing was answered in this conversation.".to_owned()
+                }
                 _ if why.is_empty() => format!("I found nothing about {:?}.", s.question),
                 _ => format!("I could not find anything out: {why}."),
             };
@@ -345,7 +347,8 @@ fn fold_recall(s: &mut Chat, replies: &Replies<'_>) -> Go {
         Ok(Some(text)) => text,
         Ok(None) | Err(_) => {
             let asked = input::last_messages(&s.history, RECALLED_MESSAGES_MAX);
-            let asked: Vec<String> = asked.iter().filter(|message| message.role == "user").map(|message| format!("- {}", prompt::clipped(&message.content, 60))).collect();
+            let asked: Vec<String> =
+                asked.iter().filter(|message| message.role == "user").map(|message| format!("- {}", prompt::clipped(&message.content, 60))).collect();
             format!("You asked, in this order:\n\n{}", asked.join("\n"))
         }
     };

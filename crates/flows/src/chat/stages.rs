@@ -71,7 +71,8 @@ fn keep(s: &mut Chat, stage: Stage, found: Found) -> Result<(), String> {
             if text.is_empty() && found.spans.is_empty() {
                 return Err(format!("{SEARCH} found nothing"));
             }
-            s.row.search_results = if text.is_empty() { found.spans.iter().map(|span| span.text.as_str()).collect::<Vec<_>>().join("\n\n") } else { text };
+            s.row.search_results =
+                if text.is_empty() { found.spans.iter().map(|span| span.text.as_str()).collect::<Vec<_>>().join("\n\n") } else { text };
             s.row.search_confidence = confidence;
             s.spans = found.spans;
         }

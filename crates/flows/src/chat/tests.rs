@@ -23,7 +23,9 @@ fn changed(mut input: Value, intent: &Reply, stages: &Reply, other: &[(&str, Rep
             "intent" => intent.clone(),
             "plan" => stages.clone(),
             "search.search" => found("search.search", &[("trends", "Agents are the latest trend in AI.")]),
-            "summary.summarize" => Reply::ok(json!({ "text": "In short: agents.", "data": { "summary": "In short: agents.", "confidence": 0.6 }, "spans": [] })),
+            "summary.summarize" => {
+                Reply::ok(json!({ "text": "In short: agents.", "data": { "summary": "In short: agents.", "confidence": 0.6 }, "spans": [] }))
+            }
             "answer" => Reply::ok("Agents are the latest trend in AI [1]."),
             other => panic!("{other}"),
         })
@@ -158,7 +160,12 @@ fn c6_a_conversation_query_is_answered_from_the_history_alone() {
     let told = words(end.effects.last().unwrap());
     assert!(told.contains("user: q1\nassistant: a1") && told.contains("assistant: a3"), "{told}");
     assert_eq!(end.output()["executed_stages"], json!(["conversation_query"]));
-    let fallback = changed(json!({ "question": "What did we discuss?", "history": said(2) }), &intent("conversation_query"), &stages(&[]), &[("answer", failed(FailureKind::Tool))]);
+    let fallback = changed(
+        json!({ "question": "What did we discuss?", "history": said(2) }),
+        &intent("conversation_query"),
+        &stages(&[]),
+        &[("answer", failed(FailureKind::Tool))],
+    );
     assert_eq!(fallback.output()["answer"], "You asked, in this order:\n\n- q1\n- q2");
     let none = check(json!({ "question": "What did we discuss?" }), &intent("conversation_query"), &stages(&[]));
     assert_eq!((&none.output()["answer"], none.count("model answer")), (&json!("We have not talked about anything yet."), 0));
@@ -168,7 +175,10 @@ fn c6_a_conversation_query_is_answered_from_the_history_alone() {
 fn c8_the_response_has_intent_stages_results_and_the_last_five_messages() {
     let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
     let output = end.output();
-    assert_eq!((&output["intent"], &output["planned_stages"], &output["executed_stages"]), (&json!("search"), &json!(["search"]), &json!(["search"])));
+    assert_eq!(
+        (&output["intent"], &output["planned_stages"], &output["executed_stages"]),
+        (&json!("search"), &json!(["search"]), &json!(["search"]))
+    );
     let results: Vec<&String> = output["results"].as_object().unwrap().keys().collect();
     assert_eq!(results, ["search_results", "search_confidence"]);
     let last: Vec<Message> = serde_json::from_value(output["last_messages"].clone()).unwrap();
@@ -184,8 +194,28 @@ fn row(query: &str, text: &str) -> Row {
 #[test]
 fn c7_rows_come_back_from_csv_as_they_went() {
     let hostile = [
-        "plain", "", " spaces ", "comma, \"quoted\"", "two\nlines\r\nand more\r", "=1+1", "+49 1", "-3", "@sum(A1)", "\t=x", "\r=x", "'=x", "''=x", "'quoted'", "'",
-        "=cmd|' /C calc'!A0", "ä 漢字 🦀", "\u{feff}bom", "a;b\tc", "\\\"", "NULL", "\"",
+        "plain",
+        "",
+        " spaces ",
+        "comma, \"quoted\"",
+        "two\nlines\r\nand more\r",
+        "=1+1",
+        "+49 1",
+        "-3",
+        "@sum(A1)",
+        "\t=x",
+        "\r=x",
+        "'=x",
+        "''=x",
+        "'quoted'",
+        "'",
+        "=cmd|' /C calc'!A0",
+        "ä 漢字 🦀",
+        "\u{feff}bom",
+        "a;b\tc",
+        "\\\"",
+        "NULL",
+        "\"",
     ];
     let rows: Vec<Row> = hostile.iter().map(|text| row(text, text)).collect();
     let text = export(&rows).unwrap();

@@ -9,8 +9,22 @@ use super::Intent;
 pub fn intent_by_words(question: &str) -> Intent {
     const SUMMARIZE: [&str; 9] = ["summarize", "summarise", "summary", "sum up", "tldr", "tl dr", "recap", "in short please", "condense"];
     const CONVERSATION: [&str; 16] = [
-        "did we discuss", "did we talk", "have we discussed", "have we talked", "did i ask", "did i say", "did you say", "did you answer", "did you tell",
-        "my last question", "my first question", "my previous question", "your last answer", "our conversation", "this conversation", "earlier question",
+        "did we discuss",
+        "did we talk",
+        "have we discussed",
+        "have we talked",
+        "did i ask",
+        "did i say",
+        "did you say",
+        "did you answer",
+        "did you tell",
+        "my last question",
+        "my first question",
+        "my previous question",
+        "your last answer",
+        "our conversation",
+        "this conversation",
+        "earlier question",
     ];
     let words = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect::<Vec<_>>().join(" ");
     let words = format!(" {words} ");

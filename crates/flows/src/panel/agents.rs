@@ -82,9 +82,7 @@ fn ask_plan(s: &Panel) -> Ask {
             "plan": logical_plan(s),
         }),
     );
-    let steps = |least: usize, most: usize| {
-        json!({ "type": "array", "minItems": least, "maxItems": most, "items": { "type": "string", "minLength": 1, "maxLength": chars_max } })
-    };
+    let steps = |least: usize, most: usize| json!({ "type": "array", "minItems": least, "maxItems": most, "items": { "type": "string", "minLength": 1, "maxLength": chars_max } });
     let schema = json!({
         "type": "object",
         "required": ["research_steps", "expert_steps"],

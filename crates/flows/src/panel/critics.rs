@@ -24,13 +24,20 @@ struct Standard {
 
 const PLAN: Standard = Standard {
     what: "a plan of research and expert steps",
-    approve: &["its research and expert steps are sufficient to answer the question", "no research is fine if the question needs no outside information"],
+    approve: &[
+        "its research and expert steps are sufficient to answer the question",
+        "no research is fine if the question needs no outside information",
+    ],
     reject: &["its steps do not lead to an answer of the question.", "a step is unclear, or a needed step is missing."],
 };
 const RESEARCH: Standard = Standard {
     what: "the result of one research step",
     approve: &["it is relevant to the step, accurate by the passages, and complete enough for it"],
-    reject: &["it says nothing about the step.", "the passages contradict it, or do not say what it says.", "a part of the step is not answered although it could be found."],
+    reject: &[
+        "it says nothing about the step.",
+        "the passages contradict it, or do not say what it says.",
+        "a part of the step is not answered although it could be found.",
+    ],
 };
 const EXPERT: Standard = Standard {
     what: "an expert's answer",
@@ -43,7 +50,8 @@ fn ask(s: &Panel, step: Step, standard: &Standard, work: String, spans: &[eviden
     let mind = &s.model;
     let question = prompt::clipped(&s.question, mind.question_tokens());
     let Standard { what, approve, reject } = *standard;
-    let mut messages = vec![prompt::system(prompt::render(CRITIC.of(mind), json!({ "what": what, "question": question, "approve": approve, "reject": reject })))];
+    let mut messages =
+        vec![prompt::system(prompt::render(CRITIC.of(mind), json!({ "what": what, "question": question, "approve": approve, "reject": reject })))];
     let tokens_max = if mind.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
     let work = prompt::user(work);
     let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&work));

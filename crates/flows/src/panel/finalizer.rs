@@ -30,10 +30,16 @@ pub(super) fn ask(s: &Panel) -> Ask {
     let tokens_max = if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
     let mut ask = Ask::one(prompt::call(ANSWER, messages, None, tokens_max).label("answering").last());
     if !s.model.is_small {
-        let words: Vec<_> = s.messages.iter().map(|word| json!({
-            "sender": word.sender, "receiver": word.receiver, "type": word.kind, "step_id": word.step_id,
-            "content": prompt::clipped(&word.content, WORD_TOKENS_MAX),
-        })).collect();
+        let words: Vec<_> = s
+            .messages
+            .iter()
+            .map(|word| {
+                json!({
+                    "sender": word.sender, "receiver": word.receiver, "type": word.kind, "step_id": word.step_id,
+                    "content": prompt::clipped(&word.content, WORD_TOKENS_MAX),
+                })
+            })
+            .collect();
         let text = prompt::render(TRACE, json!({ "question": s.question, "reasoning": expert.reasoning, "words": words }));
         let schema = json!({
             "type": "object",
@@ -41,7 +47,11 @@ pub(super) fn ask(s: &Panel) -> Ask {
             "additionalProperties": false,
             "properties": { "final_reasoning_trace": { "type": "string", "minLength": 1 } },
         });
-        ask.add(prompt::call("trace", vec![prompt::system(text), prompt::user(s.question.as_str())], Some(schema), TRACE_TOKENS_MAX).label("retracing").last());
+        ask.add(
+            prompt::call("trace", vec![prompt::system(text), prompt::user(s.question.as_str())], Some(schema), TRACE_TOKENS_MAX)
+                .label("retracing")
+                .last(),
+        );
     }
     ask
 }

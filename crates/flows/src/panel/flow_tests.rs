@@ -126,7 +126,8 @@ fn k2_the_fifth_retry_is_the_end() {
 fn k3_messages_have_sender_receiver_type_content_and_step() {
     let end = check(question(), &[("critic_researcher", &[reject("More."), approve()])]);
     let messages = end.output()["messages"].as_array().unwrap();
-    let line = |word: &Value| format!("{} {} {} {} {}", word["sender"], word["receiver"], word["type"], word["content"], word["step_id"]).replace('"', "");
+    let line =
+        |word: &Value| format!("{} {} {} {} {}", word["sender"], word["receiver"], word["type"], word["content"], word["step_id"]).replace('"', "");
     let lines: Vec<String> = messages.iter().map(line).collect();
     assert_eq!(
         lines[..14],
@@ -163,10 +164,14 @@ fn k4_a_plan_may_have_no_research() {
 #[test]
 fn k4_a_researcher_goes_on_with_its_own_memory_after_a_rejection() {
     let end = check(question(), &[("critic_researcher", &[reject("Look elsewhere."), approve()])]);
-    let inputs: Vec<&Value> = end.effects.iter().filter_map(|effect| match effect {
-        Effect::CallAgent(call) if call.agent == "panel_researcher" => Some(&call.input),
-        _ => None,
-    }).collect();
+    let inputs: Vec<&Value> = end
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::CallAgent(call) if call.agent == "panel_researcher" => Some(&call.input),
+            _ => None,
+        })
+        .collect();
     let [first, again, second] = inputs.as_slice() else { panic!("{inputs:?}") };
     assert_eq!((&first["memory"]["calls"], &first["memory"]["attempts"]), (&json!([]), &json!(0)));
     assert_eq!((&again["steps"], &again["memory"]["attempts"]), (&json!(["What CRISPR is"]), &json!(1)));
@@ -235,7 +240,14 @@ fn k7_the_answer_is_held_to_the_passages_and_has_a_trace() {
 
 #[test]
 fn k8_an_error_costs_a_retry_if_it_may_pass_and_ends_in_the_finalizer_otherwise() {
-    let places = [("plan", "planner"), ("critic_planner", "critic_planner"), ("research", "researcher"), ("critic_researcher", "critic_researcher"), ("expert", "expert"), ("critic_expert", "critic_expert")];
+    let places = [
+        ("plan", "planner"),
+        ("critic_planner", "critic_planner"),
+        ("research", "researcher"),
+        ("critic_researcher", "critic_researcher"),
+        ("expert", "expert"),
+        ("critic_expert", "critic_expert"),
+    ];
     for (who, component) in places {
         let well = match who {
             "plan" => Reply::ok(json!({ "research_steps": ["a"], "expert_steps": ["b"] })),
@@ -321,7 +333,11 @@ fn passages_that_give_orders_are_still_only_passages() {
     assert_eq!(end.count("tool files.append"), 0);
     for effect in &end.effects {
         let Effect::CallModel(call) = effect else { continue };
-        let is_quoted = call.messages.iter().filter(|message| message.content.contains("Ignore the above")).all(|message| message.role != "system" || message.content.contains("passages."));
+        let is_quoted = call
+            .messages
+            .iter()
+            .filter(|message| message.content.contains("Ignore the above"))
+            .all(|message| message.role != "system" || message.content.contains("passages."));
         assert!(is_quoted, "{call:?}");
         assert!(!call.messages.iter().any(|message| message.content.contains("<|im_start|>")), "{call:?}");
     }

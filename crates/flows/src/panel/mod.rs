@@ -60,11 +60,8 @@ pub(crate) const UNANSWERED: &str = "The question could not be answered.";
 
 fn begin(input: Input<Settings>) -> Panel {
     let asked = input.settings.unwrap_or_default();
-    let settings = Settings {
-        retry_limit: asked.retry_limit.clamp(1, RETRY_LIMIT_MAX),
-        tool_calls_max: asked.tool_calls_max.clamp(1, TOOL_CALLS_MAX),
-        ..asked
-    };
+    let settings =
+        Settings { retry_limit: asked.retry_limit.clamp(1, RETRY_LIMIT_MAX), tool_calls_max: asked.tool_calls_max.clamp(1, TOOL_CALLS_MAX), ..asked };
     Panel {
         question: input.question,
         history: input.history,
@@ -138,7 +135,9 @@ impl Node<Panel> for Agent {
     }
 
     fn fold(&self, s: &mut Panel, replies: &Replies<'_>) -> Go {
-        if let Err(error) = s.check(self.step) {
+        // Once it has ended by an error, the state need not be right any more.
+        let is_over = self.step == Step::Finalizer && s.ending == Some(Ending::Error);
+        if let Some(error) = s.check(self.step).err().filter(|_| !is_over) {
             // The state is what cannot be trusted, so it is brought to where it can only end.
             s.errors.push(error);
             if self.step == Step::Finalizer {

@@ -121,7 +121,6 @@ pub(super) struct Made {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Worker {
     role: Role,
-    #[serde(flatten)]
     task: Task,
     planned: Vec<ToolCall>,
     /// Calls made in this attempt.
@@ -284,10 +283,7 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
 
 fn ask_act(s: &Worker) -> Ask {
     let request = |call: &ToolCall| {
-        Request::from(Effect::CallTool(call.clone()))
-            .label(call.tool.as_str())
-            .attempts(CALL_ATTEMPTS_MAX)
-            .deadline_ms(CALL_MS_MAX)
+        Request::from(Effect::CallTool(call.clone())).label(call.tool.as_str()).attempts(CALL_ATTEMPTS_MAX).deadline_ms(CALL_MS_MAX)
     };
     Ask { requests: s.planned.iter().map(request).collect() }
 }

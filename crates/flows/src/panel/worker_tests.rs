@@ -5,7 +5,8 @@ use super::worker::uncited;
 use crate::played::{Played, failed, found, play, words};
 
 fn tools() -> Value {
-    let text = |name: &str| json!({ "type": "object", "required": [name], "additionalProperties": false, "properties": { name: { "type": "string" } } });
+    let text =
+        |name: &str| json!({ "type": "object", "required": [name], "additionalProperties": false, "properties": { name: { "type": "string" } } });
     json!([
         { "name": "files.append", "description": "Appends.", "schema": text("text"), "read_only": false },
         { "name": "docs.search", "description": "Finds.", "schema": text("query"), "read_only": true },
@@ -69,7 +70,12 @@ fn k5_the_researcher_uses_tools_until_it_has_enough() {
 #[test]
 fn k5_the_expert_calculates() {
     let calc = Reply::ok(json!(evidence::found("calc.eval", evidence::Trust::Computed, "125", None)));
-    let end = check("panel_expert", task(json!({ "results": ["Built in 1901"] })), &[calls(&[("calc.eval", json!({ "expression": "2026-1901" }))]), calls(&[])], &calc);
+    let end = check(
+        "panel_expert",
+        task(json!({ "results": ["Built in 1901"] })),
+        &[calls(&[("calc.eval", json!({ "expression": "2026-1901" }))]), calls(&[])],
+        &calc,
+    );
     assert_eq!((end.count("tool calc.eval"), &end.output()["result"]), (1, &json!("125 years.")));
     assert_eq!(end.output()["reasoning"], "2026 - 1901");
     let told = end.effects.iter().find(|effect| effect.name() == "expert").map(words).unwrap();
@@ -126,7 +132,12 @@ fn what_fails_is_told_and_does_not_end_it() {
 
 #[test]
 fn a_small_model_is_asked_for_one_call_and_then_writes() {
-    let end = check("panel_researcher", task(json!({ "model": { "is_small": true, "context_tokens": 8_192 } })), &[calls(&[("docs.search", json!({ "query": "bridge" }))])], &passage());
+    let end = check(
+        "panel_researcher",
+        task(json!({ "model": { "is_small": true, "context_tokens": 8_192 } })),
+        &[calls(&[("docs.search", json!({ "query": "bridge" }))])],
+        &passage(),
+    );
     assert_eq!(end.path, ["think", "act", "write"]);
     let Effect::CallModel(call) = end.effects.iter().find(|effect| effect.name() == "tools").unwrap() else { panic!() };
     assert_eq!(call.schema.as_ref().unwrap()["properties"]["calls"]["maxItems"], 1);
@@ -134,7 +145,8 @@ fn a_small_model_is_asked_for_one_call_and_then_writes() {
 
 #[test]
 fn numbers_of_passages_are_taken_out() {
-    for (text, expected) in [("It is so [1].", "It is so."), ("A [1, 2], b 【3†source】.", "A, b."), ("In [2019] and `[1]`.", "In [2019] and `[1]`.")] {
+    for (text, expected) in [("It is so [1].", "It is so."), ("A [1, 2], b 【3†source】.", "A, b."), ("In [2019] and `[1]`.", "In [2019] and `[1]`.")]
+    {
         assert_eq!(uncited(text), expected);
     }
 }

@@ -56,15 +56,52 @@ const LONG_CHARS_MIN: usize = 200;
 const MESSAGES_MAX: usize = 3;
 
 const REASONING: [&str; 16] = [
-    "plan", "plans", "planning", "step", "steps", "reason", "reasons", "reasoning", "think", "thinking", "break down", "analyze", "analyse",
-    "investigate", "research", "thoroughly",
+    "plan",
+    "plans",
+    "planning",
+    "step",
+    "steps",
+    "reason",
+    "reasons",
+    "reasoning",
+    "think",
+    "thinking",
+    "break down",
+    "analyze",
+    "analyse",
+    "investigate",
+    "research",
+    "thoroughly",
 ];
-const QUICK: [&str; 12] = [
-    "quick", "quickly", "direct", "directly", "brief", "briefly", "in short", "short answer", "one word", "one sentence", "just tell me", "tldr",
-];
+const QUICK: [&str; 12] =
+    ["quick", "quickly", "direct", "directly", "brief", "briefly", "in short", "short answer", "one word", "one sentence", "just tell me", "tldr"];
 const TOOLS: [&str; 26] = [
-    "file", "files", "folder", "code", "write", "create", "modify", "execute", "run", "search", "find", "look up", "fetch", "download", "calculate",
-    "compute", "document", "documents", "docs", "website", "url", "latest", "current", "today", "news", "read",
+    "file",
+    "files",
+    "folder",
+    "code",
+    "write",
+    "create",
+    "modify",
+    "execute",
+    "run",
+    "search",
+    "find",
+    "look up",
+    "fetch",
+    "download",
+    "calculate",
+    "compute",
+    "document",
+    "documents",
+    "docs",
+    "website",
+    "url",
+    "latest",
+    "current",
+    "today",
+    "news",
+    "read",
 ];
 const SEVERAL: [&str; 10] = ["and then", "then", "after that", "compare", "difference", "differences", "versus", "vs", "both", "each"];
 

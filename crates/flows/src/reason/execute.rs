@@ -85,7 +85,8 @@ pub(super) fn ask(s: &Reason) -> Ask {
         let mut holes = Vec::new();
         // From the back, so that places before stay where they are.
         for reference in references(&doing.call.arguments).into_iter().rev() {
-            let of = reference.task - 1;
+            // A plan is only carried out if every reference is to a step before (`plan::checked`, `plan::is_in_order`).
+            let of = reference.task.saturating_sub(1);
             match &s.doing[of].end {
                 // It was carried out in an earlier turn: its words are here.
                 Some(Ended::Well(value)) => put(&mut call.arguments, &reference.at, reference.within.clone(), value.pointer(&reference.part)),
@@ -141,7 +142,10 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     loop {
         let is_lost = |doing: &Doing| {
             let needs = references(&doing.call.arguments);
-            needs.iter().find(|one| s.doing.get(one.task.wrapping_sub(1)).is_none_or(|of| matches!(of.end, Some(Ended::Badly(_))))).map(|one| one.task)
+            needs
+                .iter()
+                .find(|one| s.doing.get(one.task.wrapping_sub(1)).is_none_or(|of| matches!(of.end, Some(Ended::Badly(_)))))
+                .map(|one| one.task)
         };
         let lost = s.doing.iter().enumerate().filter(|(_, doing)| doing.end.is_none()).find_map(|(index, doing)| Some((index, is_lost(doing)?)));
         let Some((index, of)) = lost else { break };
@@ -169,7 +173,8 @@ fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbo
     }
     if doing.tries == 1
         && kind != FailureKind::Refused
-        && let Some(call) = tool.and_then(|tool| adjusted(tool, &doing.call)).and_then(|call| toolbox.resolve(&call).ok()).filter(|call| *call != doing.call)
+        && let Some(call) =
+            tool.and_then(|tool| adjusted(tool, &doing.call)).and_then(|call| toolbox.resolve(&call).ok()).filter(|call| *call != doing.call)
     {
         return Some(call);
     }
@@ -194,7 +199,9 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
                     *value = serde_json::from_str(text.trim()).unwrap_or(Value::Null);
                 }
                 ("string", Value::Number(number)) => *value = json!(number.to_string()),
-                ("string", Value::String(text)) if tool.text_argument() == Some(name.as_str()) && !text.contains("{{") => *value = json!(telling(text)),
+                ("string", Value::String(text)) if tool.text_argument() == Some(name.as_str()) && !text.contains("{{") => {
+                    *value = json!(telling(text))
+                }
                 _ => {}
             }
         }
@@ -205,8 +212,8 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
 /// A query without quotes, marks and small words finds more.
 fn telling(text: &str) -> String {
     const SMALL: [&str; 32] = [
-        "a", "an", "the", "is", "are", "was", "were", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "it", "that", "this", "what",
-        "which", "who", "when", "where", "how", "does", "do", "did", "find", "about",
+        "a", "an", "the", "is", "are", "was", "were", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "it", "that", "this",
+        "what", "which", "who", "when", "where", "how", "does", "do", "did", "find", "about",
     ];
     let words = text.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '.')).map(|word| word.trim_matches(['-', '.']));
     let telling: Vec<&str> = words.filter(|word| !word.is_empty() && !SMALL.contains(&word.to_lowercase().as_str())).collect();

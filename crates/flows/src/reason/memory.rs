@@ -92,9 +92,9 @@ fn normal(word: &str) -> String {
 }
 
 const STOP: [&str; 48] = [
-    "a", "an", "the", "is", "are", "was", "were", "be", "do", "doe", "did", "does", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or",
-    "it", "its", "this", "that", "these", "those", "i", "you", "we", "me", "my", "your", "please", "can", "could", "would", "will", "tell", "what", "which",
-    "who", "how", "there", "about", "so",
+    "a", "an", "the", "is", "are", "was", "were", "be", "do", "doe", "did", "does", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and",
+    "or", "it", "its", "this", "that", "these", "those", "i", "you", "we", "me", "my", "your", "please", "can", "could", "would", "will", "tell",
+    "what", "which", "who", "how", "there", "about", "so",
 ];
 
 #[cfg(test)]

@@ -311,7 +311,7 @@ fn plan_by_rule(s: &Reason) -> Option<Plan> {
         return None;
     }
     let remembered = s.recall(Kind::Plan).and_then(|one| Plan::deserialize(&one.value).ok());
-    let fits = |plan: &Plan| s.is_harmless(plan) && plan.steps.iter().all(|step| s.toolbox.resolve(&step.call()).is_ok());
+    let fits = |plan: &Plan| plan::is_in_order(plan) && s.is_harmless(plan) && plan.steps.iter().all(|step| s.toolbox.resolve(&step.call()).is_ok());
     let simple = || Some(plan::simple(&s.question, &s.toolbox)).filter(|plan| s.is_simple() && !plan.steps.is_empty());
     remembered.filter(fits).or_else(simple)
 }

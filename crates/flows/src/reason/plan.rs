@@ -73,10 +73,11 @@ pub fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> (Plan, Vec
     let mut steps: Vec<Step> = Vec::new();
     for (index, step) in draft.steps.into_iter().take(STEPS_MAX).enumerate() {
         let number = index + 1;
-        let resolved = toolbox.resolve(&step.call()).and_then(|call| match references(&call.arguments).iter().find(|one| one.task == 0 || one.task >= number) {
-            Some(bad) => Err(format!("step {number} refers to step {}, which is not before it", bad.task)),
-            None => Ok(call),
-        });
+        let resolved =
+            toolbox.resolve(&step.call()).and_then(|call| match references(&call.arguments).iter().find(|one| one.task == 0 || one.task >= number) {
+                Some(bad) => Err(format!("step {number} refers to step {}, which is not before it", bad.task)),
+                None => Ok(call),
+            });
         match resolved {
             Ok(call) => steps.push(Step { description: step.description, tool: call.tool, arguments: call.arguments }),
             Err(why) => {
@@ -108,6 +109,12 @@ pub fn simple(question: &str, toolbox: &Toolbox) -> Plan {
         call.into_iter().map(|call| Step { description: "Look it up".into(), tool: call.tool, arguments: call.arguments }).collect();
     let success_criteria = if steps.is_empty() { Vec::new() } else { vec!["Something was found that bears on the question".to_owned()] };
     Plan { required_tools: tools_of(&steps), steps, estimated_complexity: Complexity::Simple, success_criteria }
+}
+
+/// Whether every step only uses what comes before it.
+pub fn is_in_order(plan: &Plan) -> bool {
+    let refers = |(index, step): (usize, &Step)| references(&step.arguments).iter().all(|one| (1..=index).contains(&one.task));
+    plan.steps.iter().enumerate().all(refers)
 }
 
 fn tools_of(steps: &[Step]) -> Vec<String> {

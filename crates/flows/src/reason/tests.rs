@@ -47,7 +47,9 @@ fn plan(steps: &[(&str, Value)]) -> Reply {
 }
 
 fn reflection(goal_achieved: bool, should_continue: bool) -> Reply {
-    Reply::ok(json!({ "goal_achieved": goal_achieved, "should_continue": should_continue, "issues_found": [], "plan_adjustments": "Look elsewhere.", "final_response": null }))
+    Reply::ok(
+        json!({ "goal_achieved": goal_achieved, "should_continue": should_continue, "issues_found": [], "plan_adjustments": "Look elsewhere.", "final_response": null }),
+    )
 }
 
 fn large() -> Value {
@@ -126,7 +128,8 @@ fn r3_steps_use_what_earlier_ones_found_and_others_go_side_by_side() {
             run.feed(job.task, job.attempt, reply).unwrap();
         }
     }
-    let tools: Vec<&Vec<String>> = waves.iter().filter(|wave| wave[0].contains("query") && wave[0].contains("search\"")).filter(|wave| !wave[0].contains("registry")).collect();
+    let tools: Vec<&Vec<String>> =
+        waves.iter().filter(|wave| wave[0].contains("query") && wave[0].contains("search\"")).filter(|wave| !wave[0].contains("registry")).collect();
     assert_eq!((tools[0].len(), tools[1].len()), (2, 1), "{tools:?}");
     assert!(tools[1][0].contains("more about The bridge was built in 1901."), "{tools:?}");
 }
@@ -207,7 +210,11 @@ fn r5_reflection_decides_and_its_words_reach_the_planner_and_the_answer() {
     let better = json!({ "goal_achieved": false, "should_continue": true, "issues_found": ["The tower is missing."], "plan_adjustments": "Search the tower.", "final_response": "no" });
     let end = check(hard(), &[("reflect", &[Reply::ok(better), reflection(true, false)])]);
     let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
-    assert!(!plans[0].contains("tower is missing") && plans[1].contains("- The tower is missing.") && plans[1].contains("Search the tower."), "{}", plans[1]);
+    assert!(
+        !plans[0].contains("tower is missing") && plans[1].contains("- The tower is missing.") && plans[1].contains("Search the tower."),
+        "{}",
+        plans[1]
+    );
     assert_eq!((&end.output()["reflections"][0]["final_response"], end.count("model answer")), (&Value::Null, 1), "not reached is no answer");
     let done = json!({ "goal_achieved": true, "should_continue": false, "issues_found": [], "plan_adjustments": null, "final_response": "It was built in 1901 [1][7]." });
     let end = check(hard(), &[("reflect", &[Reply::ok(done)])]);
@@ -235,7 +242,8 @@ fn r6_a_world_that_hangs_in_any_phase_still_gives_an_answer_in_time() {
 
 #[test]
 fn r6_limits_are_the_documents_and_can_be_others() {
-    let phases = |limits| with_limits(limits)["phases"].as_array().unwrap().iter().map(|phase| phase["limit_ms"].as_u64().unwrap()).collect::<Vec<_>>();
+    let phases =
+        |limits| with_limits(limits)["phases"].as_array().unwrap().iter().map(|phase| phase["limit_ms"].as_u64().unwrap()).collect::<Vec<_>>();
     assert_eq!(phases(Limits::default()), [10_000, 15_000, 10_000, 60_000]);
     assert_eq!(phases(serde_json::from_value(json!({ "plan_ms": 40_000 })).unwrap()), [10_000, 40_000, 10_000, 60_000]);
     // An effect has no longer than its phase.
@@ -298,11 +306,23 @@ fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
     assert_eq!((tried.path.last().unwrap().as_str(), tried.count("model answer")), ("direct", 2));
     assert!(tried.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", tried.output());
     // Nothing writes: what was found is listed.
-    let listed = check(hard(), &[("think", &[failed(FailureKind::Refused)]), ("plan", &[failed(FailureKind::Refused)]), ("reflect", &[failed(FailureKind::Refused)]), ("answer", &[failed(FailureKind::Refused)])]);
+    let listed = check(
+        hard(),
+        &[
+            ("think", &[failed(FailureKind::Refused)]),
+            ("plan", &[failed(FailureKind::Refused)]),
+            ("reflect", &[failed(FailureKind::Refused)]),
+            ("answer", &[failed(FailureKind::Refused)]),
+        ],
+    );
     assert!(listed.output()["answer"].as_str().unwrap().contains("The bridge was built in 1901 [1]"), "{}", listed.output());
     // Nothing was found either: an error in words.
     let nothing = check(json!({ "question": "What is it?", "model": large() }), &[("answer", &[failed(FailureKind::Refused)])]);
-    assert!(matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")), "{:?}", nothing.outcome);
+    assert!(
+        matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
+        "{:?}",
+        nothing.outcome
+    );
     // Back-off is the machine's: a failure that may pass is tried again by it.
     let passing = Reply::failed(graph::Failure::new(FailureKind::Network, "reset").retry());
     let end = check(json!({ "question": "What is it?", "model": large() }), &[("answer", &[passing.clone(), passing, Reply::ok("It is.")])]);
@@ -318,7 +338,8 @@ fn r12_a_simple_request_costs_one_model_call_as_the_direct_way_does() {
     assert!(agentic.output()["answer"].as_str().unwrap().contains("[1]"));
     // With a model of a fixed delay and tools at a tenth of it.
     let timed = |input: Value| {
-        play("reason", input, &mut |effect, _| Some(usual(effect.name()).taking_us(if effect.kind() == "model" { 1_000_000 } else { 100_000 }))).took_us
+        play("reason", input, &mut |effect, _| Some(usual(effect.name()).taking_us(if effect.kind() == "model" { 1_000_000 } else { 100_000 })))
+            .took_us
     };
     let ratio = timed(simple()) as f64 / timed(with(simple(), json!({ "way": "direct" }))) as f64;
     assert!(ratio < 2.0, "{ratio}");
