@@ -1,8 +1,8 @@
 //! What Baton can do, as graphs: each flow is plain functions over its own state, and says in effects what it needs.
 //!
-//! [`direct`] is the shortest way to an answer. search, chat, reason, supervise, panel and the front door will each be a folder
-//! here, with their prompts as files beside them. Until they land there are two [`sample`]s, small but whole: they plan, fan out,
-//! loop, ask a person, call one another and live with every failure.
+//! [`direct`] is the shortest way to an answer, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics. search, supervise and
+//! the front door will each be a folder here too, with their prompts as files beside them. Two [`sample`]s, small but whole, are there to try the
+//! machine with: they plan, fan out, loop, ask a person, call one another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
 //! looks at `cargo tree` that it stays so.

@@ -130,6 +130,7 @@ pub(crate) fn found(tool: &str, texts: &[(&str, &str)]) -> Reply {
     Reply::ok(json!(evidence::found(tool, evidence::Trust::Untrusted, &text, Some(&data))))
 }
 
+#[allow(clippy::needless_pass_by_value)] // so that a case is written as it is read
 pub(crate) fn tools(list: Value) -> Reply {
     Reply::ok(json!({ "text": "tools", "data": { "tools": list }, "spans": [] }))
 }

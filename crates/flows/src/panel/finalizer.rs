@@ -79,8 +79,8 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => (text, None),
         // It was approved, so it is better than nothing.
-        Ok(None) => (expert.answer.clone(), Some("the finalizer said nothing".to_owned())),
-        Err(failure) => (expert.answer.clone(), Some(failure.to_string())),
+        Ok(None) => (expert.answer, Some("the finalizer said nothing".to_owned())),
+        Err(failure) => (expert.answer, Some(failure.to_string())),
     };
     let answer = answer::finish(&raw, &shown, s.strict);
     s.final_answer = answer.body.clone();

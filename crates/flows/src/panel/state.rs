@@ -41,7 +41,7 @@ pub(super) struct Panel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
-    /// Rejections and errors a question may cost before it is given up.
+    /// Rejections and errors a question may cost before it is given up; at least 1.
     pub(super) retry_limit: u32,
     /// Research steps that do not need one another go side by side; the document has them one after the other.
     pub(super) parallel_research: bool,

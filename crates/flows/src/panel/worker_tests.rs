@@ -14,6 +14,7 @@ fn tools() -> Value {
     ])
 }
 
+#[allow(clippy::needless_pass_by_value)] // so that a case is written as it is read
 fn task(more: Value) -> Value {
     let mut task = json!({
         "question": "How old is the bridge?", "steps": ["When was the bridge built"], "tools": tools(),

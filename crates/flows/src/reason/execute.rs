@@ -200,7 +200,7 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
                 }
                 ("string", Value::Number(number)) => *value = json!(number.to_string()),
                 ("string", Value::String(text)) if tool.text_argument() == Some(name.as_str()) && !text.contains("{{") => {
-                    *value = json!(telling(text))
+                    *value = json!(telling(text));
                 }
                 _ => {}
             }

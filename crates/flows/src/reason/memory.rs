@@ -39,7 +39,7 @@ pub struct Key {
 const PLAN_MIN: f32 = 0.8;
 const HINT_MIN: f32 = 0.6;
 /// So many entries are looked at.
-pub const REMEMBERED_MAX: usize = 200;
+const REMEMBERED_MAX: usize = 200;
 
 pub fn key(question: &str) -> Key {
     let mut key = Key::default();

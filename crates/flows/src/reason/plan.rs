@@ -34,20 +34,20 @@ impl Step {
     }
 }
 
-pub const STEPS_MAX: usize = 8;
-pub const SMALL_STEPS_MAX: usize = 3;
+pub(super) const STEPS_MAX: usize = 8;
+pub(super) const SMALL_STEPS_MAX: usize = 3;
 
 /// As a model may write it: only the steps are needed.
 #[derive(Deserialize)]
-pub struct Draft {
-    pub steps: Vec<Step>,
+pub(super) struct Draft {
+    pub(super) steps: Vec<Step>,
     #[serde(default)]
-    pub estimated_complexity: Option<Complexity>,
+    pub(super) estimated_complexity: Option<Complexity>,
     #[serde(default)]
-    pub success_criteria: Vec<String>,
+    pub(super) success_criteria: Vec<String>,
 }
 
-pub fn schema(toolbox: &Toolbox, mind: &Mind) -> Value {
+pub(super) fn schema(toolbox: &Toolbox, mind: &Mind) -> Value {
     let mut more = Map::new();
     if mind.is_small {
         let steps = json!({ "type": "array", "maxItems": SMALL_STEPS_MAX, "items": toolbox.call_schema(mind, "tool", "arguments", &more) });
@@ -68,7 +68,7 @@ pub fn schema(toolbox: &Toolbox, mind: &Mind) -> Value {
 
 /// The draft made into something that can be carried out, and what was wrong with it. A step that cannot be called is looked up in its own
 /// words instead; numbers stay what they were, so that references hold.
-pub fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> (Plan, Vec<String>) {
+pub(super) fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> (Plan, Vec<String>) {
     let mut wrong = Vec::new();
     let mut steps: Vec<Step> = Vec::new();
     for (index, step) in draft.steps.into_iter().take(STEPS_MAX).enumerate() {
@@ -103,7 +103,7 @@ pub fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> (Plan, Vec
 }
 
 /// One step on the first tool that can do with a text: for what is simple, and for when planning fails. Without such a tool there is nothing to do.
-pub fn simple(question: &str, toolbox: &Toolbox) -> Plan {
+pub(super) fn simple(question: &str, toolbox: &Toolbox) -> Plan {
     let call = toolbox.fallback(question);
     let steps: Vec<Step> =
         call.into_iter().map(|call| Step { description: "Look it up".into(), tool: call.tool, arguments: call.arguments }).collect();
@@ -112,7 +112,7 @@ pub fn simple(question: &str, toolbox: &Toolbox) -> Plan {
 }
 
 /// Whether every step only uses what comes before it.
-pub fn is_in_order(plan: &Plan) -> bool {
+pub(super) fn is_in_order(plan: &Plan) -> bool {
     let refers = |(index, step): (usize, &Step)| references(&step.arguments).iter().all(|one| (1..=index).contains(&one.task));
     plan.steps.iter().enumerate().all(refers)
 }

@@ -76,7 +76,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.question, LISTED_TOKENS_MAX);
-            let answer = answer::finish(&panel_free(&text), &shown, s.strict);
+            let answer = answer::finish(&uncited(&text), &shown, s.strict);
             return end(s, answer);
         }
         Ok(None) => "the model said nothing".to_owned(),
@@ -86,7 +86,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
 }
 
 /// Numbers in a text that was written without sources mean nothing.
-fn panel_free(text: &str) -> String {
+fn uncited(text: &str) -> String {
     let mut clean = text.to_owned();
     for citation in evidence::citations(text).into_iter().rev() {
         clean.replace_range(citation.range, "");

@@ -142,7 +142,7 @@ fn r3_a_plan_that_cannot_be_carried_out_is_mended() {
         plan(&[("docs.search", json!({ "query": "{{4}}" })), ("docs.search", json!({ "query": "bridge year" }))]),
     ];
     for broken in cases {
-        let end = check(hard(), &[("plan", &[broken.clone()])]);
+        let end = check(hard(), &[("plan", std::slice::from_ref(&broken))]);
         assert_eq!(end.notes("plan_mended").len(), 1, "{broken:?}");
         assert!(end.effects.contains(&graph::tool("docs.search", json!({ "query": "bridge year" }))), "{:?}", end.asked());
         assert!(end.output()["answer"].as_str().unwrap().contains("1901"));
@@ -170,10 +170,10 @@ fn r4_a_failed_step_is_tried_with_other_arguments_then_another_way_then_reported
     };
     let nothing = Reply::ok(json!({ "text": " ", "spans": [] }));
     let good = usual("docs.search");
-    let second = check(hard(), &[("plan", &[asked.clone()]), ("docs.search", &[nothing.clone(), good])]);
+    let second = check(hard(), &[("plan", std::slice::from_ref(&asked)), ("docs.search", &[nothing.clone(), good])]);
     assert!(tried(&second)[1].contains("\"bridge built\""), "{:?}", tried(&second));
     assert_eq!((&second.output()["results"][0]["attempts"], &second.output()["results"][0]["success"]), (&json!(2), &json!(true)));
-    let third = check(hard(), &[("plan", &[asked.clone()]), ("docs.search", &[nothing.clone()])]);
+    let third = check(hard(), &[("plan", std::slice::from_ref(&asked)), ("docs.search", std::slice::from_ref(&nothing))]);
     assert_eq!((&third.output()["results"][0]["attempts"], &third.output()["results"][0]["tool_used"]), (&json!(3), &json!("web.search")));
     let never = check(hard(), &[("plan", &[asked]), ("docs.search", &[nothing]), ("web.search", &[failed(FailureKind::Tool)])]);
     let result = &never.output()["results"][0];
@@ -186,7 +186,8 @@ fn r4_a_failed_step_is_tried_with_other_arguments_then_another_way_then_reported
 fn r4_what_changes_something_is_never_done_twice() {
     let append = plan(&[("files.append", json!({ "text": "x" }))]);
     for kind in [FailureKind::Tool, FailureKind::InDoubt, FailureKind::Timeout, FailureKind::Network] {
-        let end = check(hard(), &[("plan", &[append.clone()]), ("files.append", &[failed(kind)]), ("reflect", &[reflection(false, false)])]);
+        let end =
+            check(hard(), &[("plan", std::slice::from_ref(&append)), ("files.append", &[failed(kind)]), ("reflect", &[reflection(false, false)])]);
         assert_eq!((end.count("tool files.append"), end.count("tool docs.search")), (1, 0), "{kind}");
         assert_eq!(end.output()["results"][0]["success"], false);
     }
@@ -279,7 +280,10 @@ fn r8_a_plan_that_worked_is_remembered_and_used_again() {
 fn r8_nothing_with_side_effects_is_remembered_or_recalled() {
     let append = plan(&[("files.append", json!({ "text": "x" }))]);
     let done = Reply::ok(json!({ "text": "done", "spans": [] }));
-    let end = check(hard(), &[("plan", &[append.clone()]), ("files.append", &[done.clone()]), ("reflect", &[reflection(true, false)])]);
+    let end = check(
+        hard(),
+        &[("plan", std::slice::from_ref(&append)), ("files.append", std::slice::from_ref(&done)), ("reflect", &[reflection(true, false)])],
+    );
     let kinds: Vec<&str> = end.output()["to_remember"].as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
     assert_eq!((kinds, end.count("tool files.append")), (vec!["pattern"], 1));
     // Nor is a plan taken that somebody put there.
