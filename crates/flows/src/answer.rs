@@ -1,0 +1,194 @@
+//! Evidence in, a checked answer out.
+//!
+//! ```text
+//! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
+//! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
+//! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
+//! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
+//! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
+//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html? }   a flow inserts what else it has
+//! Answer::summary() -> Value                                           counts, for a note
+//! ```
+//!
+//! `[n]` in a raw text means the n-th shown span. `finish` is given exactly what the model was shown: a citation of anything else cannot
+//! come out of it. Where nothing was shown there is nothing to hold an answer to; it is passed on unmarked, unless `strict`.
+
+use evidence::{Cited, Options, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
+use graph::Message;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::prompt;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Markdown, with `[n]` and the list of sources.
+    pub text: String,
+    /// The same for a terminal.
+    pub plain: String,
+    /// A sanitized fragment, of flows that promise one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub html: Option<String>,
+    /// `[1]` is the first of these.
+    pub sources: Vec<Source>,
+    pub sentences: Vec<Sentence>,
+    /// Numbers the model cited that nothing had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<usize>,
+    /// How many sentences `strict` took out.
+    #[serde(default)]
+    pub removed: usize,
+    /// The Markdown without the list of sources; `sentences` have ranges in it.
+    pub body: String,
+}
+
+pub fn show(spans: &[Span], question: &str, budget_tokens: usize) -> (Vec<Message>, Vec<Span>) {
+    let shown = pick(spans, question, budget_tokens);
+    (messages(&shown), shown)
+}
+
+/// The spans that fit, in their order, as they will be shown: one that only fits in part is that part.
+pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
+    let picked = evidence::pick(question, &Spans::new(spans), budget_tokens, &PickOptions::default());
+    let shown = picked.spans.into_iter().map(|one| {
+        let span = spans[one.number - 1].clone();
+        match one.content.split_once('\n') {
+            Some((_, text)) if !one.is_whole => Span { text: text.to_owned(), ..span },
+            _ => span,
+        }
+    });
+    shown.collect()
+}
+
+pub fn messages(shown: &[Span]) -> Vec<Message> {
+    shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
+}
+
+pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
+    let how = match (strict, shown.is_empty()) {
+        (true, _) => Strict::Remove,
+        (false, true) => Strict::Leave,
+        (false, false) => Strict::Mark,
+    };
+    let cited = evidence::cite(raw_text, &Spans::new(shown), how, &Options::default());
+    let (text, plain) = (cited.to_markdown(), cited.to_plain());
+    let Cited { body, sources, checked, removed, refused, .. } = cited;
+    Answer { text, plain, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }
+}
+
+/// Of each span so much, when they are only listed.
+const LISTED_CHARS_MAX: usize = 400;
+
+/// What was found, one item each with its citation, under a line that says why there is no more.
+pub fn listed(intro: &str, shown: &[Span]) -> String {
+    let mut text = intro.to_owned();
+    for (index, span) in shown.iter().enumerate() {
+        let words = evidence::defused(&span.text).split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_long = words.chars().count() > LISTED_CHARS_MAX;
+        let start: String = words.chars().take(LISTED_CHARS_MAX).collect();
+        // At a word's end, and then without a full stop, so that the citation belongs to it.
+        let start = if is_long { start.rsplit_once(' ').map_or(start.as_str(), |(head, _)| head) } else { start.as_str() };
+        let more = if is_long { " …" } else { "" };
+        text.push_str(&format!("{}- {}{more} [{}]", if index == 0 { "\n\n" } else { "\n" }, start.trim_end_matches(['.', ' ']), index + 1));
+    }
+    text
+}
+
+impl Answer {
+    /// What a run answers.
+    pub fn output(&self, flow: &str) -> Map<String, Value> {
+        let mut output = Map::new();
+        output.insert("answer".into(), json!(self.text));
+        output.insert("plain".into(), json!(self.plain));
+        output.insert("sources".into(), json!(self.sources));
+        output.insert("sentences".into(), json!(self.sentences));
+        output.insert("refused".into(), json!(self.refused));
+        output.insert("flow".into(), json!(flow));
+        if let Some(html) = &self.html {
+            output.insert("html".into(), json!(html));
+        }
+        output
+    }
+
+    pub fn count(&self, status: Status) -> usize {
+        self.sentences.iter().filter(|sentence| sentence.status == status).count()
+    }
+
+    pub fn summary(&self) -> Value {
+        json!({
+            "sources": self.sources.len(),
+            "supported": self.count(Status::Supported),
+            "weak": self.count(Status::Weak),
+            "unsupported": self.count(Status::Unsupported),
+            "removed": self.removed,
+            "refused": self.refused,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans() -> Vec<Span> {
+        let span = |text: &str, title: &str| Span {
+            text: text.into(),
+            source: "docs.search".into(),
+            title: Some(title.into()),
+            address: Some(format!("https://{title}.example")),
+            ..Span::default()
+        };
+        vec![
+            span("Cats sleep for 13 hours a day.", "cats"),
+            span("After a crash the log is replayed from the last checkpoint.", "log"),
+            span("A commit takes 0.34 ms.", "commit"),
+        ]
+    }
+
+    #[test]
+    fn an_answer_is_held_to_what_was_shown_and_nothing_else() {
+        let (messages, shown) = show(&spans(), "What happens to the log after a crash?", 2_000);
+        assert_eq!((messages.len(), messages[1].role.as_str()), (3, "evidence"));
+        assert!(messages[1].content.starts_with("Source: log · https://log.example\nAfter a crash"), "{messages:?}");
+        let raw = "After a crash the log is replayed from the last checkpoint [2]. The disk had 9 TB [3][7].";
+        let answer = finish(raw, &shown, false);
+        assert!(answer.text.contains("replayed from the last checkpoint [1]."), "{}", answer.text);
+        assert!(answer.text.contains("1. [log](<https://log.example>)") && answer.plain.contains("[1] log"), "{}", answer.plain);
+        assert_eq!(answer.refused, [7]);
+        assert_eq!(answer.summary()["unsupported"], 1);
+        let strict = finish(raw, &shown, true);
+        assert_eq!((strict.removed, strict.text.contains("9 TB")), (1, false));
+        let output = strict.output("search");
+        assert_eq!(output["flow"], "search");
+        assert!(output["answer"].as_str().unwrap().contains("checkpoint [1]"));
+    }
+
+    #[test]
+    fn what_is_kept_says_the_same_as_what_was_shown() {
+        let long =
+            Span { text: "Filler about nothing at all. ".repeat(100) + "The log is replayed. " + &"More filler. ".repeat(100), ..spans()[1].clone() };
+        for (spans, budget) in [(spans(), 2_000), (spans(), 45), (vec![long], 60)] {
+            let (shown_messages, shown) = show(&spans, "When is the log replayed?", budget);
+            assert!(!shown.is_empty());
+            assert_eq!(messages(&shown), shown_messages);
+            assert!(shown_messages.iter().any(|message| message.content.contains("log")), "{shown_messages:?}");
+            let tokens: usize = shown_messages.iter().map(|message| evidence::tokens(&message.content)).sum();
+            assert!(tokens <= budget, "{tokens}");
+        }
+    }
+
+    #[test]
+    fn without_evidence_nothing_is_marked_unless_strict() {
+        let answer = finish("The sky is blue [1].", &[], false);
+        assert_eq!((answer.text.as_str(), answer.refused.as_slice()), ("The sky is blue.", &[1][..]));
+        assert_eq!(finish("The sky is blue.", &[], true).text, evidence::NOTHING_LEFT);
+    }
+
+    #[test]
+    fn a_list_of_what_was_found_is_supported_by_it() {
+        let shown = spans();
+        let answer = finish(&listed("No model answered; this was found:", &shown), &shown, true);
+        assert_eq!(answer.count(Status::Supported), 3, "{answer:?}");
+        assert_eq!(answer.sources.len(), 3);
+    }
+}

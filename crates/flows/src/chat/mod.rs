@@ -1,0 +1,365 @@
+//! Answers by intent: looks something up, sums up what was said, or speaks of the conversation itself.
+//!
+//! ```text
+//!                 ┌ conversation_query ────────────────────────► recall ────────┐
+//!   start ► intent ┤                                              model          ▼
+//!           model  └ search, summarize ► plan ► run the stages ► answer ───────► end
+//!                                        model   search.search    model, over what was found
+//!                                                summary.summarize
+//! ```
+//!
+//! Only stages that are needed run, and what a row already holds is not computed again ([`Row`]; the caller keeps rows and gives back the one for the same
+//! question). Where a model says nothing usable, words decide the intent and the intent decides the stages.
+//!
+//! The document calls the stage `summarize` when it is planned and `summary` when it was executed; here it has one name.
+
+mod csv;
+mod stages;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use evidence::Span;
+use graph::{Ask, END, Go, Graph, GraphError, Message, Replies};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::answer::{self, Answer};
+use crate::direct::ANSWER;
+use crate::input::{self, Input, Mind};
+use crate::prompt::{self, Prompt};
+
+pub use self::csv::{COLUMNS, CsvError, export, import};
+pub use words::intent_by_words;
+
+pub fn flow() -> Result<Graph, GraphError> {
+    Graph::of::<Chat>("chat")
+        .node("intent", (ask_intent, fold_intent), &["plan", "recall"])
+        .node("plan", (ask_plan, fold_plan), &["run", "answer"])
+        .node("run", (stages::ask, stages::fold), &["run", "answer"])
+        .node("answer", (ask_answer, fold_answer), &[END])
+        .node("recall", (ask_recall, fold_recall), &[END])
+        .input(begin)
+        .output(output)
+        .build()
+}
+
+const MESSAGES_MAX: usize = 5;
+const INTENT_TOKENS_MAX: u32 = 40;
+const PLAN_TOKENS_MAX: u32 = 80;
+const ANSWER_TOKENS_MAX: u32 = 1_024;
+const SMALL_ANSWER_TOKENS_MAX: u32 = 320;
+const LISTED_TOKENS_MAX: usize = 1_500;
+/// What a look back may take of the conversation; the whole of it is kept, but a model can only be shown so much.
+const RECALLED_MESSAGES_MAX: usize = 200;
+
+const INTENT: Prompt = Prompt { long: include_str!("intent.md"), short: include_str!("intent.small.md") };
+const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
+const RESPOND: Prompt = Prompt { long: include_str!("answer.md"), short: include_str!("answer.small.md") };
+const RECALL: Prompt = Prompt { long: include_str!("recall.md"), short: include_str!("recall.small.md") };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intent {
+    Search,
+    Summarize,
+    ConversationQuery,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Search,
+    Summarize,
+    ConversationQuery,
+}
+
+/// What is stored of one turn, with the document's names. An empty text is a result that is not there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Row {
+    pub query: String,
+    pub turn: u64,
+    pub search_results: String,
+    pub search_confidence: Option<f64>,
+    pub summary: String,
+    pub summary_confidence: Option<f64>,
+    pub reviewed_summary: String,
+    pub review_confidence: Option<f64>,
+    pub insights: String,
+    pub insights_confidence: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// What the store holds for this question, if it was asked before.
+    pub row: Option<Row>,
+    /// The number of this turn in the thread.
+    pub turn: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Chat {
+    question: String,
+    history: Vec<Message>,
+    model: Mind,
+    strict: bool,
+    row: Row,
+    intent: Intent,
+    planned: Vec<Stage>,
+    executed: Vec<Stage>,
+    /// Stages that did not work, and why.
+    failed: Vec<(Stage, String)>,
+    spans: Vec<Span>,
+    answer: Option<Answer>,
+}
+
+fn begin(input: Input<Settings>) -> Chat {
+    let settings = input.settings.unwrap_or_default();
+    let turn = settings.turn.unwrap_or_else(|| input.history.iter().filter(|message| message.role == "user").count() as u64 + 1);
+    let row = settings.row.filter(|row| row.query.trim().eq_ignore_ascii_case(input.question.trim())).unwrap_or_default();
+    Chat {
+        row: Row { query: input.question.clone(), turn, ..row },
+        question: input.question,
+        history: input.history,
+        model: input.model,
+        strict: input.strict,
+        intent: Intent::Search,
+        planned: Vec::new(),
+        executed: Vec::new(),
+        failed: Vec::new(),
+        spans: Vec::new(),
+        answer: None,
+    }
+}
+
+impl Chat {
+    fn last_messages(&self) -> Vec<Message> {
+        input::last_messages(&self.history, MESSAGES_MAX)
+    }
+
+    fn holds(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Search => !self.row.search_results.trim().is_empty(),
+            Stage::Summarize => !self.row.summary.trim().is_empty(),
+            Stage::ConversationQuery => false,
+        }
+    }
+
+    fn answer_tokens(&self) -> u32 {
+        if self.model.is_small { SMALL_ANSWER_TOKENS_MAX } else { ANSWER_TOKENS_MAX }
+    }
+
+    /// System prompt, the last messages, the question.
+    fn told(&self, system: String) -> Vec<Message> {
+        let mut messages = vec![prompt::system(system)];
+        messages.extend(input::fitted(&self.last_messages(), self.model.history_tokens()));
+        messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
+        messages
+    }
+}
+
+/// Results of executed stages only; a result from the row is there as what it is, `reused`.
+fn output(s: &Chat) -> Value {
+    let mut output = s.answer.clone().unwrap_or_default().output("chat");
+    let mut results = Map::new();
+    for stage in &s.executed {
+        match stage {
+            Stage::Search => {
+                results.insert("search_results".into(), json!(s.row.search_results));
+                results.insert("search_confidence".into(), json!(s.row.search_confidence));
+            }
+            Stage::Summarize => {
+                results.insert("summary".into(), json!(s.row.summary));
+                results.insert("summary_confidence".into(), json!(s.row.summary_confidence));
+            }
+            Stage::ConversationQuery => {
+                results.insert("conversation_response".into(), json!(s.answer.as_ref().map(|answer| &answer.text)));
+            }
+        }
+    }
+    let mut last = s.history.clone();
+    last.push(prompt::user(s.question.as_str()));
+    last.extend(s.answer.as_ref().map(|answer| prompt::message("assistant", answer.text.as_str())));
+    let more = json!({
+        "intent": s.intent,
+        "planned_stages": s.planned,
+        "executed_stages": s.executed,
+        "failed_stages": s.failed.iter().map(|(stage, why)| json!({ "stage": stage, "why": why })).collect::<Vec<_>>(),
+        "results": results,
+        "last_messages": input::last_messages(&last, MESSAGES_MAX),
+        "row": s.row,
+    });
+    if let Value::Object(more) = more {
+        output.extend(more);
+    }
+    Value::Object(output)
+}
+
+fn ask_intent(s: &Chat) -> Ask {
+    let schema = json!({
+        "type": "object",
+        "required": ["intent"],
+        "additionalProperties": false,
+        "properties": { "intent": { "enum": ["search", "summarize", "conversation_query"] } },
+    });
+    let text = prompt::render(INTENT.of(&s.model), json!({}));
+    Ask::one(prompt::call("intent", s.told(text), Some(schema), INTENT_TOKENS_MAX).label("understanding"))
+}
+
+fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Detected {
+        intent: Intent,
+    }
+    let (intent, by) = match prompt::read::<Detected>(replies, 0) {
+        Ok(detected) => (detected.intent, "model"),
+        Err(_) => (intent_by_words(&s.question), "words"),
+    };
+    s.intent = intent;
+    let note = json!({ "intent": intent, "by": by });
+    if intent == Intent::ConversationQuery {
+        s.planned = vec![Stage::ConversationQuery];
+        return Go::to("recall").note("intent", note).note("stages", json!(s.planned));
+    }
+    Go::to("plan").note("intent", note)
+}
+
+/// What the intent itself asks for. The planner may leave it out or add the other one.
+fn own_stage(intent: Intent) -> Stage {
+    match intent {
+        Intent::Search => Stage::Search,
+        Intent::Summarize => Stage::Summarize,
+        Intent::ConversationQuery => Stage::ConversationQuery,
+    }
+}
+
+/// A row that already has what is wanted leaves nothing to plan.
+fn ask_plan(s: &Chat) -> Ask {
+    if s.holds(own_stage(s.intent)) {
+        return Ask::nothing();
+    }
+    let held: Vec<Stage> = [Stage::Search, Stage::Summarize].into_iter().filter(|stage| s.holds(*stage)).collect();
+    let text = prompt::render(PLAN.of(&s.model), json!({ "intent": s.intent, "held": held, "responses": words::responses(&s.history).len() }));
+    let schema = json!({
+        "type": "object",
+        "required": ["stages"],
+        "additionalProperties": false,
+        "properties": { "stages": { "type": "array", "maxItems": 2, "items": { "enum": ["search", "summarize"] } } },
+    });
+    Ask::one(prompt::call("plan", s.told(text), Some(schema), PLAN_TOKENS_MAX).label("planning"))
+}
+
+fn fold_plan(s: &mut Chat, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Planned {
+        stages: Vec<Stage>,
+    }
+    let own = own_stage(s.intent);
+    let mut stages = match prompt::read::<Planned>(replies, 0) {
+        Ok(planned) => planned.stages,
+        Err(_) => vec![own],
+    };
+    stages.retain(|stage| *stage != Stage::ConversationQuery);
+    // The user asked for it, so it is never planned away.
+    if !stages.contains(&own) {
+        stages.push(own);
+    }
+    // In the order in which one can use the other, each once, and nothing that is there already.
+    s.planned = [Stage::Search, Stage::Summarize].into_iter().filter(|stage| stages.contains(stage) && !s.holds(*stage)).collect();
+    let reused: Vec<Stage> = stages.into_iter().filter(|stage| s.holds(*stage)).collect();
+    let to = if s.planned.is_empty() { "answer" } else { "run" };
+    Go::to(to).note("stages", json!({ "planned": s.planned, "reused": reused }))
+}
+
+/// What an answer is made of: passages, or the row's own text where only that is left of them.
+fn spans(s: &Chat) -> Vec<Span> {
+    if !s.spans.is_empty() || s.row.search_results.trim().is_empty() {
+        return s.spans.clone();
+    }
+    evidence::found(stages::SEARCH, evidence::Trust::Untrusted, &s.row.search_results, None).spans
+}
+
+fn told(s: &Chat) -> (Vec<Message>, Vec<Span>) {
+    let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({})));
+    let question = messages.pop();
+    let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
+    let (evidence, shown) = answer::show(&spans(s), &s.question, s.model.evidence_tokens(used, s.answer_tokens()));
+    messages.extend(evidence);
+    messages.extend(question);
+    (messages, shown)
+}
+
+/// A summary is an answer; what was searched needs one written, if anything was found.
+fn ask_answer(s: &Chat) -> Ask {
+    if s.holds(Stage::Summarize) || spans(s).is_empty() {
+        return Ask::nothing();
+    }
+    Ask::one(prompt::call(ANSWER, told(s).0, None, s.answer_tokens()).label("answering").last())
+}
+
+fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
+    if s.holds(Stage::Summarize) && (s.intent == Intent::Summarize || s.executed.contains(&Stage::Summarize)) {
+        let answer = answer::finish(&s.row.summary, &[], false);
+        return end(s, answer);
+    }
+    let (_, shown) = told(s);
+    let answer = match replies.value(0).map(prompt::text_of) {
+        _ if shown.is_empty() => {
+            let why = s.failed.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
+            let words = match s.intent {
+                Intent::Summarize if words::responses(&s.history).is_empty() => {
+                    "There is nothing to sum up yet: nothing was answered in this conversation.".to_owned()
+                }
+                _ if why.is_empty() => format!("I found nothing about {:?}.", s.question),
+                _ => format!("I could not find anything out: {why}."),
+            };
+            answer::finish(&words, &[], false)
+        }
+        Ok(Some(text)) => answer::finish(&text, &shown, s.strict),
+        Ok(None) | Err(_) => {
+            let shown = answer::pick(&spans(s), &s.question, LISTED_TOKENS_MAX);
+            answer::finish(&answer::listed("No model wrote an answer; this was found:", &shown), &shown, false)
+        }
+    };
+    end(s, answer)
+}
+
+/// From what was said alone: no tool, no passage.
+fn ask_recall(s: &Chat) -> Ask {
+    let all = input::last_messages(&s.history, RECALLED_MESSAGES_MAX);
+    if all.is_empty() {
+        return Ask::nothing();
+    }
+    let room = (s.model.context_tokens as usize / 2).min(if s.model.is_small { 1_500 } else { 16_000 });
+    let said: Vec<Value> = input::fitted(&all, room).iter().map(|message| json!({ "role": message.role, "content": message.content })).collect();
+    let left_out = s.history.len().saturating_sub(said.len());
+    let text = prompt::render(RECALL.of(&s.model), json!({ "said": said, "left_out": left_out }));
+    let messages = vec![prompt::system(text), prompt::user(prompt::clipped(&s.question, s.model.question_tokens()))];
+    Ask::one(prompt::call(ANSWER, messages, None, s.answer_tokens()).label("looking back").last())
+}
+
+fn fold_recall(s: &mut Chat, replies: &Replies<'_>) -> Go {
+    let text = match replies.value(0).map(prompt::text_of) {
+        _ if replies.is_empty() => "We have not talked about anything yet.".to_owned(),
+        Ok(Some(text)) => text,
+        Ok(None) | Err(_) => {
+            let asked = input::last_messages(&s.history, RECALLED_MESSAGES_MAX);
+            let asked: Vec<String> =
+                asked.iter().filter(|message| message.role == "user").map(|message| format!("- {}", prompt::clipped(&message.content, 60))).collect();
+            format!("You asked, in this order:\n\n{}", asked.join("\n"))
+        }
+    };
+    s.executed = vec![Stage::ConversationQuery];
+    // There are no passages to hold it to: it speaks of the conversation.
+    let answer = answer::finish(&text, &[], false);
+    end(s, answer)
+}
+
+fn end(s: &mut Chat, answer: Answer) -> Go {
+    let go = Go::end().note("answer", answer.summary()).say("user", s.question.as_str()).say("assistant", answer.text.as_str());
+    s.answer = Some(answer);
+    go
+}

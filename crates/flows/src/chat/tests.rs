@@ -1,0 +1,256 @@
+use graph::{Effect, FailureKind, Message, Reply};
+use serde_json::{Value, json};
+
+use super::{COLUMNS, Intent, Row, export, import, intent_by_words};
+use crate::played::{Played, failed, found, play, words};
+
+fn said(turns: usize) -> Value {
+    let turn = |n: usize| [json!({ "role": "user", "content": format!("q{n}") }), json!({ "role": "assistant", "content": format!("a{n}") })];
+    (1..=turns).flat_map(turn).collect()
+}
+
+fn check(input: Value, intent: &Reply, stages: &Reply) -> Played {
+    changed(input, intent, stages, &[])
+}
+
+fn changed(mut input: Value, intent: &Reply, stages: &Reply, other: &[(&str, Reply)]) -> Played {
+    input["model"] = json!({ "is_small": false, "context_tokens": 32_000 });
+    play("chat", input, &mut |effect, _| {
+        if let Some((_, reply)) = other.iter().find(|(name, _)| *name == effect.name()) {
+            return Some(reply.clone());
+        }
+        Some(match effect.name() {
+            "intent" => intent.clone(),
+            "plan" => stages.clone(),
+            "search.search" => found("search.search", &[("trends", "Agents are the latest trend in AI.")]),
+            "summary.summarize" => {
+                Reply::ok(json!({ "text": "In short: agents.", "data": { "summary": "In short: agents.", "confidence": 0.6 }, "spans": [] }))
+            }
+            "answer" => Reply::ok("Agents are the latest trend in AI [1]."),
+            other => panic!("{other}"),
+        })
+    })
+}
+
+fn intent(name: &str) -> Reply {
+    Reply::ok(json!({ "intent": name }))
+}
+
+fn stages(names: &[&str]) -> Reply {
+    Reply::ok(json!({ "stages": names }))
+}
+
+#[test]
+fn c2_the_intent_is_detected_with_the_last_five_messages() {
+    let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
+    let Effect::CallModel(call) = &end.effects[0] else { panic!() };
+    let told: Vec<&str> = call.messages[1..].iter().map(|message| message.content.as_str()).collect();
+    assert_eq!(told, ["a2", "q3", "a3", "q4", "a4", "Latest trends in AI"]);
+    assert_eq!(call.purpose, "intent");
+    for (name, node) in [("search", "plan"), ("summarize", "plan"), ("conversation_query", "recall")] {
+        let end = check(json!({ "question": "x", "history": said(2) }), &intent(name), &stages(&[name]));
+        assert_eq!((&end.output()["intent"], end.path[1].as_str()), (&json!(name), node));
+    }
+}
+
+#[test]
+fn c2_without_a_usable_intent_words_decide() {
+    let cases = [
+        ("Latest trends in AI", Intent::Search),
+        ("Summarize", Intent::Summarize),
+        ("Can you sum up what we discussed?", Intent::Summarize),
+        ("TL;DR", Intent::Summarize),
+        ("What did we discuss earlier?", Intent::ConversationQuery),
+        ("What was my last question?", Intent::ConversationQuery),
+        ("What is a summa cum laude?", Intent::Search),
+    ];
+    for (question, expected) in cases {
+        assert_eq!(intent_by_words(question), expected, "{question}");
+        for nothing in [failed(FailureKind::Timeout), Reply::ok("hm"), intent("dance")] {
+            let end = check(json!({ "question": question, "history": said(2) }), &nothing, &failed(FailureKind::Timeout));
+            assert_eq!(end.output()["intent"], json!(expected), "{question}");
+            assert_eq!(end.notes("intent")[0]["by"], "words");
+        }
+    }
+}
+
+#[test]
+fn c3_only_needed_stages_are_planned() {
+    // What the intent is, what the planner says, what is planned.
+    let cases = [
+        ("search", stages(&["search"]), json!(["search"])),
+        ("search", stages(&[]), json!(["search"])),
+        ("search", stages(&["summarize", "search", "search"]), json!(["search", "summarize"])),
+        ("summarize", stages(&["summarize"]), json!(["summarize"])),
+        ("summarize", failed(FailureKind::Network), json!(["summarize"])),
+        ("search", Reply::ok("search, I think"), json!(["search"])),
+        ("search", stages(&["insights"]), json!(["search"])),
+    ];
+    for (name, planned, expected) in cases {
+        let end = check(json!({ "question": "x", "history": said(2) }), &intent(name), &planned);
+        assert_eq!((&end.output()["planned_stages"], &end.output()["executed_stages"]), (&expected, &expected), "{name} {planned:?}");
+    }
+}
+
+#[test]
+fn c3_what_a_row_holds_is_not_computed_again() {
+    let row = json!({ "query": "Latest trends", "turn": 1, "search_results": "Agents are the latest trend in AI.", "search_confidence": 0.9 });
+    let input = json!({ "question": "latest trends", "history": said(1), "settings": { "row": row } });
+    let end = check(input, &intent("search"), &stages(&["search"]));
+    assert_eq!((end.count("tool search.search"), end.count("model plan")), (0, 0));
+    assert_eq!((&end.output()["planned_stages"], &end.output()["results"]), (&json!([]), &json!({})), "only what was executed");
+    assert!(end.output()["answer"].as_str().unwrap().starts_with("Agents are the latest trend in AI [1]."), "{}", end.output());
+    // A row of another question is nobody's, and half a row is filled up.
+    let other = json!({ "question": "Other", "settings": { "row": { "query": "Latest trends", "search_results": "x" } } });
+    assert_eq!(check(other, &intent("search"), &stages(&["search"])).count("tool search.search"), 1);
+    let half = json!({ "question": "Latest trends", "history": said(1), "settings": { "row": row } });
+    let end = check(half, &intent("summarize"), &stages(&["search", "summarize"]));
+    assert_eq!(end.output()["executed_stages"], json!(["summarize"]));
+    let told = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("need not run again: search"), "{told}");
+}
+
+#[test]
+fn c4_search_stores_text_and_confidence() {
+    let end = check(json!({ "question": "Latest trends in AI" }), &intent("search"), &stages(&["search"]));
+    assert!(end.effects.contains(&graph::tool("search.search", json!({ "query": "Latest trends in AI" }))));
+    let output = end.output();
+    assert_eq!(output["row"]["search_results"], "Agents are the latest trend in AI.");
+    assert_eq!((&output["row"]["search_confidence"], &output["row"]["turn"]), (&json!(0.8), &json!(1)));
+    assert_eq!(output["sources"][0]["address"], "https://trends.example");
+    assert_eq!(end.said[1].1, output["answer"].as_str().unwrap());
+}
+
+#[test]
+fn c4_a_search_that_fails_or_finds_nothing_is_said() {
+    let nothing = Reply::ok(json!({ "text": "", "data": null, "spans": [] }));
+    for (reply, expected) in [(failed(FailureKind::Refused), "no luck"), (nothing, "found nothing")] {
+        let end = changed(json!({ "question": "x" }), &intent("search"), &stages(&["search"]), &[("search.search", reply)]);
+        assert!(end.output()["answer"].as_str().unwrap().contains(expected), "{}", end.output());
+        assert_eq!((&end.output()["executed_stages"], &end.output()["failed_stages"][0]["stage"]), (&json!([]), &json!("search")));
+        assert_eq!(end.count("model answer"), 0);
+    }
+    // No model to write it: what was found, cited.
+    let end = changed(json!({ "question": "x" }), &intent("search"), &stages(&["search"]), &[("answer", failed(FailureKind::Network))]);
+    assert!(end.output()["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"), "{}", end.output());
+}
+
+#[test]
+fn c5_a_summary_is_of_the_last_three_responses() {
+    let end = check(json!({ "question": "Summarize", "history": said(5) }), &intent("summarize"), &stages(&["summarize"]));
+    assert!(end.effects.contains(&graph::tool("summary.summarize", json!({ "texts": ["Response 1: a3", "Response 2: a4", "Response 3: a5"] }))));
+    assert_eq!(end.output()["answer"], "In short: agents.");
+    assert_eq!(end.output()["results"], json!({ "summary": "In short: agents.", "summary_confidence": 0.6 }));
+    let one = check(json!({ "question": "Summarize", "history": said(1) }), &intent("summarize"), &stages(&["summarize"]));
+    assert!(one.effects.contains(&graph::tool("summary.summarize", json!({ "texts": ["Response 1: a1"] }))));
+    let none = check(json!({ "question": "Summarize" }), &intent("summarize"), &stages(&["summarize"]));
+    assert_eq!(none.count("tool summary.summarize"), 0);
+    assert!(none.output()["answer"].as_str().unwrap().starts_with("There is nothing to sum up yet"), "{}", none.output());
+    // Asked together, the summary is also of what was just found.
+    let both = check(json!({ "question": "Find and sum up", "history": said(3) }), &intent("search"), &stages(&["search", "summarize"]));
+    let texts = json!({ "texts": ["Response 1: a2", "Response 2: a3", "Response 3: Agents are the latest trend in AI."] });
+    assert!(both.effects.contains(&graph::tool("summary.summarize", texts)), "{:?}", both.effects);
+}
+
+#[test]
+fn c6_a_conversation_query_is_answered_from_the_history_alone() {
+    let end = check(json!({ "question": "What did we discuss?", "history": said(3) }), &intent("conversation_query"), &stages(&["search"]));
+    assert_eq!(end.path, ["intent", "recall"]);
+    assert_eq!((end.count("model plan"), end.effects.iter().filter(|effect| effect.kind() == "tool").count()), (0, 0));
+    let told = words(end.effects.last().unwrap());
+    assert!(told.contains("user: q1\nassistant: a1") && told.contains("assistant: a3"), "{told}");
+    assert_eq!(end.output()["executed_stages"], json!(["conversation_query"]));
+    let fallback = changed(
+        json!({ "question": "What did we discuss?", "history": said(2) }),
+        &intent("conversation_query"),
+        &stages(&[]),
+        &[("answer", failed(FailureKind::Tool))],
+    );
+    assert_eq!(fallback.output()["answer"], "You asked, in this order:\n\n- q1\n- q2");
+    let none = check(json!({ "question": "What did we discuss?" }), &intent("conversation_query"), &stages(&[]));
+    assert_eq!((&none.output()["answer"], none.count("model answer")), (&json!("We have not talked about anything yet."), 0));
+}
+
+#[test]
+fn c8_the_response_has_intent_stages_results_and_the_last_five_messages() {
+    let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
+    let output = end.output();
+    assert_eq!(
+        (&output["intent"], &output["planned_stages"], &output["executed_stages"]),
+        (&json!("search"), &json!(["search"]), &json!(["search"]))
+    );
+    let results = json!({ "search_results": "Agents are the latest trend in AI.", "search_confidence": 0.8 });
+    assert_eq!(output["results"], results);
+    let last: Vec<Message> = serde_json::from_value(output["last_messages"].clone()).unwrap();
+    let last: Vec<&str> = last.iter().map(|message| message.content.as_str()).collect();
+    assert_eq!(last, ["a3", "q4", "a4", "Latest trends in AI", output["answer"].as_str().unwrap()]);
+    assert_eq!(end.said.len(), 2);
+}
+
+fn row(query: &str, text: &str) -> Row {
+    Row { query: query.into(), turn: 3, search_results: text.into(), search_confidence: Some(0.25), summary: text.into(), ..Row::default() }
+}
+
+#[test]
+fn c7_rows_come_back_from_csv_as_they_went() {
+    let hostile = [
+        "plain",
+        "",
+        " spaces ",
+        "comma, \"quoted\"",
+        "two\nlines\r\nand more\r",
+        "=1+1",
+        "+49 1",
+        "-3",
+        "@sum(A1)",
+        "\t=x",
+        "\r=x",
+        "'=x",
+        "''=x",
+        "'quoted'",
+        "'",
+        "=cmd|' /C calc'!A0",
+        "ä 漢字 🦀",
+        "\u{feff}bom",
+        "a;b\tc",
+        "\\\"",
+        "NULL",
+        "\"",
+    ];
+    let rows: Vec<Row> = hostile.iter().map(|text| row(text, text)).collect();
+    let text = export(&rows).unwrap();
+    assert_eq!(text.lines().next().unwrap(), COLUMNS.join(","));
+    assert_eq!(import(&text).unwrap(), rows);
+    assert_eq!(import(&export(&[]).unwrap()).unwrap(), []);
+}
+
+#[test]
+fn c7_no_cell_is_a_formula_to_a_spreadsheet() {
+    for text in ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "'=1"] {
+        let written = export(&[row(text, text)]).unwrap();
+        let mut reader = ::csv::Reader::from_reader(written.as_bytes());
+        let record = reader.records().next().unwrap().unwrap();
+        assert!(!record.iter().any(|cell| cell.starts_with(['=', '+', '-', '@', '\t', '\r'])), "{record:?}");
+    }
+}
+
+#[test]
+fn c7_files_of_others_are_read_and_mistakes_named() {
+    let good = "\u{feff}turn,query\r\n7,\"What, now?\"\r\n,again\r\n";
+    let rows = import(good).unwrap();
+    assert_eq!((rows[0].query.as_str(), rows[0].turn, rows[1].turn), ("What, now?", 7, 2));
+    let cases = [
+        ("query,color\nx,red\n", Some(1), "no column \"color\""),
+        ("turn\n1\n", Some(1), "\"query\" is missing"),
+        ("query,query\na,b\n", Some(1), "twice"),
+        ("query,turn\nx,-1\n", Some(2), "turn must be a whole number"),
+        ("query,search_confidence\nx,0.5\ny,very\n", Some(3), "from 0 to 1"),
+        ("query,search_confidence\nx,NaN\n", Some(2), "from 0 to 1"),
+        ("query,turn\nx\n", Some(2), "fields"),
+        ("", Some(1), "\"query\" is missing"),
+    ];
+    for (text, row, why) in cases {
+        let error = import(text).unwrap_err();
+        assert!(error.row == row && error.why.contains(why), "{text:?}: {error:?}");
+    }
+}

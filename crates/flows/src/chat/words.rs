@@ -1,0 +1,42 @@
+//! What words alone say, for when no model does.
+
+use graph::Message;
+
+use super::Intent;
+
+/// Phrases are looked for as whole words; talk of the conversation is looked for first, because "sum up what we discussed" is about answers and
+/// "what did we discuss" about the talk.
+pub fn intent_by_words(question: &str) -> Intent {
+    const SUMMARIZE: [&str; 9] = ["summarize", "summarise", "summary", "sum up", "tldr", "tl dr", "recap", "in short please", "condense"];
+    const CONVERSATION: [&str; 16] = [
+        "did we discuss",
+        "did we talk",
+        "have we discussed",
+        "have we talked",
+        "did i ask",
+        "did i say",
+        "did you say",
+        "did you answer",
+        "did you tell",
+        "my last question",
+        "my first question",
+        "my previous question",
+        "your last answer",
+        "our conversation",
+        "this conversation",
+        "earlier question",
+    ];
+    let words = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect::<Vec<_>>().join(" ");
+    let words = format!(" {words} ");
+    let has = |list: &[&str]| list.iter().any(|phrase| words.contains(&format!(" {phrase} ")));
+    match (has(&SUMMARIZE), has(&CONVERSATION)) {
+        (true, _) => Intent::Summarize,
+        (false, true) => Intent::ConversationQuery,
+        (false, false) => Intent::Search,
+    }
+}
+
+/// What the agent answered so far, oldest first.
+pub(super) fn responses(history: &[Message]) -> Vec<&str> {
+    history.iter().filter(|message| message.role == "assistant").map(|message| message.content.trim()).filter(|text| !text.is_empty()).collect()
+}

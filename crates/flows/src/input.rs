@@ -1,0 +1,220 @@
+//! What every flow is given, and how much of it a model is shown.
+//!
+//! ```text
+//! Input<S> { question, history, model: Mind, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
+//! Mind     { is_small, context_tokens }     .evidence_tokens(used, reply)   how many tokens of evidence fit
+//! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
+//! last_messages(&history, count)            the same, counted in messages
+//! fitted(messages, tokens_max)              the newest of them that fit
+//! ```
+//!
+//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is
+//! not a setting that silently does nothing. `Input<NoSettings>` is for flows that have none. `docs` says that the user named documents;
+//! flows that discover tools find `docs.search` among them anyway.
+
+use graph::Message;
+use serde::{Deserialize, Serialize};
+
+/// A longer question is a document, and belongs into one.
+pub const QUESTION_BYTES_MAX: usize = 32 << 10;
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+pub struct Input<S = NoSettings> {
+    /// Not empty, without control characters, trimmed.
+    #[serde(deserialize_with = "question")]
+    pub question: String,
+    /// What was said in the thread before, oldest first.
+    #[serde(default)]
+    pub history: Vec<Message>,
+    #[serde(default)]
+    pub model: Mind,
+    /// Sentences that nothing supports are removed and not only marked.
+    #[serde(default)]
+    pub strict: bool,
+    /// The user named documents to answer from.
+    #[serde(default)]
+    pub docs: bool,
+    #[serde(default)]
+    pub approve: Approve,
+    #[serde(default)]
+    pub settings: Option<S>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoSettings {}
+
+/// What a flow may know of the model that will be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mind {
+    /// A model of a few billion parameters: short prompts, short schemas, little evidence.
+    pub is_small: bool,
+    pub context_tokens: u32,
+}
+
+impl Default for Mind {
+    fn default() -> Self {
+        Mind { is_small: true, context_tokens: 8_192 }
+    }
+}
+
+/// What a person must agree to before it is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approve {
+    #[default]
+    None,
+    Plan,
+}
+
+/// A small model reads slowly on a user's machine and loses its way in more.
+const SMALL_EVIDENCE_TOKENS_MAX: usize = 900;
+/// More than this costs more than it says.
+const EVIDENCE_TOKENS_MAX: usize = 24_000;
+
+impl Mind {
+    /// Tokens of evidence beside `used_tokens` of other prompt and a reply of `reply_tokens`. Our count is a guess, so a tenth stays free.
+    pub fn evidence_tokens(&self, used_tokens: usize, reply_tokens: u32) -> usize {
+        let context = self.context_tokens as usize;
+        let free = context.saturating_sub(context / 10 + used_tokens + reply_tokens as usize);
+        free.min(if self.is_small { SMALL_EVIDENCE_TOKENS_MAX } else { EVIDENCE_TOKENS_MAX })
+    }
+
+    /// Tokens of history: at most a quarter of the context, and little for a small model.
+    pub fn history_tokens(&self) -> usize {
+        (self.context_tokens as usize / 4).min(if self.is_small { 600 } else { 6_000 })
+    }
+
+    /// Tokens of the question itself.
+    pub fn question_tokens(&self) -> usize {
+        self.context_tokens as usize / 4
+    }
+}
+
+/// The last `turns` turns. A turn begins with what a user said. Roles other than `user` and `assistant` are left out: whoever wrote
+/// the history may not give instructions by it.
+pub fn recent(history: &[Message], turns: usize) -> Vec<Message> {
+    let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
+    let starts: Vec<usize> = spoken.iter().enumerate().filter(|(_, message)| message.role == "user").map(|(at, _)| at).collect();
+    let from = match starts.len().checked_sub(turns) {
+        _ if turns == 0 => spoken.len(),
+        Some(skipped) if skipped > 0 => starts[skipped],
+        _ => 0,
+    };
+    spoken[from..].iter().map(|&message| message.clone()).collect()
+}
+
+pub fn last_messages(history: &[Message], count: usize) -> Vec<Message> {
+    let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
+    spoken[spoken.len().saturating_sub(count)..].iter().map(|&message| message.clone()).collect()
+}
+
+/// The newest messages that fit, in their order. A single one that is too long is clipped in its middle.
+pub fn fitted(messages: &[Message], tokens_max: usize) -> Vec<Message> {
+    /// One message may not push out all others.
+    const SHARE: usize = 2;
+    let mut left = tokens_max;
+    let mut kept = Vec::new();
+    for message in messages.iter().rev() {
+        let content = crate::prompt::clipped(&message.content, (tokens_max / SHARE).min(left));
+        let tokens = evidence::tokens(&content);
+        if tokens > left || content.trim().is_empty() {
+            break;
+        }
+        left -= tokens;
+        kept.push(Message { role: message.role.clone(), content });
+    }
+    kept.reverse();
+    kept
+}
+
+fn is_speech(message: &&Message) -> bool {
+    matches!(message.role.as_str(), "user" | "assistant") && !message.content.trim().is_empty()
+}
+
+fn question<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let asked = evidence::visible(&String::deserialize(deserializer)?);
+    match asked.trim() {
+        "" => Err(serde::de::Error::custom("the question is empty; say what you want to know")),
+        question if question.len() > QUESTION_BYTES_MAX => Err(serde::de::Error::custom(format!(
+            "the question has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file and name it as a document",
+            question.len()
+        ))),
+        question => Ok(question.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(input: Value) -> Result<Input, String> {
+        serde_json::from_value(input).map_err(|error| error.to_string())
+    }
+
+    fn said(role: &str, content: &str) -> Message {
+        Message { role: role.into(), content: content.into() }
+    }
+
+    #[test]
+    fn a_question_is_all_that_is_needed() {
+        let input = read(json!({ "question": " What\u{1b}[31m now?\u{0} " })).unwrap();
+        assert_eq!(input.question, "What now?");
+        assert_eq!((input.model, input.approve, input.strict, input.docs), (Mind::default(), Approve::None, false, false));
+        assert_eq!(read(json!({ "question": "q", "approve": "plan", "model": { "is_small": false } })).unwrap().approve, Approve::Plan);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let long = "x".repeat(QUESTION_BYTES_MAX + 1);
+        let cases = [
+            (json!({ "question": " \u{200b}\u{7} " }), "the question is empty"),
+            (json!({ "question": long }), "question_bytes_max"),
+            (json!({ "question": "q", "qestion": "q" }), "unknown field"),
+            (json!({ "question": "q", "settings": { "rounds": 3 } }), "unknown field"),
+            (json!({ "question": "q", "model": { "small": true } }), "unknown field"),
+            (json!({}), "missing field"),
+        ];
+        for (input, expected) in cases {
+            let error = read(input).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn s8_ten_turns_are_ten_questions_and_what_was_said_to_them() {
+        let mut history = vec![said("system", "obey")];
+        for turn in 1..=12 {
+            history.extend([said("user", &format!("q{turn}")), said("evidence", "x"), said("assistant", &format!("a{turn}"))]);
+        }
+        let recent: Vec<String> = recent(&history, 10).into_iter().map(|message| message.content).collect();
+        assert_eq!((recent.len(), recent[0].as_str(), recent[19].as_str()), (20, "q3", "a12"));
+        assert_eq!(super::recent(&history, 0), []);
+        assert_eq!(super::recent(&history[..4], 10).len(), 2);
+        let last: Vec<String> = last_messages(&history, 3).into_iter().map(|message| message.content).collect();
+        assert_eq!(last, ["a11", "q12", "a12"]);
+    }
+
+    #[test]
+    fn what_fits_is_the_newest() {
+        let history = [said("user", "one two three four five"), said("assistant", "six"), said("user", "seven")];
+        let kept: Vec<String> = fitted(&history, 6).into_iter().map(|message| message.content).collect();
+        assert_eq!(kept, ["six", "seven"]);
+        assert_eq!(fitted(&history, 0), []);
+        let long = [said("assistant", &"word ".repeat(4_000))];
+        let kept = fitted(&long, 200);
+        assert!(evidence::tokens(&kept[0].content) <= 100 && kept[0].content.contains("left out"), "{kept:?}");
+    }
+
+    #[test]
+    fn evidence_leaves_room_for_the_rest() {
+        let large = Mind { is_small: false, context_tokens: 32_000 };
+        assert_eq!(large.evidence_tokens(1_000, 2_000), 24_000);
+        assert_eq!(Mind { context_tokens: 10_000, ..large }.evidence_tokens(1_000, 2_000), 6_000);
+        assert_eq!(Mind::default().evidence_tokens(500, 500), SMALL_EVIDENCE_TOKENS_MAX);
+        assert_eq!(Mind { context_tokens: 1_000, ..large }.evidence_tokens(900, 500), 0);
+    }
+}

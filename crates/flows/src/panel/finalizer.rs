@@ -1,0 +1,150 @@
+//! The last step. It ends, whatever happens to it: the expert's answer is approved by then, or there is none.
+//!
+//! The answer itself is written word by word, so it is a call of its own without a schema; the trace is asked beside it of a large model, and
+//! written by code for a small one.
+
+use evidence::Span;
+use graph::{Ask, Go, Message, Replies};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::state::{Ending, Kind, Panel};
+use super::{Done, UNANSWERED, agents, table::Step};
+use crate::answer::{self, Answer};
+use crate::direct::ANSWER;
+use crate::prompt::{self, Prompt};
+
+const FINALIZER: Prompt = Prompt { long: include_str!("finalizer.md"), short: include_str!("finalizer.small.md") };
+const TRACE: &str = include_str!("trace.md");
+const TOKENS_MAX: u32 = 1_024;
+const SMALL_TOKENS_MAX: u32 = 320;
+const TRACE_TOKENS_MAX: u32 = 600;
+const WORD_TOKENS_MAX: usize = 120;
+const DECLINED: &str = "I was asked not to carry out this plan.";
+/// What a list of findings may take when it is all there is.
+const LISTED_TOKENS_MAX: usize = 1_500;
+
+pub(super) fn ask(s: &Panel) -> Ask {
+    let Some(expert) = s.expert.as_ref().filter(|_| s.ending == Some(Ending::Approved)) else { return Ask::nothing() };
+    let (messages, _) = told(s, &expert.answer);
+    let tokens_max = if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
+    let mut ask = Ask::one(prompt::call(ANSWER, messages, None, tokens_max).label("answering").last());
+    if !s.model.is_small {
+        let words: Vec<_> = s
+            .messages
+            .iter()
+            .map(|word| {
+                json!({
+                    "sender": word.sender, "receiver": word.receiver, "type": word.kind, "step_id": word.step_id,
+                    "content": prompt::clipped(&word.content, WORD_TOKENS_MAX),
+                })
+            })
+            .collect();
+        let text = prompt::render(TRACE, json!({ "question": s.question, "reasoning": expert.reasoning, "words": words }));
+        let schema = json!({
+            "type": "object",
+            "required": ["final_reasoning_trace"],
+            "additionalProperties": false,
+            "properties": { "final_reasoning_trace": { "type": "string", "minLength": 1 } },
+        });
+        ask.add(
+            prompt::call("trace", vec![prompt::system(text), prompt::user(s.question.as_str())], Some(schema), TRACE_TOKENS_MAX)
+                .label("retracing")
+                .last(),
+        );
+    }
+    ask
+}
+
+/// The same in `ask` and in `fold`, so that an answer is held to what was shown.
+fn told(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
+    let mind = &s.model;
+    let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(mind), json!({ "answer": approved })))];
+    let question = prompt::user(prompt::clipped(&s.question, mind.question_tokens()));
+    let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&question));
+    let about = format!("{}\n{approved}", s.question);
+    let (evidence, shown) = answer::show(&s.spans(), &about, mind.evidence_tokens(used, TOKENS_MAX));
+    messages.extend(evidence);
+    messages.push(question);
+    (messages, shown)
+}
+
+pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
+    #[derive(Deserialize)]
+    struct Trace {
+        final_reasoning_trace: String,
+    }
+    let Some(expert) = s.expert.clone().filter(|_| s.ending == Some(Ending::Approved)) else { return Done::End(end(s)) };
+    let (_, shown) = told(s, &expert.answer);
+    let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
+        Ok(Some(text)) => (text, None),
+        // It was approved, so it is better than nothing.
+        Ok(None) => (expert.answer, Some("the finalizer said nothing".to_owned())),
+        Err(failure) => (expert.answer, Some(failure.to_string())),
+    };
+    let answer = answer::finish(&raw, &shown, s.strict);
+    s.final_answer = answer.body.clone();
+    s.final_reasoning_trace = match replies.len() {
+        2 => prompt::read::<Trace>(replies, 1).map(|trace| trace.final_reasoning_trace).unwrap_or_else(|_| retraced(s)),
+        _ => retraced(s),
+    };
+    s.answer = Some(answer);
+    agents::respond(s, Step::Finalizer, "The final answer is ready.".to_owned(), None);
+    let go = said(s);
+    Done::End(match trouble {
+        Some(why) => go.note("finalizer", json!({ "answer": "as the expert wrote it", "why": why })),
+        None => go,
+    })
+}
+
+/// Without an approved answer: what is to be said instead.
+pub(super) fn end(s: &mut Panel) -> Go {
+    let answer = match s.ending {
+        Some(Ending::Declined) => fixed(DECLINED),
+        Some(Ending::Error) => {
+            let why = s.errors.last().map_or_else(String::new, |error| {
+                let kind = format!("{:?}", error.kind).to_lowercase();
+                format!(" {} failed ({kind} error): {}", error.component, error.message)
+            });
+            let shown = answer::pick(&s.spans(), &s.question, LISTED_TOKENS_MAX);
+            if shown.is_empty() {
+                fixed(&format!("{UNANSWERED}{why}"))
+            } else {
+                answer::finish(&answer::listed(&format!("{UNANSWERED}{why}\n\nThis was found until then:"), &shown), &shown, false)
+            }
+        }
+        Some(Ending::RetriesSpent | Ending::Approved) | None => fixed(UNANSWERED),
+    };
+    s.final_answer = answer.body.clone();
+    s.final_reasoning_trace = if s.ending == Some(Ending::RetriesSpent) { UNANSWERED.to_owned() } else { retraced(s) };
+    s.answer = Some(answer);
+    said(s)
+}
+
+/// Our own words rest on nothing and need not.
+fn fixed(words: &str) -> Answer {
+    answer::finish(words, &[], false)
+}
+
+fn said(s: &Panel) -> Go {
+    let answer = s.answer.clone().unwrap_or_default();
+    Go::end().note("answer", answer.summary()).say("user", s.question.as_str()).say("assistant", answer.text)
+}
+
+/// What happened, without a model: who was asked what, what was sent back and why.
+fn retraced(s: &Panel) -> String {
+    let mut lines = Vec::new();
+    for word in &s.messages {
+        let content = prompt::clipped(&word.content, WORD_TOKENS_MAX);
+        let step = word.step_id.map_or_else(String::new, |index| format!(" (step {})", index + 1));
+        match word.kind {
+            Kind::Instruction => lines.push(format!("{}{step} was told: {content}", word.receiver)),
+            Kind::Response => lines.push(format!("{}{step} said: {content}", word.sender)),
+            Kind::Error => lines.push(format!("{}{step} failed: {content}", word.sender)),
+        }
+    }
+    if let Some(expert) = s.expert.as_ref().filter(|expert| !expert.reasoning.is_empty()) {
+        lines.push(format!("The expert reasoned: {}", expert.reasoning));
+    }
+    lines.join("\n")
+}

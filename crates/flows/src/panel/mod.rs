@@ -1,0 +1,264 @@
+//! A planner, critics, researchers, an expert and a finalizer, who answer a question by the rules of one table.
+//!
+//! ```text
+//!   input ► planner ──► critic_planner ──► researcher ──► critic_researcher ──► expert ──► critic_expert ──► finalizer ► end
+//!              ▲              │ │              ▲ ▲                │ │              ▲              │              ▲
+//!              └─ rejected ───┘ │              │ └─ rejected, or ─┘ │              └── rejected ──┘              │
+//!                               │              │    more steps      │                                            │
+//!                               └ approve_plan ┴ (if a person is to agree)     retries spent, or an error ───────┘
+//! ```
+//!
+//! [`table`] is the whole of who follows whom. Each node carries out one step and reports; [`orchestrate`] looks the report up, counts retries, and
+//! tells the next agent what to do in a message. The state is held against [`Panel::check`] before and after every step, which matters when
+//! somebody branches a run with an edit.
+//!
+//! As in the document, a retry is spent by every rejection and every error, and the question is given up when their number reaches `retry_limit`.
+//! `approve_plan` is not in the document's table: it stands between the planner's critic and the next step, and only if the user wants it.
+
+mod agents;
+mod critics;
+mod finalizer;
+mod state;
+mod table;
+mod worker;
+
+#[cfg(test)]
+mod flow_tests;
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod worker_tests;
+
+use graph::{Ask, END, Go, Graph, GraphError, Node, Replies};
+use serde_json::{Value, json};
+
+use crate::input::{Approve, Input};
+use state::{Ending, Error, Kind, Panel, RETRY_LIMIT_MAX, Settings, TOOL_CALLS_MAX, Word};
+use table::{Report, Step, When};
+
+pub use worker::{expert, researcher};
+
+pub fn flow() -> Result<Graph, GraphError> {
+    let mut builder = Graph::of::<Panel>("panel").input(begin).output(output);
+    for step in Step::ALL {
+        let (ask, fold) = agents::of(step);
+        let mut edges: Vec<&str> = step.followers().into_iter().map(Step::name).collect();
+        match step {
+            Step::CriticPlanner => edges.push(APPROVE),
+            Step::Finalizer => edges.push(END),
+            _ => {}
+        }
+        builder = builder.node(step.name(), Agent { step, ask, fold }, &edges);
+    }
+    let after_approval = [Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
+    builder.node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval).build()
+}
+
+const APPROVE: &str = "approve_plan";
+/// What is said when no more tries are left; also the trace then.
+pub(crate) const UNANSWERED: &str = "The question could not be answered.";
+
+fn begin(input: Input<Settings>) -> Panel {
+    let asked = input.settings.unwrap_or_default();
+    let settings =
+        Settings { retry_limit: asked.retry_limit.clamp(1, RETRY_LIMIT_MAX), tool_calls_max: asked.tool_calls_max.clamp(1, TOOL_CALLS_MAX), ..asked };
+    Panel {
+        question: input.question,
+        history: input.history,
+        model: input.model,
+        strict: input.strict,
+        asks_approval: input.approve == Approve::Plan,
+        settings,
+        current_step: Step::Input,
+        retry_count: 0,
+        tools: Vec::new(),
+        messages: Vec::new(),
+        research: Vec::new(),
+        expert_steps: Vec::new(),
+        plan_verdict: None,
+        current_research_index: None,
+        expert: None,
+        expert_verdict: None,
+        errors: Vec::new(),
+        ending: None,
+        final_answer: String::new(),
+        final_reasoning_trace: String::new(),
+        answer: None,
+    }
+}
+
+fn output(s: &Panel) -> Value {
+    let mut output = s.answer.clone().unwrap_or_default().output("panel");
+    let last = s.errors.last();
+    let more = json!({
+        "final_answer": s.final_answer,
+        "final_reasoning_trace": s.final_reasoning_trace,
+        "ending": s.ending,
+        "research_steps": s.research.iter().map(|one| &one.step).collect::<Vec<_>>(),
+        "expert_steps": s.expert_steps,
+        "research_results": s.research.iter().map(|one| &one.result).collect::<Vec<_>>(),
+        "expert_answer": s.expert.as_ref().map(|expert| &expert.answer),
+        "expert_reasoning": s.expert.as_ref().map(|expert| &expert.reasoning),
+        "retry_count": s.retry_count,
+        "retry_limit": s.settings.retry_limit,
+        "error": last.filter(|_| s.ending == Some(Ending::Error)),
+        "error_component": last.filter(|_| s.ending == Some(Ending::Error)).map(|error| &error.component),
+        "errors": s.errors,
+        "messages": s.messages,
+    });
+    if let Value::Object(more) = more {
+        output.extend(more);
+    }
+    Value::Object(output)
+}
+
+/// What one step came to.
+enum Done {
+    /// And in one line what is to be noted of it.
+    Report(Report, Value),
+    Wrong(Vec<Error>),
+    End(Go),
+    /// To a node outside the table.
+    Aside(Go),
+}
+
+/// One step of the table: its state is looked at before and after, and what it reports decides who is next.
+struct Agent {
+    step: Step,
+    ask: fn(&Panel) -> Ask,
+    fold: fn(&mut Panel, &Replies<'_>) -> Done,
+}
+
+impl Node<Panel> for Agent {
+    fn ask(&self, s: &Panel) -> Ask {
+        if s.check(self.step).is_ok() { (self.ask)(s) } else { Ask::nothing() }
+    }
+
+    fn fold(&self, s: &mut Panel, replies: &Replies<'_>) -> Go {
+        // Once it has ended by an error, the state need not be right any more.
+        let is_over = self.step == Step::Finalizer && s.ending == Some(Ending::Error);
+        if let Some(error) = s.check(self.step).err().filter(|_| !is_over) {
+            // The state is what cannot be trusted, so it is brought to where it can only end.
+            s.errors.push(error);
+            if self.step == Step::Finalizer {
+                s.ending = Some(Ending::Error);
+                return finalizer::end(s);
+            }
+            return orchestrate(s, self.step, Report::Critical, 1);
+        }
+        match (self.fold)(s, replies) {
+            Done::Report(report, note) => {
+                let count = if report == Report::Rejected { rejections(s, self.step) } else { 1 };
+                orchestrate(s, self.step, report, count).note(self.step.name(), note)
+            }
+            Done::Wrong(errors) => {
+                let is_critical = errors.iter().any(|error| !error.is_recoverable);
+                let note = json!(errors);
+                for error in errors {
+                    let content = format!("{:?}: {}", error.kind, error.message).to_lowercase();
+                    s.say(Word { sender: error.component.clone(), receiver: ORCHESTRATOR.into(), kind: Kind::Error, content, step_id: None });
+                    s.errors.push(error);
+                }
+                orchestrate(s, self.step, if is_critical { Report::Critical } else { Report::Failed }, 1).note("error", note)
+            }
+            Done::End(go) | Done::Aside(go) => go,
+        }
+    }
+}
+
+const ORCHESTRATOR: &str = "orchestrator";
+
+/// Several research steps may be rejected at once when they went side by side; each counts, as it would alone.
+fn rejections(s: &Panel, step: Step) -> u32 {
+    match step {
+        Step::CriticResearcher => s.research.iter().filter(|one| one.is_rejected()).count() as u32,
+        _ => 1,
+    }
+}
+
+/// The document's orchestrator: finds the row, counts, and tells the next agent.
+fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
+    let mut when = table::when(s, step, report);
+    let Some(mut row) = table::find(step, when) else {
+        // `table_tests` has every report of every step.
+        return Go::fail(format!("{} cannot report {report:?}", step.name()));
+    };
+    if row.is_retry {
+        s.retry_count += count;
+    }
+    if s.retry_count >= s.settings.retry_limit
+        && let Some(spent) = table::find(step, When::RetriesSpent)
+    {
+        (when, row) = (When::RetriesSpent, spent);
+    }
+    let to = row.to.unwrap_or(step);
+    match when {
+        When::RetriesSpent => s.ending = Some(Ending::RetriesSpent),
+        When::Critical => s.ending = Some(Ending::Error),
+        When::Approved => s.ending = Some(Ending::Approved),
+        When::ApprovedWithResearch => {
+            s.current_research_index = None;
+            for one in &mut s.research {
+                (one.result, one.verdict, one.memory) = (None, None, None);
+            }
+        }
+        _ => {}
+    }
+    s.current_step = to;
+    instruct(s, to, when);
+    Go::to(to.name()).note("step", json!({ "from": step.name(), "to": to.name(), "retry_count": s.retry_count }))
+}
+
+/// The message with which the next agent begins.
+fn instruct(s: &mut Panel, to: Step, when: When) {
+    let is_again = when == When::Failed;
+    let rejected = |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == When::Rejected).map(|verdict| verdict.feedback.clone());
+    let told: Vec<(String, Option<usize>)> = match to {
+        Step::Input => Vec::new(),
+        _ if is_again => {
+            let open: Vec<Option<usize>> = match to {
+                Step::Researcher => s.to_research().into_iter().map(Some).collect(),
+                Step::CriticResearcher => s.to_review().into_iter().map(Some).collect(),
+                _ => vec![None],
+            };
+            open.into_iter().map(|step_id| (last_told(s, to, step_id), step_id)).collect()
+        }
+        Step::Planner => {
+            let first = format!("Develop a logical plan to answer: {}", s.question);
+            vec![(rejected(&s.plan_verdict).unwrap_or(first), None)]
+        }
+        Step::Researcher => {
+            if when != When::Rejected {
+                s.current_research_index = match s.current_research_index {
+                    _ if s.settings.parallel_research => s.research.len().checked_sub(1),
+                    None => Some(0),
+                    Some(index) => Some((index + 1).min(s.research.len() - 1)),
+                };
+            }
+            let told = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
+            s.to_research().into_iter().map(|index| (told(index), Some(index))).collect()
+        }
+        Step::Expert => {
+            let first = format!("Perform steps: {}", s.expert_steps.join(" "));
+            vec![(rejected(&s.expert_verdict).unwrap_or(first), None)]
+        }
+        Step::CriticPlanner => vec![(format!("Review plan: {}", agents::logical_plan(s)), None)],
+        Step::CriticResearcher => {
+            let told = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
+            s.to_review().into_iter().map(|index| (told(index), Some(index))).collect()
+        }
+        Step::CriticExpert => {
+            let answer = s.expert.as_ref().map_or("", |expert| expert.answer.as_str());
+            vec![(format!("Review expert answer: {answer}"), None)]
+        }
+        Step::Finalizer => vec![("Generate final answer and reasoning trace".to_owned(), None)],
+    };
+    for (content, step_id) in told {
+        s.say(Word { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
+    }
+}
+
+fn last_told(s: &Panel, to: Step, step_id: Option<usize>) -> String {
+    let told = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
+    told.map(|word| word.content.clone()).unwrap_or_default()
+}

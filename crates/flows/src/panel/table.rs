@@ -1,0 +1,150 @@
+//! Who comes after whom, as one table. The nodes' edges, the orchestrator and the test against the document all read it.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::Panel;
+
+/// The rows in which a step is named come first; of two that fit, the first wins.
+pub(super) const TABLE: [Row; 15] = [
+    row(Step::Input, When::Done, Step::Planner),
+    row(Step::Planner, When::Done, Step::CriticPlanner),
+    row(Step::CriticPlanner, When::ApprovedWithResearch, Step::Researcher),
+    row(Step::CriticPlanner, When::ApprovedWithoutResearch, Step::Expert),
+    row(Step::CriticPlanner, When::Rejected, Step::Planner).a_retry(),
+    row(Step::Researcher, When::Done, Step::CriticResearcher),
+    row(Step::CriticResearcher, When::ApprovedTheLast, Step::Expert),
+    row(Step::CriticResearcher, When::ApprovedAndMore, Step::Researcher),
+    row(Step::CriticResearcher, When::Rejected, Step::Researcher).a_retry(),
+    row(Step::Expert, When::Done, Step::CriticExpert),
+    row(Step::CriticExpert, When::Approved, Step::Finalizer),
+    row(Step::CriticExpert, When::Rejected, Step::Expert).a_retry(),
+    // Of every step but the finalizer, which ends whatever happens to it.
+    Row { from: None, when: When::Failed, to: None, is_retry: true },
+    Row { from: None, when: When::Critical, to: Some(Step::Finalizer), is_retry: false },
+    Row { from: None, when: When::RetriesSpent, to: Some(Step::Finalizer), is_retry: false },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// `None` is any step before the finalizer.
+    pub(super) from: Option<Step>,
+    pub(super) when: When,
+    /// `None` is the same step again.
+    pub(super) to: Option<Step>,
+    pub(super) is_retry: bool,
+}
+
+const fn row(from: Step, when: When, to: Step) -> Row {
+    Row { from: Some(from), when, to: Some(to), is_retry: false }
+}
+
+impl Row {
+    const fn a_retry(mut self) -> Row {
+        self.is_retry = true;
+        self
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Step {
+    Input,
+    Planner,
+    CriticPlanner,
+    Researcher,
+    CriticResearcher,
+    Expert,
+    CriticExpert,
+    Finalizer,
+}
+
+impl Step {
+    pub(super) const ALL: [Step; 8] = [
+        Step::Input,
+        Step::Planner,
+        Step::CriticPlanner,
+        Step::Researcher,
+        Step::CriticResearcher,
+        Step::Expert,
+        Step::CriticExpert,
+        Step::Finalizer,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Step::Input => "input",
+            Step::Planner => "planner",
+            Step::CriticPlanner => "critic_planner",
+            Step::Researcher => "researcher",
+            Step::CriticResearcher => "critic_researcher",
+            Step::Expert => "expert",
+            Step::CriticExpert => "critic_expert",
+            Step::Finalizer => "finalizer",
+        }
+    }
+
+    /// Every step that may follow, in the order of the table.
+    pub(super) fn followers(self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for to in TABLE.iter().filter(|row| row.applies(self)).map(|row| row.to.unwrap_or(self)) {
+            if !steps.contains(&to) {
+                steps.push(to);
+            }
+        }
+        steps
+    }
+}
+
+/// What became of a step, as far as the way on depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Done,
+    Approved,
+    ApprovedWithResearch,
+    ApprovedWithoutResearch,
+    ApprovedAndMore,
+    ApprovedTheLast,
+    Rejected,
+    /// An error after which the same step may be tried again.
+    Failed,
+    /// An error that trying again does not mend.
+    Critical,
+    /// Looked at before every other row.
+    RetriesSpent,
+}
+
+/// What a step itself reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    Done,
+    Approved,
+    Rejected,
+    Failed,
+    Critical,
+}
+
+impl Row {
+    fn applies(&self, step: Step) -> bool {
+        self.from.map_or(step != Step::Finalizer, |from| from == step)
+    }
+}
+
+/// Which row holds when `step` has reported. What the state says decides between kinds of approval.
+pub(super) fn when(s: &Panel, step: Step, report: Report) -> When {
+    match (report, step) {
+        (Report::Done, _) => When::Done,
+        (Report::Rejected, _) => When::Rejected,
+        (Report::Failed, _) => When::Failed,
+        (Report::Critical, _) => When::Critical,
+        (Report::Approved, Step::CriticPlanner) if s.research.is_empty() => When::ApprovedWithoutResearch,
+        (Report::Approved, Step::CriticPlanner) => When::ApprovedWithResearch,
+        (Report::Approved, Step::CriticResearcher) if s.research.iter().all(|one| one.is_approved()) => When::ApprovedTheLast,
+        (Report::Approved, Step::CriticResearcher) => When::ApprovedAndMore,
+        (Report::Approved, _) => When::Approved,
+    }
+}
+
+/// The row for it; `None` is a report that step cannot make.
+pub(super) fn find(step: Step, when: When) -> Option<Row> {
+    TABLE.iter().copied().find(|row| row.applies(step) && row.when == when)
+}

@@ -1,0 +1,384 @@
+//! The researcher and the expert: one loop of thinking and tools, twice.
+//!
+//! ```text
+//!            ┌───────────────────────┐
+//!            ▼                       │
+//!   start ► think ──── calls ────► act          at most `tool_calls_max` calls, side by side where a turn has several
+//!            │ enough, or no tools   │ that was the last
+//!            ▼                       ▼
+//!          write ◄───────────────────┘ ► end
+//! ```
+//!
+//! They are flows of their own, called as agents, and not cycles inside `panel`: with `parallel_research` several loops go at once, each at its
+//! own pace, which one graph could only interleave by hand; each has its own journal and its part of the budget and can crash alone; and
+//! either can be asked by somebody else. Their memory comes in and goes out as data, so that a rejected researcher goes on where it was.
+//!
+//! Only tools that read are offered: research must not change anything. A failure is part of the output, so that the panel learns its kind.
+
+use evidence::{Found, Span};
+use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Message, Replies, Request, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::state::{Kind, TOOL_CALLS_MAX, Word};
+use crate::answer;
+use crate::input::Mind;
+use crate::prompt::{self, Prompt};
+use crate::toolbox::{Tool, Toolbox};
+
+pub fn researcher() -> Result<Graph, GraphError> {
+    flow(RESEARCHER, Role::Researcher)
+}
+
+pub fn expert() -> Result<Graph, GraphError> {
+    flow(EXPERT, Role::Expert)
+}
+
+pub(super) const RESEARCHER: &str = "panel_researcher";
+pub(super) const EXPERT: &str = "panel_expert";
+
+fn flow(name: &str, role: Role) -> Result<Graph, GraphError> {
+    Graph::of::<Worker>(name)
+        .node("think", (ask_think, fold_think), &["act", "write"])
+        .node("act", (ask_act, fold_act), &["think", "write"])
+        .node("write", (ask_write, fold_write), &[END])
+        .input(move |task: Task| Worker { role, task, planned: Vec::new(), used: 0, outcome: Outcome::Open })
+        .output(output)
+        .build()
+}
+
+const THINK: Prompt = Prompt { long: include_str!("think.md"), short: include_str!("think.small.md") };
+const RESEARCH: Prompt = Prompt { long: include_str!("research.md"), short: include_str!("research.small.md") };
+const ANSWER: Prompt = Prompt { long: include_str!("expert.md"), short: include_str!("expert.small.md") };
+
+const THINK_TOKENS_MAX: u32 = 400;
+const WRITE_TOKENS_MAX: u32 = 1_024;
+const SMALL_WRITE_TOKENS_MAX: u32 = 320;
+const CALLS_PER_TURN_MAX: usize = 3;
+const CALL_MS_MAX: u64 = 60_000;
+const CALL_ATTEMPTS_MAX: u32 = 2;
+/// What a memory may hold: it goes into inputs and back, and those have a limit.
+const SPANS_BYTES_MAX: usize = 256 << 10;
+const CALL_WORDS_TOKENS_MAX: usize = 60;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    Researcher,
+    Expert,
+}
+
+/// What a worker is given.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Task {
+    pub(super) question: String,
+    /// The research step, or the expert's steps.
+    pub(super) steps: Vec<String>,
+    /// What the orchestrator said to it and it to the orchestrator, about this task.
+    #[serde(default)]
+    pub(super) messages: Vec<Word>,
+    /// What research found, for the expert.
+    #[serde(default)]
+    pub(super) results: Vec<String>,
+    /// The passages behind it.
+    #[serde(default)]
+    pub(super) spans: Vec<Span>,
+    #[serde(default)]
+    pub(super) model: Mind,
+    #[serde(default)]
+    pub(super) tools: Vec<Tool>,
+    #[serde(default = "four")]
+    pub(super) tool_calls_max: u32,
+    #[serde(default)]
+    pub(super) memory: Memory,
+}
+
+fn four() -> u32 {
+    4
+}
+
+/// What a worker remembers of its task from one attempt to the next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Memory {
+    pub(super) calls: Vec<Made>,
+    pub(super) spans: Vec<Span>,
+    /// What it last handed in.
+    pub(super) result: String,
+    /// How often it was asked.
+    pub(super) attempts: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+    /// The start of what came of it.
+    pub(super) came: Result<String, String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Worker {
+    role: Role,
+    task: Task,
+    planned: Vec<ToolCall>,
+    /// Calls made in this attempt.
+    used: u32,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Open,
+    Result { result: String, reasoning: String },
+    Failed(Failure),
+}
+
+/// What a worker answers, as the panel reads it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Handed {
+    #[serde(default)]
+    pub(super) result: String,
+    #[serde(default)]
+    pub(super) reasoning: String,
+    #[serde(default)]
+    pub(super) memory: Memory,
+    #[serde(default)]
+    pub(super) error: Option<Failure>,
+}
+
+fn output(s: &Worker) -> Value {
+    let memory = s.task.memory.clone();
+    let handed = match &s.outcome {
+        Outcome::Result { result, reasoning } => Handed { result: result.clone(), reasoning: reasoning.clone(), memory, error: None },
+        Outcome::Failed(failure) => Handed { result: String::new(), reasoning: String::new(), memory, error: Some(failure.clone()) },
+        Outcome::Open => {
+            let failure = Failure::new(FailureKind::Internal, "it ended before it was done");
+            Handed { result: String::new(), reasoning: String::new(), memory, error: Some(failure) }
+        }
+    };
+    json!(handed)
+}
+
+impl Worker {
+    fn toolbox(&self) -> Toolbox {
+        Toolbox { tools: self.task.tools.iter().filter(|tool| tool.read_only).cloned().collect() }
+    }
+
+    fn calls_left(&self) -> usize {
+        self.task.tool_calls_max.min(TOOL_CALLS_MAX).saturating_sub(self.used) as usize
+    }
+
+    fn all_spans(&self) -> Vec<Span> {
+        let mut spans = self.task.spans.clone();
+        spans.extend(self.task.memory.spans.iter().filter(|span| !self.task.spans.contains(span)).cloned());
+        spans
+    }
+
+    /// What a critic said, oldest first: every instruction after the first.
+    fn feedback(&self) -> Vec<&str> {
+        let told = self.task.messages.iter().filter(|word| word.kind == Kind::Instruction).map(|word| word.content.as_str());
+        told.skip(1).collect()
+    }
+
+    fn goal(&self) -> String {
+        self.task.steps.join("\n")
+    }
+
+    /// System prompt, evidence that fits beside it, and the task, last and alone.
+    fn messages(&self, template: &Prompt, tokens_max: u32) -> (Vec<Message>, Vec<Span>) {
+        let calls: Vec<String> = self.task.memory.calls.iter().map(told).collect();
+        let mind = &self.task.model;
+        let tools = self.toolbox().told(mind);
+        let text = prompt::render(
+            template.of(mind),
+            json!({
+                "is_expert": self.role == Role::Expert,
+                "question": prompt::clipped(&self.task.question, mind.question_tokens()),
+                "feedback": self.feedback(),
+                "last": prompt::clipped(&self.task.memory.result, mind.history_tokens()),
+                "results": self.task.results.iter().map(|one| prompt::clipped(one, mind.history_tokens())).collect::<Vec<_>>(),
+                "calls": calls,
+                "tools": tools,
+                "calls_left": self.calls_left().min(CALLS_PER_TURN_MAX),
+            }),
+        );
+        let mut messages = vec![prompt::system(text)];
+        let goal = prompt::user(self.goal());
+        let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&goal));
+        let about = format!("{}\n{}", self.task.question, goal.content);
+        let (evidence, shown) = answer::show(&self.all_spans(), &about, mind.evidence_tokens(used, tokens_max));
+        messages.extend(evidence);
+        messages.push(goal);
+        (messages, shown)
+    }
+}
+
+fn told(made: &Made) -> String {
+    match &made.came {
+        Ok(words) => format!("{} {}: {words}", made.tool, made.arguments),
+        Err(why) => format!("{} {} failed: {why}", made.tool, made.arguments),
+    }
+}
+
+/// What it wants to look up or work out next. Without tools, or with none left, nobody is asked.
+fn ask_think(s: &Worker) -> Ask {
+    let toolbox = s.toolbox();
+    if toolbox.tools.is_empty() || s.calls_left() == 0 {
+        return Ask::nothing();
+    }
+    let mind = &s.task.model;
+    let calls_max = if mind.is_small { 1 } else { s.calls_left().min(CALLS_PER_TURN_MAX) };
+    let schema = json!({
+        "type": "object",
+        "required": ["calls"],
+        "additionalProperties": false,
+        "properties": {
+            "calls": { "type": "array", "maxItems": calls_max, "items": toolbox.call_schema(mind, "tool", "arguments", &Map::new()) },
+        },
+    });
+    let (messages, _) = s.messages(&THINK, THINK_TOKENS_MAX);
+    Ask::one(prompt::call("tools", messages, Some(schema), THINK_TOKENS_MAX).label("choosing tools"))
+}
+
+fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Thought {
+        calls: Vec<ToolCall>,
+    }
+    if replies.is_empty() {
+        return Go::to("write");
+    }
+    let toolbox = s.toolbox();
+    let (wanted, trouble) = match prompt::read::<Thought>(replies, 0) {
+        Ok(thought) => (thought.calls, None),
+        Err(failure) => (Vec::new(), Some(failure.to_string())),
+    };
+    s.planned.clear();
+    for call in wanted {
+        match toolbox.resolve(&call) {
+            Ok(call) => {
+                let is_made = |made: &Made| made.came.is_ok() && made.tool == call.tool && made.arguments == call.arguments;
+                let is_known = s.planned.contains(&call) || s.task.memory.calls.iter().any(is_made);
+                if !is_known && s.planned.len() < s.calls_left().min(CALLS_PER_TURN_MAX) {
+                    s.planned.push(call);
+                }
+            }
+            Err(why) => s.task.memory.calls.push(Made { tool: call.tool, arguments: call.arguments, came: Err(why) }),
+        }
+    }
+    // A researcher who has looked nowhere yet looks somewhere.
+    let has_looked = s.task.memory.calls.iter().any(|made| made.came.is_ok());
+    if s.planned.is_empty() && s.role == Role::Researcher && !has_looked && s.used == 0 {
+        s.planned.extend(toolbox.fallback(&s.goal()));
+    }
+    let go = if s.planned.is_empty() { Go::to("write") } else { Go::to("act") };
+    match trouble {
+        Some(why) => go.note("tools_unchosen", why),
+        None => go,
+    }
+}
+
+fn ask_act(s: &Worker) -> Ask {
+    let request = |call: &ToolCall| {
+        Request::from(Effect::CallTool(call.clone())).label(call.tool.as_str()).attempts(CALL_ATTEMPTS_MAX).deadline_ms(CALL_MS_MAX)
+    };
+    Ask { requests: s.planned.iter().map(request).collect() }
+}
+
+fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
+    let planned = std::mem::take(&mut s.planned);
+    let mut noted = Vec::new();
+    for (index, ToolCall { tool, arguments }) in planned.into_iter().enumerate() {
+        s.used += 1;
+        let came = match replies.parse::<Found>(index) {
+            Ok(found) => {
+                let words = prompt::clipped(&evidence::defused(&found.text), CALL_WORDS_TOKENS_MAX);
+                let words = format!("{} passages. {words}", found.spans.len());
+                s.task.memory.keep(found.spans);
+                Ok(words)
+            }
+            Err(failure) => Err(failure.to_string()),
+        };
+        noted.push(json!({ "tool": tool, "ok": came.is_ok() }));
+        s.task.memory.calls.push(Made { tool, arguments, came });
+    }
+    let is_enough = s.calls_left() == 0 || (s.task.model.is_small && s.task.memory.calls.last().is_some_and(|made| made.came.is_ok()));
+    Go::to(if is_enough { "write" } else { "think" }).note("tools_used", noted)
+}
+
+impl Memory {
+    /// New passages, the newest kept when there is no room for all.
+    fn keep(&mut self, spans: Vec<Span>) {
+        for span in spans {
+            if !self.spans.contains(&span) {
+                self.spans.push(span);
+            }
+        }
+        let mut bytes: usize = self.spans.iter().map(|span| span.text.len()).sum();
+        while bytes > SPANS_BYTES_MAX && self.spans.len() > 1 {
+            bytes -= self.spans.remove(0).text.len();
+        }
+    }
+}
+
+fn ask_write(s: &Worker) -> Ask {
+    let tokens_max = if s.task.model.is_small { SMALL_WRITE_TOKENS_MAX } else { WRITE_TOKENS_MAX };
+    let request = match s.role {
+        Role::Researcher => {
+            let (messages, _) = s.messages(&RESEARCH, tokens_max);
+            prompt::call("research", messages, None, tokens_max).label("writing what was found")
+        }
+        Role::Expert => {
+            let (messages, _) = s.messages(&ANSWER, tokens_max);
+            let schema = json!({
+                "type": "object",
+                "required": ["expert_answer", "expert_reasoning"],
+                "additionalProperties": false,
+                "properties": {
+                    "expert_answer": { "type": "string", "minLength": 1, "maxLength": if s.task.model.is_small { 700 } else { 3_000 } },
+                    "expert_reasoning": { "type": "string", "maxLength": if s.task.model.is_small { 300 } else { 1_500 } },
+                },
+            });
+            prompt::call("expert", messages, Some(schema), tokens_max).label("working out the answer")
+        }
+    };
+    Ask::one(request)
+}
+
+fn fold_write(s: &mut Worker, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Written {
+        expert_answer: String,
+        #[serde(default)]
+        expert_reasoning: String,
+    }
+    let written = match s.role {
+        Role::Researcher => replies.value(0).map(|value| (prompt::text_of(value).unwrap_or_default(), String::new())),
+        Role::Expert => prompt::read::<Written>(replies, 0).map(|written| (written.expert_answer, written.expert_reasoning)),
+    };
+    s.outcome = match written {
+        // Numbers of passages mean something only beside the passages; the panel's last answer has its own.
+        Ok((result, reasoning)) => match uncited(&result) {
+            result if result.is_empty() => Outcome::Failed(Failure::new(FailureKind::Invalid, "it handed in nothing")),
+            result => Outcome::Result { result, reasoning: uncited(&reasoning) },
+        },
+        Err(failure) => Outcome::Failed(failure),
+    };
+    s.task.memory.attempts += 1;
+    if let Outcome::Result { result, .. } = &s.outcome {
+        s.task.memory.result = result.clone();
+    }
+    Go::end()
+}
+
+/// The text without `[n]`.
+pub(super) fn uncited(text: &str) -> String {
+    let mut clean = text.to_owned();
+    for citation in evidence::citations(text).into_iter().rev() {
+        clean.replace_range(citation.range, "");
+    }
+    clean.replace(" .", ".").replace(" ,", ",").trim().to_owned()
+}

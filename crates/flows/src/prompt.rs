@@ -1,0 +1,205 @@
+//! Prompts are files, in a long form and a short one for small models; here they become messages, and what models say becomes JSON.
+//!
+//! ```text
+//! const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
+//! render(PLAN.of(&mind), json!({ "tools": … }))              the text; a field that is not there is a bug and panics, so test every prompt
+//! message(role, content) · system(text) · user(text)       a graph::Message
+//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, its cost estimated; .label(…).last() as you like
+//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, out of JSON or out of text with JSON in it
+//! json_in(&value) -> Option<Value>                         the object or list in a reply
+//! text_of(&value) -> Option<String>                        the reply as text, if it is one and says something
+//! clipped(text, tokens_max) -> String                      start and end of a text too long
+//! ```
+//!
+//! The question goes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which
+//! answers where there is no model, reads just these.
+
+use std::sync::LazyLock;
+
+use graph::{Effect, Failure, FailureKind, Message, ModelCall, Replies, Request, Usage};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::input::Mind;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Prompt {
+    pub long: &'static str,
+    pub short: &'static str,
+}
+
+impl Prompt {
+    pub fn of(&self, mind: &Mind) -> &'static str {
+        if mind.is_small { self.short } else { self.long }
+    }
+}
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    let lines = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(lines.expect("the delimiters are the usual ones"));
+    environment
+});
+
+/// The text of a prompt. Values are put in as they are and never read as templates.
+pub fn render(template: &str, context: impl Serialize) -> String {
+    let text = ENVIRONMENT.render_str(template, Serde(context));
+    text.expect("a prompt is part of the program, and every one is rendered in a test").trim().to_owned()
+}
+
+pub fn message(role: &str, content: impl Into<String>) -> Message {
+    Message { role: role.to_owned(), content: content.into() }
+}
+
+pub fn system(content: impl Into<String>) -> Message {
+    message("system", content)
+}
+
+pub fn user(content: impl Into<String>) -> Message {
+    message("user", content)
+}
+
+/// A model on two cores takes half a minute for a plan; nobody waits longer than this for one reply.
+pub const DEADLINE_MS: u64 = 180_000;
+const ATTEMPTS_MAX: u32 = 3;
+/// A message's frame.
+const MESSAGE_TOKENS: u64 = 6;
+
+pub fn call(purpose: &str, messages: Vec<Message>, schema: Option<Value>, tokens_max: u32) -> Request {
+    let told = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
+    let call = ModelCall { purpose: purpose.to_owned(), messages, schema, tokens_max: Some(tokens_max), ..ModelCall::default() };
+    let estimate = Usage { tokens_in: told, tokens_out: u64::from(tokens_max), ..Usage::default() };
+    Request::from(Effect::CallModel(call)).label(purpose).attempts(ATTEMPTS_MAX).deadline_ms(DEADLINE_MS).estimate(estimate)
+}
+
+/// About how many tokens messages take.
+pub fn tokens_of(messages: &[Message]) -> usize {
+    messages.iter().map(|message| evidence::tokens(&message.content) + MESSAGE_TOKENS as usize).sum()
+}
+
+/// The reply as a type of the flow's own; what does not fit is a failure like any other.
+pub fn read<T: DeserializeOwned>(replies: &Replies<'_>, index: usize) -> Result<T, Failure> {
+    let value = replies.value(index)?;
+    let wrong = |why: String| Failure::new(FailureKind::Invalid, format!("{why}: {}", shown(value)));
+    let found = json_in(value).ok_or_else(|| wrong("there is no JSON in the reply".to_owned()))?;
+    serde_json::from_value(found).map_err(|error| wrong(format!("the reply has not the expected form ({error})")))
+}
+
+/// The object or list of a reply: itself, or in its text, whole, fenced or among words.
+pub fn json_in(value: &Value) -> Option<Value> {
+    match value {
+        Value::Object(_) | Value::Array(_) => Some(value.clone()),
+        Value::String(text) => json_in_text(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// Places in a text where JSON may begin that are looked into.
+const STARTS_MAX: usize = 16;
+
+fn json_in_text(text: &str) -> Option<Value> {
+    let is_whole = |value: &Value| value.is_object() || value.is_array();
+    if let Some(value) = serde_json::from_str(text.trim()).ok().filter(is_whole) {
+        return Some(value);
+    }
+    let starts = text.match_indices(['{', '[']).map(|(at, _)| at).take(STARTS_MAX);
+    let mut found = starts.filter_map(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter().next()?.ok());
+    // `[1]` in words is a citation, not a reply.
+    found.find(|value: &Value| match value {
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => items.iter().any(|item| item.is_object() || item.is_string()),
+        _ => false,
+    })
+}
+
+pub fn text_of(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Enough of a reply to see what was wrong with it.
+pub fn shown(value: &Value) -> String {
+    const CHARS_MAX: usize = 200;
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if text.chars().count() > CHARS_MAX { text.chars().take(CHARS_MAX).chain(['…']).collect() } else { text }
+}
+
+/// Start and end of a text that has more tokens than these, and how much is gone between them.
+pub fn clipped(text: &str, tokens_max: usize) -> String {
+    const MARK_TOKENS: usize = 16;
+    let tokens = evidence::tokens(text);
+    if tokens <= tokens_max {
+        return text.to_owned();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let mut keep = chars.len() * tokens_max.saturating_sub(MARK_TOKENS) / tokens.max(1);
+    loop {
+        let (head, tail) = (keep * 2 / 3, keep - keep * 2 / 3);
+        let start: String = chars[..head].iter().collect();
+        let end: String = chars[chars.len() - tail..].iter().collect();
+        let whole = format!("{} [… {} characters left out …] {}", start.trim_end(), chars.len() - keep, end.trim_start());
+        // Dense parts of a text may have more tokens than their share.
+        if keep == 0 || evidence::tokens(&whole) <= tokens_max {
+            return if tokens_max < MARK_TOKENS { String::new() } else { whole };
+        }
+        keep = keep * 4 / 5;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_go_in_as_they_are() {
+        let text = render("{% for tool in tools %}\n- {{ tool }}\n{% endfor %}\n", json!({ "tools": ["<a> & {{ b }}", "c"] }));
+        assert_eq!(text, "- <a> & {{ b }}\n- c");
+    }
+
+    #[test]
+    #[should_panic(expected = "every one is rendered in a test")]
+    fn a_field_that_is_not_there_is_a_bug() {
+        let _ = render("{{ misspelt }}", json!({}));
+    }
+
+    #[test]
+    fn json_is_found_where_models_put_it() {
+        let plan = json!({ "tasks": [] });
+        let cases = [
+            (json!({ "tasks": [] }), Some(plan.clone())),
+            (json!("{\"tasks\": []}"), Some(plan.clone())),
+            (json!("As [1] says:\n```json\n{\"tasks\": []}\n```\nGood luck {you}!"), Some(plan)),
+            (json!("[\"a\"]"), Some(json!(["a"]))),
+            (json!("It is so [1], {really}."), None),
+            (json!("{\"tasks\": ["), None),
+            (json!(3), None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(json_in(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn clipping_keeps_both_ends_and_the_limit() {
+        let text = (0..2_000).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+        for tokens_max in [0, 10, 40, 500] {
+            let clip = clipped(&text, tokens_max);
+            assert!(evidence::tokens(&clip) <= tokens_max, "{tokens_max}: {clip}");
+            assert_eq!(clip.starts_with("word0") && clip.ends_with("word1999"), tokens_max >= 40, "{clip}");
+        }
+        assert_eq!(clipped("short", 10), "short");
+    }
+
+    #[test]
+    fn a_call_says_what_it_may_cost() {
+        let request = call("plan", vec![user("one two three")], None, 100);
+        assert_eq!((request.estimate.tokens_out, request.label.as_str()), (100, "plan"));
+        assert!(request.estimate.tokens_in > 3);
+    }
+}

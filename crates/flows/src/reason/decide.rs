@@ -1,0 +1,216 @@
+//! Direct or agentic: rules that need no model, so that a direct answer begins at once. The first that fits decides.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    Direct,
+    Agentic,
+}
+
+/// Why it went that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The caller said so.
+    Told,
+    /// "quick", "briefly", …
+    AskedForQuick,
+    /// The last answer failed.
+    PreviousFailure,
+    /// "step by step", "plan", …
+    AskedForReasoning,
+    /// Documents were named, and only tools can read them.
+    Documents,
+    Long,
+    ToolWords,
+    History,
+    /// What this user likes, where nothing else decides.
+    Preference,
+    Simple,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Complexity {
+    Simple,
+    Moderate,
+    Complex,
+}
+
+/// All that the rules look at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts<'f> {
+    pub message: &'f str,
+    pub messages_before: usize,
+    pub has_failed_before: bool,
+    pub has_documents: bool,
+    pub told: Option<Way>,
+    pub preference: Option<Way>,
+}
+
+/// A longer message is more than one wish.
+const LONG_CHARS_MIN: usize = 200;
+/// More messages than this are a conversation in which things depend on one another.
+const MESSAGES_MAX: usize = 3;
+
+const REASONING: [&str; 16] = [
+    "plan",
+    "plans",
+    "planning",
+    "step",
+    "steps",
+    "reason",
+    "reasons",
+    "reasoning",
+    "think",
+    "thinking",
+    "break down",
+    "analyze",
+    "analyse",
+    "investigate",
+    "research",
+    "thoroughly",
+];
+const QUICK: [&str; 12] =
+    ["quick", "quickly", "direct", "directly", "brief", "briefly", "in short", "short answer", "one word", "one sentence", "just tell me", "tldr"];
+const TOOLS: [&str; 26] = [
+    "file",
+    "files",
+    "folder",
+    "code",
+    "write",
+    "create",
+    "modify",
+    "execute",
+    "run",
+    "search",
+    "find",
+    "look up",
+    "fetch",
+    "download",
+    "calculate",
+    "compute",
+    "document",
+    "documents",
+    "docs",
+    "website",
+    "url",
+    "latest",
+    "current",
+    "today",
+    "news",
+    "read",
+];
+const SEVERAL: [&str; 10] = ["and then", "then", "after that", "compare", "difference", "differences", "versus", "vs", "both", "each"];
+
+pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
+    let words = words(facts.message);
+    if let Some(way) = facts.told {
+        return (way, Why::Told);
+    }
+    if has(&words, &QUICK) {
+        return (Way::Direct, Why::AskedForQuick);
+    }
+    if facts.has_failed_before {
+        return (Way::Agentic, Why::PreviousFailure);
+    }
+    if has(&words, &REASONING) {
+        return (Way::Agentic, Why::AskedForReasoning);
+    }
+    if facts.has_documents {
+        return (Way::Agentic, Why::Documents);
+    }
+    if facts.message.chars().count() > LONG_CHARS_MIN {
+        return (Way::Agentic, Why::Long);
+    }
+    if has(&words, &TOOLS) || facts.message.contains("://") {
+        return (Way::Agentic, Why::ToolWords);
+    }
+    if facts.messages_before > MESSAGES_MAX {
+        return (Way::Agentic, Why::History);
+    }
+    match facts.preference {
+        Some(way) => (way, Why::Preference),
+        None => (Way::Direct, Why::Simple),
+    }
+}
+
+/// How much there is to it, as far as words show. A simple one is planned by rule, which is what keeps the agentic way quick.
+pub fn complexity(message: &str, why: Why) -> Complexity {
+    let words = words(message);
+    let questions = message.matches('?').count();
+    let is_several = has(&words, &SEVERAL) || questions > 1 || message.lines().filter(|line| !line.trim().is_empty()).count() > 2;
+    let is_long = message.chars().count() > LONG_CHARS_MIN;
+    match (why, is_several, is_long) {
+        (Why::AskedForReasoning | Why::PreviousFailure, _, _) | (_, true, true) => Complexity::Complex,
+        (_, true, false) | (_, false, true) => Complexity::Moderate,
+        (_, false, false) => Complexity::Simple,
+    }
+}
+
+/// Lower case, one space between, one at each end.
+fn words(message: &str) -> String {
+    let words = message.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    format!(" {} ", words.collect::<Vec<_>>().join(" "))
+}
+
+/// Whole words only: a "profile" is no "file".
+fn has(words: &str, list: &[&str]) -> bool {
+    list.iter().any(|one| words.contains(&format!(" {one} ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_direct_or_agentic_is_decided_by_rules() {
+        let plain = Facts::default();
+        let long = "word ".repeat(50);
+        let cases = [
+            (Facts { message: "What is the capital of France?", ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "Who wrote Faust?", messages_before: 3, ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "What is a profile?", ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "Explain it step by step.", ..plain }, Way::Agentic, Why::AskedForReasoning),
+            (Facts { message: "Break down the costs.", ..plain }, Way::Agentic, Why::AskedForReasoning),
+            (Facts { message: "Plan a trip", ..plain }, Way::Agentic, Why::AskedForReasoning),
+            (Facts { message: "THINK about it", ..plain }, Way::Agentic, Why::AskedForReasoning),
+            (Facts { message: &long, ..plain }, Way::Agentic, Why::Long),
+            (Facts { message: "Create a file with the names", ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "Find the code.", ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "Sum up https://example.org", ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "And in 2020?", messages_before: 4, ..plain }, Way::Agentic, Why::History),
+            (Facts { message: "Who is she?", has_failed_before: true, ..plain }, Way::Agentic, Why::PreviousFailure),
+            (Facts { message: "Who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
+            (Facts { message: "Who is she?", preference: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Preference),
+            (Facts { message: "Who is she?", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
+            // The opposite words win over all but the caller's own.
+            (Facts { message: "Quick: what are the steps?", messages_before: 9, has_failed_before: true, ..plain }, Way::Direct, Why::AskedForQuick),
+            (Facts { message: "Briefly, what is in the file?", ..plain }, Way::Direct, Why::AskedForQuick),
+            (Facts { message: "A direct answer, please.", preference: Some(Way::Agentic), ..plain }, Way::Direct, Why::AskedForQuick),
+            (Facts { message: "Quick answer", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
+            (Facts { message: "", ..plain }, Way::Direct, Why::Simple),
+        ];
+        for (facts, way, why) in cases {
+            assert_eq!(decide(&facts), (way, why), "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn r3_how_complex_a_request_looks() {
+        let long = "word ".repeat(50);
+        let cases = [
+            ("Find the year the bridge was built.", Why::ToolWords, Complexity::Simple),
+            ("Compare the two bridges.", Why::ToolWords, Complexity::Moderate),
+            ("Who is he? Where is he?", Why::History, Complexity::Moderate),
+            (long.as_str(), Why::Long, Complexity::Moderate),
+            ("Think.", Why::AskedForReasoning, Complexity::Complex),
+            ("Again.", Why::PreviousFailure, Complexity::Complex),
+        ];
+        for (message, why, expected) in cases {
+            assert_eq!(complexity(message, why), expected, "{message}");
+        }
+    }
+}

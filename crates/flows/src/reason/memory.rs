@@ -1,0 +1,141 @@
+//! What is worth remembering of a request, and whether a new one is like it. Only data: what is remembered comes in with the input and goes out
+//! with the output. Keeping it, per user and for a while, is the store's.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remembered {
+    pub kind: Kind,
+    pub key: Key,
+    pub value: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Steps that led to an answer; used again instead of planning.
+    Plan,
+    /// What thinking found out about requests of this kind; used instead of thinking.
+    Pattern,
+    /// What went wrong and what helped; told to the planner, never taken for a judgement of new results.
+    Reflection,
+}
+
+/// A request by what it is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Its words, without those that say nothing.
+    pub words: BTreeSet<String>,
+    /// Numbers and names: what must be the same for a plan to fit.
+    pub marks: BTreeSet<String>,
+}
+
+/// From here on a plan is taken over, if it is also about the same numbers and names.
+const PLAN_MIN: f32 = 0.8;
+const HINT_MIN: f32 = 0.6;
+/// So many entries are looked at.
+const REMEMBERED_MAX: usize = 200;
+
+pub fn key(question: &str) -> Key {
+    let mut key = Key::default();
+    let mut is_start = true;
+    for token in question.split_whitespace() {
+        let bare = token.trim_matches(|c: char| !c.is_alphanumeric());
+        let word = normal(bare);
+        let is_name = bare.chars().next().is_some_and(char::is_uppercase) && (!is_start || bare.chars().filter(|c| c.is_uppercase()).count() > 1);
+        if bare.chars().any(|c| c.is_ascii_digit()) || is_name {
+            key.marks.insert(bare.to_lowercase());
+        }
+        if !word.is_empty() && !STOP.contains(&bare.to_lowercase().as_str()) {
+            key.words.insert(word);
+        }
+        is_start = token.ends_with(['.', '?', '!', ':']);
+    }
+    key
+}
+
+/// From 0 to 1: the share of words that both have.
+pub fn similarity(a: &Key, b: &Key) -> f32 {
+    let common = a.words.intersection(&b.words).count() as f32;
+    let all = a.words.union(&b.words).count() as f32;
+    if all == 0.0 { 0.0 } else { common / all }
+}
+
+/// The most similar entry of a kind, if one is similar enough; of equals, the last, which is the newest.
+pub fn recall<'r>(remembered: &'r [Remembered], kind: Kind, key: &Key) -> Option<&'r Remembered> {
+    let fits = |one: &&Remembered| {
+        let likeness = similarity(&one.key, key);
+        match kind {
+            Kind::Plan => likeness >= PLAN_MIN && one.key.marks == key.marks,
+            Kind::Pattern | Kind::Reflection => likeness >= HINT_MIN,
+        }
+    };
+    let newest = &remembered[remembered.len().saturating_sub(REMEMBERED_MAX)..];
+    newest.iter().filter(|one| one.kind == kind).filter(fits).max_by(|a, b| similarity(&a.key, key).total_cmp(&similarity(&b.key, key)))
+}
+
+/// Lower case and without the ending that only says how many or when.
+fn normal(word: &str) -> String {
+    let word = word.to_lowercase();
+    let word = word.strip_suffix("'s").unwrap_or(&word);
+    const ENDINGS: [(&str, &str); 8] =
+        [("ies", "y"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", "")];
+    let stem = ENDINGS.iter().find_map(|(ending, instead)| {
+        let stem = word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3 && !stem.ends_with('s'))?;
+        Some(format!("{stem}{instead}"))
+    });
+    let stem = stem.unwrap_or_else(|| word.to_owned());
+    // "survive" and "survived" end up the same.
+    stem.strip_suffix('e').filter(|stem| stem.chars().count() >= 3).map_or(stem.clone(), str::to_owned)
+}
+
+const STOP: [&str; 48] = [
+    "a", "an", "the", "is", "are", "was", "were", "be", "do", "has", "did", "does", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and",
+    "or", "it", "its", "this", "that", "these", "those", "i", "you", "we", "me", "my", "your", "please", "can", "could", "would", "will", "tell",
+    "what", "which", "who", "how", "there", "about", "so",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn r8_requests_are_alike_by_their_words() {
+        let cases = [
+            ("How does the engine survive a crash?", "how does the engine survive crashes", 1.0),
+            ("Please tell me how the engine survived a crash.", "How does the engine survive a crash?", 1.0),
+            ("How does the engine survive a crash?", "What is the best cake?", 0.0),
+            ("the engine and a crash", "engine", 0.5),
+            ("", "", 0.0),
+        ];
+        for (a, b, expected) in cases {
+            let (a_key, b_key) = (key(a), key(b));
+            assert!((similarity(&a_key, &b_key) - expected).abs() < 0.01, "{a} / {b}: {} {a_key:?} {b_key:?}", similarity(&a_key, &b_key));
+            assert_eq!(similarity(&a_key, &b_key).to_bits(), similarity(&b_key, &a_key).to_bits());
+        }
+    }
+
+    #[test]
+    fn r8_a_plan_fits_only_the_same_names_and_numbers() {
+        let old = |kind| Remembered { kind, key: key("Find the population of the French city Lyon in the year 2020"), value: json!(1) };
+        let remembered = [old(Kind::Plan), old(Kind::Reflection)];
+        let cases = [
+            ("Find the population of the French city Lyon in the year 2020", true, true),
+            ("find the populations of the French city Lyon in year 2020!", true, true),
+            ("Find the population of the French city Lyon in the year 2021", false, true),
+            ("Find the population of the French city Nice in the year 2020", false, true),
+            ("Bake a cake", false, false),
+        ];
+        for (question, plan, hint) in cases {
+            assert_eq!(recall(&remembered, Kind::Plan, &key(question)).is_some(), plan, "{question}");
+            assert_eq!(recall(&remembered, Kind::Reflection, &key(question)).is_some(), hint, "{question}");
+        }
+        assert_eq!(recall(&remembered, Kind::Pattern, &key("Find the population of Lyon")), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! Looks at what came of the plan: is the goal reached, what is wrong, go on or answer.
+
+use evidence::Span;
+use graph::{Ask, Go, Message, Replies};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Kind, Reason};
+use crate::answer;
+use crate::prompt::{self, Prompt};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReflectionResult {
+    pub goal_achieved: bool,
+    #[serde(default)]
+    pub issues_found: Vec<String>,
+    /// What to do otherwise next time, in words for the planner.
+    #[serde(default)]
+    pub plan_adjustments: Option<String>,
+    #[serde(default)]
+    pub should_continue: bool,
+    /// The answer, if the reflection already gave a complete one.
+    #[serde(default)]
+    pub final_response: Option<String>,
+}
+
+const REFLECT: Prompt = Prompt { long: include_str!("reflect.md"), short: include_str!("reflect.small.md") };
+const TOKENS_MAX: u32 = 600;
+const SMALL_TOKENS_MAX: u32 = 80;
+
+/// Everything done and well, by a plan that was simple: that needs no judge. Nothing done at all has nothing to judge.
+fn by_rule(s: &Reason) -> Option<ReflectionResult> {
+    let done = s.results.iter().filter(|one| one.success).count();
+    if s.results.is_empty() {
+        return Some(ReflectionResult { goal_achieved: false, should_continue: false, ..ReflectionResult::default() });
+    }
+    (s.is_simple() && s.is_by_rule && done == s.results.len()).then(|| ReflectionResult { goal_achieved: true, ..ReflectionResult::default() })
+}
+
+pub(super) fn ask(s: &Reason) -> Ask {
+    if by_rule(s).is_some() {
+        return Ask::nothing();
+    }
+    let mut properties = json!({ "goal_achieved": { "type": "boolean" }, "should_continue": { "type": "boolean" } });
+    if !s.model.is_small {
+        properties["issues_found"] = json!({ "type": "array", "maxItems": 5, "items": { "type": "string" } });
+        properties["plan_adjustments"] = json!({ "type": ["string", "null"] });
+        properties["final_response"] = json!({ "type": ["string", "null"] });
+    }
+    let required: Vec<&String> = properties.as_object().into_iter().flat_map(|map| map.keys()).collect();
+    let schema = json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties });
+    let (messages, _) = told(s);
+    Ask::one(prompt::call("reflect", messages, Some(schema), tokens_max(s)).label("reflecting"))
+}
+
+fn tokens_max(s: &Reason) -> u32 {
+    if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX }
+}
+
+/// The same in `ask` and `respond`, so that a final response is held to what was shown.
+pub(super) fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
+    let results: Vec<Value> = s
+        .results
+        .iter()
+        .map(|one| json!({ "step": one.step, "tool": one.tool_used, "success": one.success, "error": one.error, "task": s.label(one.step - 1) }))
+        .collect();
+    let criteria = s.plan.as_ref().map(|plan| plan.success_criteria.clone()).unwrap_or_default();
+    let text = prompt::render(REFLECT.of(&s.model), json!({ "results": results, "criteria": criteria }));
+    let mut messages = s.told(text);
+    let question = messages.pop();
+    let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
+    let (evidence, shown) = answer::show(&s.spans, &s.question, s.model.evidence_tokens(used, tokens_max(s)));
+    messages.extend(evidence);
+    messages.extend(question);
+    (messages, shown)
+}
+
+pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    let ruled = by_rule(s);
+    let is_judged = ruled.is_none();
+    let mut reflection = match ruled {
+        Some(reflection) => reflection,
+        None => match prompt::read::<ReflectionResult>(replies, 0) {
+            Ok(reflection) => reflection,
+            // No time and no judge: what there is must do.
+            Err(failure) => {
+                s.degraded.push(format!("not reflected on: {failure}"));
+                ReflectionResult { goal_achieved: s.results.iter().any(|one| one.success), ..ReflectionResult::default() }
+            }
+        },
+    };
+    for one in s.results.iter().filter(|one| !one.success) {
+        let issue = format!("step {} ({}) failed: {}", one.step, one.tool_used, one.error.as_deref().unwrap_or("no reason"));
+        if !reflection.issues_found.contains(&issue) {
+            reflection.issues_found.push(issue);
+        }
+    }
+    reflection.final_response = reflection.final_response.filter(|text| reflection.goal_achieved && !text.trim().is_empty());
+    let goes_on = !reflection.goal_achieved && reflection.should_continue && s.iteration < s.iterations_max();
+    learn(s, &reflection, is_judged);
+    let note = json!({ "goal_achieved": reflection.goal_achieved, "issues_found": reflection.issues_found, "goes_on": goes_on });
+    s.reflections.push(reflection);
+    Go::to(if goes_on { "iterate" } else { "respond" }).note("reflection", note)
+}
+
+/// A plan that worked, and what a judge said of one that did not. Nothing of a plan that may have changed something.
+fn learn(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
+    let Some(plan) = s.plan.clone().filter(|plan| !plan.steps.is_empty() && s.is_harmless(plan)) else { return };
+    // Another way that was taken may not be in the plan.
+    let is_as_planned = s.doing.iter().zip(&plan.steps).all(|(doing, step)| doing.is_well() && doing.call == step.call());
+    if reflection.goal_achieved && is_as_planned && !s.is_by_rule {
+        s.remember(Kind::Plan, json!(plan));
+    }
+    let advice: Vec<&str> = reflection.issues_found.iter().map(String::as_str).chain(reflection.plan_adjustments.as_deref()).collect();
+    if is_judged && !advice.is_empty() {
+        let advice = prompt::clipped(&advice.join("; "), 120);
+        s.remember(Kind::Reflection, json!({ "goal_achieved": reflection.goal_achieved, "advice": advice }));
+    }
+}

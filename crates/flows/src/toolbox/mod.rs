@@ -1,0 +1,288 @@
+//! The tools a run may use: found by an effect, told to a model, and held against what the model then wants to call.
+//!
+//! ```text
+//! ask(question) -> Request                         tool `registry.tools`; its reply is journalled like any other
+//! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
+//!   .enabled(&names)  .harmless()                  fewer of them
+//!   .get(name)                                     by its name, or by the part after the dot if only one has it
+//!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and arguments that fit; the error says what is wrong, for a model or a person
+//!   .fallback(text) -> Option<ToolCall>            the first tool that only reads and can do with just a text
+//!   .told(&mind) -> String                         how a model is told of them
+//!   .call_schema(&mind, name_field, arguments_field, more) -> Value   the schema of one call in a plan
+//! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: what another task of the same plan found
+//!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
+//! ```
+//!
+//! The check is structural and only of the top level: what is required is there, nothing is there that may not be, types are right. The hub holds
+//! every call against the whole schema before a server sees it. What servers say about their tools is other people's words:
+//! it is defused and clipped before a model reads it.
+
+use graph::{Failure, FailureKind, Replies, Request, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::input::Mind;
+
+mod reference;
+
+pub use reference::{Reference, references};
+
+/// The tool that knows the others.
+pub const REGISTRY: &str = "registry.tools";
+const TOOLS_MAX: usize = 12;
+/// The list is cached; more than this means that nobody is there.
+const DEADLINE_MS: u64 = 10_000;
+
+pub fn ask(question: &str) -> Request {
+    let question = crate::prompt::clipped(question, 500);
+    let call = graph::tool(REGISTRY, json!({ "query": question, "size": TOOLS_MAX }));
+    Request::from(call).label("looking which tools there are").attempts(2).deadline_ms(DEADLINE_MS)
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `server.tool`.
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    /// The JSON schema of its arguments.
+    #[serde(default)]
+    pub schema: Value,
+    /// It changes nothing.
+    #[serde(default)]
+    pub read_only: bool,
+    /// It may destroy something.
+    #[serde(default)]
+    pub destructive: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Toolbox {
+    pub tools: Vec<Tool>,
+}
+
+impl Toolbox {
+    pub fn read(replies: &Replies<'_>, index: usize) -> Result<Toolbox, Failure> {
+        let found: evidence::Found = replies.parse(index)?;
+        let tools = found.data.get("tools").cloned().unwrap_or(Value::Null);
+        serde_json::from_value(tools).map_err(|error| Failure::new(FailureKind::Invalid, format!("{REGISTRY} gave no list of tools: {error}")))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    /// Only those named, by full name, by server (`docs`) or by the part after the dot. An empty list names all.
+    pub fn enabled(mut self, names: &[String]) -> Toolbox {
+        let is_named = |tool: &Tool| names.iter().any(|name| tool.name == *name || tool.name.split('.').any(|part| part == name));
+        self.tools.retain(|tool| names.is_empty() || is_named(tool));
+        self
+    }
+
+    /// Without those that may destroy something.
+    pub fn harmless(mut self) -> Toolbox {
+        self.tools.retain(|tool| !tool.destructive);
+        self
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        let name = name.trim();
+        self.tools.iter().find(|tool| tool.name == name).or_else(|| {
+            let mut short = self.tools.iter().filter(|tool| tool.name.rsplit('.').next() == Some(name));
+            short.next().filter(|_| short.next().is_none())
+        })
+    }
+
+    pub fn resolve(&self, call: &ToolCall) -> Result<ToolCall, String> {
+        let Some(tool) = self.get(&call.tool) else {
+            return Err(format!("there is no tool {:?}; there are {}", call.tool, self.names().join(", ")));
+        };
+        let mut arguments = match &call.arguments {
+            Value::Object(fields) => fields.clone(),
+            Value::Null => Map::new(),
+            other => return Err(format!("the arguments of {} are not an object but {}", tool.name, kind(other))),
+        };
+        let references = references(&call.arguments);
+        let is_filled_later = |name: &str| references.iter().any(|reference| reference.within.is_none() && reference.is_of(name));
+        let properties = tool.schema.get("properties").and_then(Value::as_object);
+        // A null where nothing is required is a field left out.
+        arguments.retain(|name, value| !value.is_null() || tool.requires(name) || properties.and_then(|all| all.get(name)).is_none_or(allows_null));
+        if let Some(missing) = tool.required().find(|name| !arguments.contains_key(*name)) {
+            return Err(format!("{} needs the argument {missing:?}", tool.name));
+        }
+        for (name, value) in &arguments {
+            match properties.and_then(|all| all.get(name)) {
+                None if tool.schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
+                    let known: Vec<&str> = tool.properties().into_iter().map(|(name, _)| name.as_str()).collect();
+                    return Err(format!("{} has no argument {name:?}; it has {}", tool.name, known.join(", ")));
+                }
+                Some(schema) if !is_filled_later(name) => fits(value, schema).map_err(|why| format!("{}: {name:?} {why}", tool.name))?,
+                _ => {}
+            }
+        }
+        Ok(ToolCall { tool: tool.name.clone(), arguments: Value::Object(arguments) })
+    }
+
+    /// The first tool that changes nothing and can be called with a text alone; otherwise there is none.
+    pub fn fallback(&self, text: &str) -> Option<ToolCall> {
+        self.tools.iter().filter(|tool| tool.read_only && !tool.destructive).find_map(|tool| {
+            let name = tool.text_argument()?;
+            Some(ToolCall { tool: tool.name.clone(), arguments: json!({ name: text }) })
+        })
+    }
+
+    pub fn told(&self, mind: &Mind) -> String {
+        self.tools.iter().map(|tool| tool.told(mind.is_small)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The schema of one planned call, with `more` properties. A small model is held to each tool's own arguments, which costs it nothing and
+    /// leaves no room for mistakes; a larger one is only told, so that one bad call does not make a whole plan invalid.
+    pub fn call_schema(&self, mind: &Mind, name_field: &str, arguments_field: &str, more: &Map<String, Value>) -> Value {
+        let object = |name: Value, arguments: Value| {
+            let mut properties = more.clone();
+            properties.insert(name_field.to_owned(), name);
+            properties.insert(arguments_field.to_owned(), arguments);
+            let mut required: Vec<&String> = properties.keys().collect();
+            required.sort();
+            json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
+        };
+        let each: Vec<Value> = self.tools.iter().map(|tool| object(json!({ "const": tool.name }), tool.schema_within())).collect();
+        match each.len() {
+            0 => object(json!({ "type": "string" }), json!({ "type": "object" })),
+            _ if !mind.is_small => object(json!({ "type": "string" }), json!({ "type": "object" })),
+            1 => each.into_iter().next().unwrap_or_default(),
+            _ => json!({ "anyOf": each }),
+        }
+    }
+}
+
+/// What a server says of a tool is read this far.
+const DESCRIPTION_CHARS_MAX: usize = 400;
+const SHORT_DESCRIPTION_CHARS_MAX: usize = 90;
+
+impl Tool {
+    fn required(&self) -> impl Iterator<Item = &str> {
+        self.schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    fn requires(&self, name: &str) -> bool {
+        self.required().any(|required| required == name)
+    }
+
+    /// What is required first, then by name: the order of a JSON object depends on how serde_json was built, and a prompt may not.
+    fn properties(&self) -> Vec<(&String, &Value)> {
+        let mut all: Vec<(&String, &Value)> = self.schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
+        all.sort_by_key(|(name, _)| (!self.requires(name), *name));
+        all
+    }
+
+    /// The argument that takes the question, if all others may be left out.
+    pub fn text_argument(&self) -> Option<&str> {
+        const USUAL: [&str; 8] = ["query", "q", "question", "search", "text", "input", "topic", "prompt"];
+        let is_text = |schema: &Value| kinds(schema).contains(&"string") && schema.get("enum").is_none();
+        let texts: Vec<&str> = self.properties().into_iter().filter(|(_, schema)| is_text(schema)).map(|(name, _)| name.as_str()).collect();
+        let required: Vec<&str> = self.required().collect();
+        match required.as_slice() {
+            [only] => texts.into_iter().find(|name| name == only),
+            [] => USUAL.into_iter().find_map(|usual| texts.iter().copied().find(|name| *name == usual)),
+            _ => None,
+        }
+    }
+
+    fn told(&self, is_short: bool) -> String {
+        let arguments: Vec<String> = self
+            .properties()
+            .into_iter()
+            .map(|(name, schema)| {
+                let optional = if self.requires(name) { "" } else { "?" };
+                let kind = match schema.get("enum").and_then(Value::as_array) {
+                    Some(options) if options.len() <= 8 => options.iter().map(Value::to_string).collect::<Vec<_>>().join("|"),
+                    _ => kinds(schema).join("|"),
+                };
+                let about = schema.get("description").and_then(Value::as_str).map(|words| format!(" ({})", one_line(words, 80)));
+                let about = about.filter(|_| !is_short).unwrap_or_default();
+                format!("{}{optional}: {}{about}", one_line(name, 60), if kind.is_empty() { "any" } else { &kind })
+            })
+            .collect();
+        let chars_max = if is_short { SHORT_DESCRIPTION_CHARS_MAX } else { DESCRIPTION_CHARS_MAX };
+        format!("- {}({}): {}", self.name, arguments.join(", "), one_line(&self.description, chars_max))
+    }
+
+    /// Its schema as a part of another one; a schema that refers into itself cannot be moved, and is left to the check.
+    fn schema_within(&self) -> Value {
+        if !self.schema.is_object() || self.schema.to_string().contains("\"$ref\"") {
+            return json!({ "type": "object" });
+        }
+        let mut schema = self.schema.clone();
+        if let Some(fields) = schema.as_object_mut() {
+            ["$schema", "$id", "title", "description"].into_iter().for_each(|name| drop(fields.remove(name)));
+            fields.entry("type").or_insert_with(|| json!("object"));
+        }
+        schema
+    }
+}
+
+fn one_line(words: &str, chars_max: usize) -> String {
+    let line = evidence::defused(words).split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() > chars_max { line.chars().take(chars_max).chain(['…']).collect() } else { line }
+}
+
+fn fits(value: &Value, schema: &Value) -> Result<(), String> {
+    let kinds = kinds(schema);
+    let is_of = |wanted: &&str| match *wanted {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => true,
+    };
+    if !kinds.is_empty() && !kinds.iter().any(is_of) {
+        return Err(format!("must be of type {}, not {}", kinds.join(" or "), kind(value)));
+    }
+    match schema.get("enum").and_then(Value::as_array) {
+        Some(options) if !options.contains(value) => {
+            Err(format!("must be one of {}", options.iter().map(Value::to_string).collect::<Vec<_>>().join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The types a schema names, of itself and of its alternatives; empty if it does not say.
+fn kinds(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => {
+            let alternatives = ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten();
+            let each: Vec<Vec<&str>> = alternatives.map(kinds).collect();
+            if each.iter().any(Vec::is_empty) { Vec::new() } else { each.concat() }
+        }
+    }
+}
+
+fn allows_null(schema: &Value) -> bool {
+    let kinds = kinds(schema);
+    kinds.is_empty() || kinds.contains(&"null")
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests;
