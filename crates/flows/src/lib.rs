@@ -26,13 +26,7 @@ pub fn all() -> Result<Vec<Graph>, GraphError> {
     ALL.iter().map(|flow| flow()).collect()
 }
 
-const ALL: &[fn() -> Result<Graph, GraphError>] = &[
-    auto::flow,
-    direct::flow,
-    search::flow,
-    sample::research::flow,
-    sample::team::flow,
-];
+const ALL: &[fn() -> Result<Graph, GraphError>] = &[auto::flow, direct::flow, search::flow, sample::research::flow, sample::team::flow];
 
 /// A script for `world`'s scripted world under which every sample runs from end to end.
 pub const SCRIPT: &str = include_str!("sample/sample.script");

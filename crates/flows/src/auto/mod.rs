@@ -113,7 +113,8 @@ fn fold_rules(s: &mut Auto, _: &Replies<'_>) -> Go {
 }
 
 fn ask_model(s: &Auto) -> Ask {
-    let known: Vec<(&str, &str)> = s.settings.flows.iter().map(|flow| (flow.as_str(), FLOWS.iter().find(|(name, _)| name == flow).map_or("", |(_, about)| about))).collect();
+    let known: Vec<(&str, &str)> =
+        s.settings.flows.iter().map(|flow| (flow.as_str(), FLOWS.iter().find(|(name, _)| name == flow).map_or("", |(_, about)| about))).collect();
     let flows: Vec<Value> = known.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
     let mut messages = vec![prompt::system(prompt::render(ROUTE.of(&s.model), json!({ "flows": flows })))];
     messages.extend(input::fitted(&input::last_messages(&s.history, ROUTE_HISTORY_MESSAGES_MAX), s.model.history_tokens() / 2));
@@ -139,7 +140,8 @@ fn fold_model(s: &mut Auto, replies: &Replies<'_>) -> Go {
     let usual = if s.knows("search") { "search" } else { s.settings.flows.first().map_or("direct", String::as_str) }.to_owned();
     let choice = match prompt::read::<Route>(replies, 0) {
         Ok(route) if s.knows(route.flow.trim()) => {
-            let why = if route.reason.trim().is_empty() { "the model chose it".to_owned() } else { format!("the model chose it: {}", route.reason.trim()) };
+            let why =
+                if route.reason.trim().is_empty() { "the model chose it".to_owned() } else { format!("the model chose it: {}", route.reason.trim()) };
             Choice { flow: route.flow.trim().to_owned(), why }
         }
         Ok(route) => Choice { flow: usual, why: format!("it is the usual one; the model named {:?}, which is not there", route.flow) },

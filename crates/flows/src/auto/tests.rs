@@ -109,7 +109,12 @@ fn x2_the_chosen_flow_gets_the_input_and_its_output_is_passed_on() {
 #[test]
 fn x2_a_flow_that_is_not_there_gives_way() {
     let few = json!({ "settings": { "flows": ["direct", "search"] } });
-    for (question, expected) in [("Think step by step about it", "search"), ("Double-check it", "search"), ("Compare A and B", "search"), ("write a report on the latest news", "search")] {
+    for (question, expected) in [
+        ("Think step by step about it", "search"),
+        ("Double-check it", "search"),
+        ("Compare A and B", "search"),
+        ("write a report on the latest news", "search"),
+    ] {
         let driven = auto(question, &few, |_| None);
         assert_eq!(driven.note("flow").unwrap()["flow"], expected, "{question}");
     }
@@ -125,7 +130,11 @@ fn x2_a_flow_that_fails_gives_way_to_the_direct_one_unless_it_may_have_done_some
     let driven = auto("Please look up tokio", &json!({}), fails(FailureKind::Tool));
     assert_eq!(driven.answer(), "from direct");
     assert_eq!(driven.note("flow"), Some(&json!({ "flow": "direct", "why": "search failed: no luck" })));
-    for (question, kind) in [("Please look up tokio", FailureKind::Cancelled), ("Please look up tokio", FailureKind::Budget), ("write a report on tokio", FailureKind::Tool)] {
+    for (question, kind) in [
+        ("Please look up tokio", FailureKind::Cancelled),
+        ("Please look up tokio", FailureKind::Budget),
+        ("write a report on tokio", FailureKind::Tool),
+    ] {
         let driven = auto(question, &json!({}), fails(kind));
         assert!(matches!(driven.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("failed: no luck")), "{question}");
         assert!(driven.said.is_empty());

@@ -12,8 +12,43 @@ use std::sync::LazyLock;
 
 static SANITIZER: LazyLock<ammonia::Builder<'static>> = LazyLock::new(|| {
     let tags = [
-        "a", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p",
-        "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
+        "a",
+        "b",
+        "blockquote",
+        "br",
+        "code",
+        "dd",
+        "del",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "i",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "s",
+        "span",
+        "strong",
+        "sub",
+        "sup",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "u",
+        "ul",
     ];
     let attributes = HashMap::from([("a", HashSet::from(["href"])), ("ol", HashSet::from(["start"]))]);
     let mut builder = ammonia::Builder::default();
@@ -214,7 +249,8 @@ impl Writer {
 
     fn block(&mut self) {
         let tail = self.out.rsplit('\n').next().unwrap_or_default().trim();
-        let is_fresh_item = tail == "-" || (tail.ends_with('.') && tail.len() > 1 && tail[..tail.len() - 1].bytes().all(|byte| byte.is_ascii_digit()));
+        let is_fresh_item =
+            tail == "-" || (tail.ends_with('.') && tail.len() > 1 && tail[..tail.len() - 1].bytes().all(|byte| byte.is_ascii_digit()));
         if is_fresh_item {
             return;
         }

@@ -212,8 +212,11 @@ fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
 
 fn ask_plan(s: &Search) -> Ask {
     let tasks_max = if s.model.is_small { SMALL_TASKS_MAX } else { plan::TASKS_MAX };
-    let tried: Vec<String> =
-        s.thinking_steps.iter().map(|task| format!("- {} {} ({})", task.tool_name, task.tool_arguments, json!(task.status).as_str().unwrap_or_default())).collect();
+    let tried: Vec<String> = s
+        .thinking_steps
+        .iter()
+        .map(|task| format!("- {} {} ({})", task.tool_name, task.tool_arguments, json!(task.status).as_str().unwrap_or_default()))
+        .collect();
     let context = json!({ "tools": s.tools.told(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n") });
     let evidence = if s.missing.is_empty() { Vec::new() } else { answer::messages(&s.shown) };
     let messages = s.messages(prompt::render(PLAN.of(&s.model), context), evidence);
@@ -303,7 +306,11 @@ fn listed(tasks: &[Task]) -> Value {
 
 fn ask_person(s: &Search) -> Ask {
     let hash = plan::hash(s.current());
-    let mut prompt = format!("May this be looked up for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::told(s.current()));
+    let mut prompt = format!(
+        "May this be looked up for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.",
+        s.question,
+        plan::told(s.current())
+    );
     if !s.objection.is_empty() {
         prompt = format!("{}\n{prompt}", s.objection);
     }
@@ -423,9 +430,7 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
         }
     }
     s.pick();
-    Go::to("synthesize")
-        .note("tasks", plan::statuses(s.current()))
-        .note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
+    Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
 }
 
 /// A tool's reply with its passages; also one of a world that does not cut it.

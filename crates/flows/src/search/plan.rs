@@ -104,7 +104,9 @@ pub(super) fn fallback(question: &str, toolbox: &Toolbox, iteration: u32) -> Opt
 }
 
 fn problem(call: &ToolCall, earlier: &[Task]) -> Option<String> {
-    if let Some(same) = earlier.iter().find(|task| task.status != Status::Failed && task.tool_name == call.tool && task.tool_arguments == call.arguments) {
+    if let Some(same) =
+        earlier.iter().find(|task| task.status != Status::Failed && task.tool_name == call.tool && task.tool_arguments == call.arguments)
+    {
         return Some(format!("it is the same as task {}", same.task_number));
     }
     references(&call.arguments).into_iter().find_map(|reference| match earlier.iter().find(|task| task.task_number == reference.task) {

@@ -164,10 +164,18 @@ mod tests {
     #[test]
     fn s7_an_answer_is_found_in_whatever_form_it_came() {
         check(Ok(json!({ "reasoning": "r", "response_content": "<p>It is <b>so</b> [1].</p>" })), "It is **so** [1].", None);
-        check(Ok(json!({ "claims": [{ "sentence": "It is so [3].", "source": 1 }, { "sentence": "Not so", "source": 2 }] })), "It is so [1]. Not so [2].", None);
+        check(
+            Ok(json!({ "claims": [{ "sentence": "It is so [3].", "source": 1 }, { "sentence": "Not so", "source": 2 }] })),
+            "It is so [1]. Not so [2].",
+            None,
+        );
         check(Ok(json!("Here you are:\n```json\n{\"response_content\": \"It is so.\"}\n```")), "It is so.", None);
         check(Ok(json!({ "answer": "It is so." })), "It is so.", Some("another field"));
-        check(Ok(json!("{\"reasoning\": \"x\", \"response_content\": \"<p>It is \\\"so\\\" and\\u00")), "It is \"so\" and", Some("a reply that was cut off"));
+        check(
+            Ok(json!("{\"reasoning\": \"x\", \"response_content\": \"<p>It is \\\"so\\\" and\\u00")),
+            "It is \"so\" and",
+            Some("a reply that was cut off"),
+        );
         check(Ok(json!("Sure. <p>It is so.</p> Bye.")), "It is so.", Some("HTML in the text"));
         check(Ok(json!("It is so [1].")), "It is so [1].", Some("the text"));
         let words = Failure::new(FailureKind::Invalid, "m: there is no JSON in the reply: \"It is \\\"so\\\".\\nYes.\"");
