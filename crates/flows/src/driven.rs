@@ -21,7 +21,7 @@ pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, 
     let outcome = loop {
         let due: Vec<_> = match run.next() {
             Next::Perform(jobs) => jobs.into_iter().map(|job| (job.task, job.attempt, (*job.effect).clone())).collect(),
-            Next::Wait(questions) => questions.into_iter().map(|open| (open.task, open.attempt, Effect::AskPerson(open.question.clone()))).collect(),
+            Next::Wait(questions) => questions.into_iter().map(|open| (open.task, open.attempt, Effect::AskPerson(open.question))).collect(),
             Next::Await => unreachable!("every job is answered at once"),
             Next::Done(outcome) => break (*outcome).clone(),
         };

@@ -129,6 +129,7 @@ mod tests {
 
     const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
 
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn direct(input: Value, docs: Said, answer: Said) -> Driven {
         drive(&flow().unwrap(), input, |effect, _| match effect.name() {
             DOCS => docs.clone(),

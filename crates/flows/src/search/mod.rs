@@ -174,7 +174,7 @@ impl Search {
         prompt::render(SYNTHESIS.of(&self.model), context)
     }
 
-    fn to_execute(&mut self) {
+    fn begin_tasks(&mut self) {
         for task in self.current_mut().filter(|task| task.status == Status::Pending) {
             task.status = Status::Executing;
         }
@@ -283,7 +283,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
             Go::to("approve")
         }
         true => {
-            s.to_execute();
+            s.begin_tasks();
             Go::to("execute")
         }
     };
@@ -388,7 +388,7 @@ fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
     }
     let hash = plan::hash(s.current());
     s.approved = Some(hash.clone());
-    s.to_execute();
+    s.begin_tasks();
     Go::to("execute").note("approval", json!({ "approved": hash, "edited": is_edited, "tasks": listed(s.current()) }))
 }
 

@@ -156,6 +156,7 @@ fn said_in(failure: &Failure) -> Option<String> {
 mod tests {
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn check(reply: Result<Value, Failure>, markdown: &str, salvaged: Option<&str>) {
         let read = read(reply.as_ref().map_err(Clone::clone)).unwrap();
         assert_eq!((read.markdown.as_str(), read.salvaged), (markdown, salvaged), "{reply:?}");

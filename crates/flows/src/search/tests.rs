@@ -1,3 +1,6 @@
+// Cases read better with values than with references to them.
+#![allow(clippy::needless_pass_by_value)]
+
 use graph::{Effect, Failure, FailureKind, Outcome};
 use serde_json::{Value, json};
 
