@@ -276,7 +276,7 @@ mod tests {
             &[("# A\n\nalpha", Some("A")), ("## B\n\nbeta\n\nmore", Some("A › B")), ("# C\n\ngamma", Some("C"))],
         );
         let text =
-            r#"{"total": 2, "items": [{"title": "x", "url": "https://x.example", "n": 1}, {"title": "y", "tags": ["a", "b"], "by": {"name": "z"}}]}"#;
+            r#"{"total": 2, "items": [{"n": 1, "title": "x", "url": "https://x.example"}, {"by": {"name": "z"}, "tags": ["a", "b"], "title": "y"}]}"#;
         check(
             text,
             None,

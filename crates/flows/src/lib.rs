@@ -1,13 +1,15 @@
 //! What Baton can do, as graphs: each flow is plain functions over its own state, and says in effects what it needs.
 //!
-//! [`direct`] is the shortest way to an answer, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics. search, supervise and
-//! the front door will each be a folder here too, with their prompts as files beside them. Two [`sample`]s, small but whole, are there to try the
-//! machine with: they plan, fan out, loop, ask a person, call one another and live with every failure.
+//! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
+//! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics. Each is a folder with its prompts as files beside it; what they
+//! share is [`input`], [`prompt`], [`toolbox`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
+//! another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
 //! looks at `cargo tree` that it stays so.
 
 pub mod answer;
+pub mod auto;
 pub mod chat;
 pub mod direct;
 pub mod input;
@@ -15,8 +17,11 @@ pub mod panel;
 pub mod prompt;
 pub mod reason;
 pub mod sample;
+pub mod search;
 pub mod toolbox;
 
+#[cfg(test)]
+mod driven;
 #[cfg(test)]
 mod played;
 
@@ -27,8 +32,18 @@ pub fn all() -> Result<Vec<Graph>, GraphError> {
     ALL.iter().map(|flow| flow()).collect()
 }
 
-const ALL: &[fn() -> Result<Graph, GraphError>] =
-    &[chat::flow, direct::flow, panel::flow, panel::researcher, panel::expert, reason::flow, sample::research::flow, sample::team::flow];
+const ALL: &[fn() -> Result<Graph, GraphError>] = &[
+    auto::flow,
+    chat::flow,
+    direct::flow,
+    panel::flow,
+    panel::researcher,
+    panel::expert,
+    reason::flow,
+    search::flow,
+    sample::research::flow,
+    sample::team::flow,
+];
 
 /// A script for `world`'s scripted world under which every sample runs from end to end.
 pub const SCRIPT: &str = include_str!("sample/sample.script");

@@ -1,109 +1,204 @@
-//! The shortest way: the question goes to the model, and what it says is the answer, word by word as it comes.
+//! The shortest way: the question goes to the model, and what it says is the answer, word by word as it comes. If the user named documents, what
+//! they say about the question goes with it, and the answer is held to that.
 //!
 //! ```text
-//!   start ► answer ► end
+//!   start ► look_up ► answer ► end
+//!           docs.search,  model
+//!           if `docs`
 //! ```
+//!
+//! Documents that cannot be searched are a note, not the end. A model that does not answer is the end, unless something was found; then that is
+//! the answer. What streams is as the model says it; citations are checked when it is whole, and the run's output has them.
 
-use graph::{Ask, END, Effect, Go, Graph, GraphError, Message, ModelCall, Replies, Request};
+use evidence::Span;
+use graph::{Ask, END, Go, Graph, GraphError, Message, Replies, Request};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer};
+use crate::input::{self, Input, Mind};
+use crate::prompt::{self, Prompt};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
+        .node("look_up", (ask_docs, fold_docs), &["answer"])
         .node("answer", (ask, fold), &[END])
-        .input(|Input { question, history }| Direct { question, history, answer: String::new() })
-        .output(|s| json!({ "answer": s.answer }))
+        .input(|input: Input| Direct {
+            question: input.question,
+            history: input::recent(&input.history, HISTORY_TURNS_MAX),
+            model: input.model,
+            strict: input.strict,
+            docs: input.docs,
+            shown: Vec::new(),
+            answer: Answer::default(),
+        })
+        .output(|s| Value::Object(s.answer.output("direct")))
         .build()
 }
 
 /// The purpose of a call whose words are the answer itself. Whoever watches may show them as they come.
 pub const ANSWER: &str = "answer";
 
-const SYSTEM: &str = include_str!("system.md");
+const SYSTEM: Prompt = Prompt { long: include_str!("system.md"), short: include_str!("system.small.md") };
+const DOCS: &str = "docs.search";
+const DOCS_SIZE: usize = 8;
+const DOCS_MS_MAX: u64 = 30_000;
+const HISTORY_TURNS_MAX: usize = 10;
 const TOKENS_MAX: u32 = 1_024;
 const DEADLINE_MS: u64 = 5 * 60 * 1_000;
-const ATTEMPTS_MAX: u32 = 3;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Input {
-    #[serde(deserialize_with = "not_empty")]
-    question: String,
-    #[serde(default)]
-    history: Vec<Message>,
-}
-
-fn not_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    match String::deserialize(deserializer)?.trim() {
-        "" => Err(serde::de::Error::custom("the question is empty")),
-        question => Ok(question.to_owned()),
-    }
-}
+const FOUND: &str = "No model answered; this is what the documents say:";
 
 #[derive(Serialize, Deserialize)]
 struct Direct {
     question: String,
     history: Vec<Message>,
-    answer: String,
+    model: Mind,
+    strict: bool,
+    docs: bool,
+    /// The passages the model is shown, `[1]` first.
+    shown: Vec<Span>,
+    answer: Answer,
+}
+
+impl Direct {
+    fn messages(&self) -> Vec<Message> {
+        let context = json!({ "has_evidence": !self.shown.is_empty(), "wants_documents": self.docs });
+        let mut messages = vec![prompt::system(prompt::render(SYSTEM.of(&self.model), context))];
+        messages.extend(input::fitted(&self.history, self.model.history_tokens()));
+        messages.extend(answer::messages(&self.shown));
+        messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
+        messages
+    }
+}
+
+fn ask_docs(s: &Direct) -> Ask {
+    if !s.docs {
+        return Ask::nothing();
+    }
+    // A question that goes on from the last one is looked for together with it.
+    const SHORT_WORDS_MAX: usize = 5;
+    let before = s.history.iter().rev().find(|message| message.role == "user");
+    let query = match before {
+        Some(before) if s.question.split_whitespace().count() <= SHORT_WORDS_MAX => format!("{} {}", before.content, s.question),
+        _ => s.question.clone(),
+    };
+    let call = graph::tool(DOCS, json!({ "query": prompt::clipped(&query, 300), "size": DOCS_SIZE }));
+    Ask::one(Request::from(call).label("searching the documents").attempts(2).deadline_ms(DOCS_MS_MAX))
+}
+
+fn fold_docs(s: &mut Direct, replies: &Replies<'_>) -> Go {
+    if replies.is_empty() {
+        return Go::to("answer");
+    }
+    match replies.parse::<evidence::Found>(0) {
+        Ok(found) => {
+            let budget = s.model.evidence_tokens(prompt::tokens_of(&s.messages()), TOKENS_MAX);
+            s.shown = answer::pick(&found.spans, &s.question, budget);
+            Go::to("answer").note("evidence", json!({ "passages": found.spans.len(), "shown": s.shown.len() }))
+        }
+        Err(failure) => Go::to("answer").note("docs_failed", failure.to_string()),
+    }
 }
 
 fn ask(s: &Direct) -> Ask {
-    let message = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
-    let mut messages = vec![message("system", SYSTEM.trim())];
-    messages.extend(s.history.iter().cloned());
-    messages.push(message("user", &s.question));
-    let call = ModelCall { purpose: ANSWER.to_owned(), messages, tokens_max: Some(TOKENS_MAX), ..ModelCall::default() };
-    Ask::one(Request::from(Effect::CallModel(call)).label("answering").attempts(ATTEMPTS_MAX).deadline_ms(DEADLINE_MS).last())
+    Ask::one(prompt::call(ANSWER, s.messages(), None, TOKENS_MAX).label("answering").deadline_ms(DEADLINE_MS).last())
 }
 
 fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
-    match replies.value(0) {
-        Ok(value) => {
-            s.answer = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            Go::end().say("user", s.question.as_str()).say("assistant", s.answer.as_str())
+    let said = replies.value(0).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let go = match said {
+        Ok(raw) => {
+            s.answer = answer::finish(&raw, &s.shown, s.strict);
+            Go::end()
         }
-        Err(failure) => Go::fail(format!("no model answered: {}", failure.message)),
-    }
+        Err(failure) if s.shown.is_empty() => return Go::fail(format!("no model answered: {}", failure.message)),
+        Err(failure) => {
+            s.answer = answer::finish(&answer::listed(FOUND, &s.shown), &s.shown, false);
+            Go::end().note("answer_failed", failure.to_string())
+        }
+    };
+    let go = if s.shown.is_empty() { go } else { go.note("answer", s.answer.summary()) };
+    go.say("user", s.question.as_str()).say("assistant", s.answer.text.as_str())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use graph::{Failure, FailureKind, Next, Outcome, Reply, Run, Start};
-    use serde_json::Value;
+    use crate::driven::{Driven, Said, drive, passages};
+    use graph::{Failure, FailureKind, Outcome, Run, Start};
 
-    fn check(input: Value, reply: Reply) -> (Vec<Message>, Outcome) {
-        let graph = flow().unwrap();
-        let mut run = Run::start(&graph, Start::new("direct", "t", "r", input)).unwrap();
-        let Next::Perform(jobs) = run.next() else { panic!("one call is due") };
-        let [job] = jobs.as_slice() else { panic!("one call, not {}", jobs.len()) };
-        let Effect::CallModel(call) = &*job.effect else { panic!("a model is asked") };
-        let messages = call.messages.clone();
-        run.feed(job.task, job.attempt, reply).unwrap();
-        match run.next() {
-            Next::Done(outcome) => (messages, (*outcome).clone()),
-            other => panic!("it should be over, but {other:?}"),
-        }
+    const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
+
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
+    fn direct(input: Value, docs: Said, answer: Said) -> Driven {
+        drive(&flow().unwrap(), input, |effect, _| match effect.name() {
+            DOCS => docs.clone(),
+            ANSWER => answer.clone(),
+            other => panic!("{other} is not asked"),
+        })
+    }
+
+    fn failed(kind: FailureKind, words: &str) -> Said {
+        Err(Failure::new(kind, words))
     }
 
     #[test]
     fn what_the_model_says_is_the_answer_and_the_thread_is_heard() {
         let history = json!([{ "role": "user", "content": "Hello" }, { "role": "assistant", "content": "Hi" }]);
-        let (messages, outcome) = check(json!({ "question": " Why? ", "history": history }), Reply::ok("Because."));
-        let roles: Vec<&str> = messages.iter().map(|message| message.role.as_str()).collect();
+        let driven = direct(json!({ "question": " Why? ", "history": history }), Ok(json!(null)), Ok(json!("Because.")));
+        assert_eq!(driven.effects().count(), 1, "documents are only asked when they were named");
+        let call = driven.models(ANSWER)[0];
+        let roles: Vec<&str> = call.messages.iter().map(|message| message.role.as_str()).collect();
         assert_eq!(roles, ["system", "user", "assistant", "user"]);
-        assert_eq!(messages[3].content, "Why?");
-        assert_eq!(outcome, Outcome::Done { output: json!({ "answer": "Because." }) });
+        assert_eq!((call.messages[3].content.as_str(), &call.schema), ("Why?", &None));
+        assert_eq!((driven.answer(), driven.output()["flow"].as_str()), ("Because.", Some("direct")));
+        assert_eq!(driven.said, [("user".to_owned(), "Why?".to_owned()), ("assistant".to_owned(), "Because.".to_owned())]);
     }
 
     #[test]
-    fn nobody_answers_is_a_failure_a_person_can_read() {
-        let (_, outcome) = check(json!({ "question": "Why?" }), Reply::failed(Failure::new(FailureKind::Refused, "no key")));
-        assert!(matches!(outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")), "{outcome:?}");
+    fn documents_go_with_the_question_and_the_answer_is_held_to_them() {
+        let input = json!({ "question": "What happens after a crash?", "docs": true });
+        let raw = "After a crash the log is replayed from the last checkpoint. It takes 7 hours [1][4].";
+        let driven = direct(input.clone(), Ok(passages(&[FACT])), Ok(json!(raw)));
+        assert_eq!(driven.tools(), [(DOCS, &json!({ "query": "What happens after a crash?", "size": 8 }))]);
+        let call = driven.models(ANSWER)[0];
+        assert!(call.messages.iter().any(|message| message.role == "evidence" && message.content.contains(FACT)));
+        assert!(driven.answer().contains("last checkpoint [1]. It takes 7 hours [1]. *(not supported by the sources)*"), "{}", driven.answer());
+        assert_eq!((&driven.output()["refused"], driven.output()["sources"].as_array().unwrap().len()), (&json!([4]), 1));
+        let mut strict = input;
+        strict["strict"] = json!(true);
+        assert!(!direct(strict, Ok(passages(&[FACT])), Ok(json!(raw))).answer().contains("7 hours"));
     }
 
     #[test]
-    fn only_the_question_and_the_history_come_from_outside() {
+    fn documents_that_cannot_be_searched_are_a_note() {
+        for docs in [failed(FailureKind::Network, "gone"), Ok(json!("gibberish"))] {
+            let driven = direct(json!({ "question": "Why?", "docs": true }), docs, Ok(json!("Because.")));
+            assert!(driven.note("docs_failed").is_some());
+            assert_eq!(driven.answer(), "Because.");
+        }
+        let nothing = direct(json!({ "question": "Why?", "docs": true }), Ok(passages(&[])), Ok(json!("Because.")));
+        assert_eq!(nothing.note("evidence"), Some(&json!({ "passages": 0, "shown": 0 })));
+    }
+
+    #[test]
+    fn a_follow_up_is_looked_for_with_what_it_follows() {
+        let history = json!([{ "role": "user", "content": "Who won in 2019?" }, { "role": "assistant", "content": "Ada." }]);
+        let driven = direct(json!({ "question": "And in 2020?", "history": history, "docs": true }), Ok(passages(&[])), Ok(json!("Bob.")));
+        assert_eq!(driven.tools()[0].1["query"], "Who won in 2019? And in 2020?");
+    }
+
+    #[test]
+    fn nobody_answers_is_a_failure_a_person_can_read_unless_something_was_found() {
+        let silent = || failed(FailureKind::Refused, "no key");
+        let driven = direct(json!({ "question": "Why?" }), Ok(json!(null)), silent());
+        assert!(matches!(driven.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")));
+        let found = direct(json!({ "question": "What after a crash?", "docs": true }), Ok(passages(&[FACT])), silent());
+        assert!(found.answer().starts_with(FOUND) && found.answer().contains("last checkpoint [1]"), "{}", found.answer());
+    }
+
+    #[test]
+    fn only_the_question_and_what_belongs_to_it_come_from_outside() {
         let graph = flow().unwrap();
         for input in [json!({ "question": " " }), json!({ "question": "Why?", "answer": "preset" }), json!({})] {
             assert!(Run::start(&graph, Start::new("direct", "t", "r", input.clone())).is_err(), "{input}");

@@ -1,0 +1,506 @@
+//! Search: one model call plans, tools look up, one model call writes the answer.
+//!
+//! ```text
+//!                                   no tools ────────────────────────────┐
+//!                                      │                                 ▼
+//!   start ► initialize ► discover ─────┴─► plan ─► approve ─► execute ► synthesize ─► end
+//!                        registry.tools    model   a person,   tools,    model    │
+//!                                            ▲     if asked     a DAG             │
+//!                                            └── something is missing, and ───────┘
+//!                                                max_turn_iterations allows
+//! ```
+//!
+//! Two model calls, however many tasks. Nothing that fails ends the run: an unusable plan becomes one task, a task that fails is left out of the
+//! evidence and named to the model, a synthesis that is no JSON is read as what it is, and one that does not come is replaced by what was gathered.
+//! The answer comes as Markdown and as HTML (`response_content`), both from the same checked text.
+//!
+//! Tools that may destroy something are not offered to the planner unless `enabled_tools` names them.
+
+mod html;
+mod plan;
+mod synthesis;
+
+#[cfg(test)]
+mod tests;
+
+use evidence::Span;
+use graph::{Ask, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::answer::{self, Answer};
+use crate::input::{self, Approve, Input, Mind};
+use crate::prompt::{self, Prompt};
+use crate::toolbox::{self, Toolbox};
+
+pub use plan::{Status, Task};
+
+pub fn flow() -> Result<Graph, GraphError> {
+    Graph::of::<Search>("search")
+        .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
+        .node("discover", (|s: &Search| Ask::one(toolbox::ask(&s.question)), discover), &["plan", "synthesize"])
+        .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", END])
+        .node("approve", (ask_person, fold_person), &["approve", "execute", END])
+        .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
+        .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", END])
+        .input(Search::of)
+        .output(output)
+        .build()
+}
+
+/// What a user may set for this flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Turns of planning, calling and writing; 1 if not said, and never more than `TURNS_MAX`.
+    pub max_turn_iterations: Option<u32>,
+    /// Names of tools or servers; all if empty.
+    pub enabled_tools: Vec<String>,
+}
+
+const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
+const SYNTHESIS: Prompt = Prompt { long: include_str!("synthesis.md"), short: include_str!("synthesis.small.md") };
+
+/// Turns of the conversation that are heard.
+const HISTORY_TURNS_MAX: usize = 10;
+const TURNS_MAX: u32 = 10;
+const SMALL_TASKS_MAX: usize = 3;
+const PLAN_TOKENS_MAX: u32 = 1_500;
+const SMALL_PLAN_TOKENS_MAX: u32 = 300;
+const SYNTHESIS_TOKENS_MAX: u32 = 2_000;
+const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
+/// How often a person is asked again when what they sent is no plan.
+const ASKED_MAX: u32 = 5;
+
+const NOTHING_FOUND: &str = "Nothing was found, and no model answered.";
+const GATHERED: &str = "No model wrote an answer; this is what was found:";
+const DECLINED: &str = "The plan was not approved, so nothing was looked up.";
+
+#[derive(Serialize, Deserialize)]
+struct Search {
+    question: String,
+    history: Vec<Message>,
+    model: Mind,
+    strict: bool,
+    approve: Approve,
+    settings: Settings,
+    tools: Toolbox,
+    /// Turns of planning so far.
+    iteration: u32,
+    /// Why it was planned this way, in the model's words.
+    plan_reasoning: String,
+    /// Every task of every turn, with its whole result.
+    thinking_steps: Vec<Task>,
+    /// The hash of the plan a person agreed to.
+    approved: Option<String>,
+    asked: u32,
+    /// Why the person is asked again.
+    objection: String,
+    /// The passages a model is shown, `[1]` first.
+    shown: Vec<Span>,
+    missing: String,
+    reasoning: String,
+    answer: Answer,
+}
+
+impl Search {
+    fn of(input: Input<Settings>) -> Search {
+        let Input { question, history, model, strict, docs: _, approve, settings } = input;
+        let mut settings = settings.unwrap_or_default();
+        settings.max_turn_iterations = Some(settings.max_turn_iterations.unwrap_or(1).clamp(1, TURNS_MAX));
+        Search {
+            question,
+            history,
+            model,
+            strict,
+            approve,
+            settings,
+            tools: Toolbox::default(),
+            iteration: 0,
+            plan_reasoning: String::new(),
+            thinking_steps: Vec::new(),
+            approved: None,
+            asked: 0,
+            objection: String::new(),
+            shown: Vec::new(),
+            missing: String::new(),
+            reasoning: String::new(),
+            answer: Answer::default(),
+        }
+    }
+
+    /// The tasks of the turn that goes on.
+    fn current(&self) -> &[Task] {
+        let from = self.thinking_steps.iter().position(|task| task.iteration == self.iteration).unwrap_or(self.thinking_steps.len());
+        &self.thinking_steps[from..]
+    }
+
+    fn current_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        let iteration = self.iteration;
+        self.thinking_steps.iter_mut().filter(move |task| task.iteration == iteration)
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.iteration < self.settings.max_turn_iterations.unwrap_or(1) && !self.tools.is_empty()
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        self.thinking_steps.iter().filter_map(|task| task.result.as_ref()).flat_map(|found| found.spans.iter().cloned()).collect()
+    }
+
+    /// System, conversation, evidence, and last and alone the question.
+    fn messages(&self, instructions: String, evidence: Vec<Message>) -> Vec<Message> {
+        let mut messages = vec![prompt::system(instructions)];
+        messages.extend(input::fitted(&self.history, self.model.history_tokens()));
+        messages.extend(evidence);
+        messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
+        messages
+    }
+
+    /// Shows the model what there is room for beside everything else.
+    fn pick(&mut self) {
+        let bare = self.messages(self.instructions(true), Vec::new());
+        let budget = self.model.evidence_tokens(prompt::tokens_of(&bare), self.reply_tokens());
+        self.shown = answer::pick(&self.spans(), &self.question, budget);
+    }
+
+    fn reply_tokens(&self) -> u32 {
+        if self.model.is_small { SMALL_SYNTHESIS_TOKENS_MAX } else { SYNTHESIS_TOKENS_MAX }
+    }
+
+    fn instructions(&self, has_evidence: bool) -> String {
+        let failed: Vec<String> = self.thinking_steps.iter().filter_map(failed_line).collect();
+        let context = json!({ "has_evidence": has_evidence, "may_go_on": self.may_go_on(), "failed": failed.join("\n") });
+        prompt::render(SYNTHESIS.of(&self.model), context)
+    }
+
+    fn begin_tasks(&mut self) {
+        for task in self.current_mut().filter(|task| task.status == Status::Pending) {
+            task.status = Status::Executing;
+        }
+    }
+}
+
+fn failed_line(task: &Task) -> Option<String> {
+    let error = task.error.as_ref()?;
+    let line = evidence::defused(error).split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(format!("- {}: {}", task.tool_name, line.chars().take(160).collect::<String>()))
+}
+
+fn initialize(s: &mut Search, _: &Replies<'_>) -> Go {
+    s.history = input::recent(&s.history, HISTORY_TURNS_MAX);
+    Go::to("discover")
+}
+
+fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
+    let found = Toolbox::read(replies, 0).map(|all| {
+        let named = &s.settings.enabled_tools;
+        let is_named = |name: &str| named.iter().any(|one| one == name);
+        let mut tools = all.enabled(named);
+        tools.tools.retain(|tool| !tool.destructive || is_named(&tool.name));
+        tools
+    });
+    match found {
+        Ok(tools) if tools.is_empty() => Go::to("synthesize").note("tools", json!([])).note("no_tools", "no tool is enabled; nothing is looked up"),
+        Ok(tools) => {
+            s.tools = tools;
+            Go::to("plan").note("tools", json!(s.tools.names()))
+        }
+        Err(failure) => Go::to("synthesize").note("no_tools", format!("the tools could not be listed: {failure}")),
+    }
+}
+
+fn ask_plan(s: &Search) -> Ask {
+    let tasks_max = if s.model.is_small { SMALL_TASKS_MAX } else { plan::TASKS_MAX };
+    let tried: Vec<String> = s
+        .thinking_steps
+        .iter()
+        .map(|task| format!("- {} {} ({})", task.tool_name, task.tool_arguments, json!(task.status).as_str().unwrap_or_default()))
+        .collect();
+    let context = json!({ "tools": s.tools.told(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n") });
+    let evidence = if s.missing.is_empty() { Vec::new() } else { answer::messages(&s.shown) };
+    let messages = s.messages(prompt::render(PLAN.of(&s.model), context), evidence);
+    let mut more = Map::new();
+    if !s.model.is_small {
+        more.insert("task_number".into(), json!({ "type": "integer" }));
+        more.insert("description".into(), json!({ "type": "string" }));
+    }
+    let task = s.tools.call_schema(&s.model, "tool_name", "tool_arguments", &more);
+    let tasks_min = usize::from(s.missing.is_empty());
+    let mut properties = json!({ "tasks": { "type": "array", "items": task, "minItems": tasks_min, "maxItems": tasks_max } });
+    let mut required = vec!["tasks"];
+    if !s.model.is_small {
+        properties["reasoning"] = json!({ "type": "string" });
+        required.push("reasoning");
+    }
+    let schema = json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false });
+    let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
+    Ask::one(prompt::call("plan", messages, Some(schema), tokens_max).label("planning"))
+}
+
+fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
+    s.iteration += 1;
+    s.approved = None;
+    let is_again = s.iteration > 1;
+    let read = prompt::read::<plan::Planned>(replies, 0);
+    let (mut tasks, unusable) = match read {
+        Ok(planned) => {
+            s.plan_reasoning = planned.reasoning;
+            let tasks = plan::tasks(planned.tasks, &s.tools, s.iteration);
+            let why = match tasks.is_empty() {
+                true => "it has no tasks".to_owned(),
+                false => format!("none of its tasks can be called:\n{}", plan::told(&tasks)),
+            };
+            (tasks, why)
+        }
+        Err(failure) => (Vec::new(), failure.to_string()),
+    };
+    let is_usable = tasks.iter().any(|task| task.status == Status::Pending);
+    if !is_usable && is_again {
+        // There is an answer already; a plan that adds nothing changes nothing.
+        s.iteration -= 1;
+        return done(s, Go::end().note("plan_again", format!("nothing more to look up: {unusable}")));
+    }
+    let mut notes = Vec::new();
+    if !is_usable {
+        // What was wrong with the model's own tasks is in the note; the step that counts is the one that takes their place.
+        tasks = plan::fallback(&s.question, &s.tools, s.iteration).into_iter().collect();
+        let instead = tasks.first().map_or("nothing is looked up, because no tool takes a plain question".to_owned(), |task| {
+            format!("one task takes its place: {} {}", task.tool_name, task.tool_arguments)
+        });
+        notes.push(("plan_fallback", json!({ "why": unusable, "instead": instead })));
+    }
+    s.thinking_steps.extend(tasks);
+    let noted = json!({ "reasoning": s.plan_reasoning, "iteration": s.iteration, "hash": plan::hash(s.current()), "tasks": listed(s.current()) });
+    notes.insert(0, ("plan", noted));
+    let go = match s.current().iter().any(|task| task.status == Status::Pending) {
+        false => {
+            s.pick();
+            Go::to("synthesize")
+        }
+        true if s.approve == Approve::Plan => {
+            (s.asked, s.objection) = (0, String::new());
+            Go::to("approve")
+        }
+        true => {
+            s.begin_tasks();
+            Go::to("execute")
+        }
+    };
+    notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
+}
+
+fn listed(tasks: &[Task]) -> Value {
+    let one = |task: &Task| {
+        json!({
+            "task_number": task.task_number,
+            "tool_name": task.tool_name,
+            "tool_arguments": task.tool_arguments,
+            "description": task.description,
+            "status": task.status,
+            "error": task.error,
+        })
+    };
+    tasks.iter().map(one).collect()
+}
+
+fn ask_person(s: &Search) -> Ask {
+    let hash = plan::hash(s.current());
+    let mut prompt = format!(
+        "May this be looked up for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.",
+        s.question,
+        plan::told(s.current())
+    );
+    if !s.objection.is_empty() {
+        prompt = format!("{}\n{prompt}", s.objection);
+    }
+    let task = json!({
+        "type": "object",
+        "required": ["tool_name", "tool_arguments"],
+        "properties": {
+            "task_number": { "type": "integer" },
+            "tool_name": { "type": "string", "enum": s.tools.names() },
+            "tool_arguments": { "type": "object" },
+            "description": { "type": "string" },
+        },
+    });
+    let schema = json!({
+        "type": "object",
+        "required": ["approve"],
+        "properties": {
+            "approve": { "type": "boolean" },
+            "plan_hash": { "type": "string", "description": "the plan this is about", "default": hash },
+            "tasks": { "type": "array", "items": task, "description": "what to do instead; then this is what runs" },
+        },
+    });
+    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+}
+
+fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Word {
+        #[serde(default)]
+        approve: Option<bool>,
+        #[serde(default)]
+        plan_hash: Option<String>,
+        #[serde(default)]
+        tasks: Option<Vec<plan::PlannedTask>>,
+    }
+    s.asked += 1;
+    let word = match replies.value(0) {
+        Ok(Value::Bool(yes)) => Ok(Word { approve: Some(*yes), plan_hash: None, tasks: None }),
+        Ok(Value::String(word)) => {
+            let yes = matches!(word.trim().to_lowercase().as_str(), "yes" | "y" | "ok" | "approve" | "true");
+            Ok(Word { approve: Some(yes), plan_hash: None, tasks: None })
+        }
+        Ok(value) => serde_json::from_value::<Word>(value.clone()).map_err(|error| error.to_string()),
+        Err(failure) => return declined(s, &failure.to_string()),
+    };
+    let again = |s: &mut Search, why: String| {
+        if s.asked >= ASKED_MAX {
+            return declined(s, &format!("{why}; asked {ASKED_MAX} times"));
+        }
+        s.objection = format!("That cannot be run: {why}");
+        Go::to("approve").note("approval", json!({ "again": why }))
+    };
+    let word = match word {
+        Ok(word) => word,
+        Err(why) => return again(s, why),
+    };
+    if word.approve == Some(false) || (word.approve.is_none() && word.tasks.is_none()) {
+        return declined(s, "declined");
+    }
+    let hash = plan::hash(s.current());
+    if let Some(about) = word.plan_hash.filter(|about| *about != hash) {
+        return again(s, format!("the answer is about plan {about}, but this is plan {hash}"));
+    }
+    let mut is_edited = false;
+    if let Some(planned) = word.tasks.filter(|tasks| !tasks.is_empty()) {
+        let tasks = plan::tasks(planned, &s.tools, s.iteration);
+        // A person's own plan is taken whole or not at all.
+        if tasks.iter().any(|task| task.status == Status::Failed) {
+            return again(s, plan::told(&tasks));
+        }
+        let iteration = s.iteration;
+        s.thinking_steps.retain(|task| task.iteration != iteration);
+        s.thinking_steps.extend(tasks);
+        is_edited = true;
+    }
+    let hash = plan::hash(s.current());
+    s.approved = Some(hash.clone());
+    s.begin_tasks();
+    Go::to("execute").note("approval", json!({ "approved": hash, "edited": is_edited, "tasks": listed(s.current()) }))
+}
+
+fn declined(s: &mut Search, why: &str) -> Go {
+    for task in s.current_mut().filter(|task| task.status == Status::Pending) {
+        (task.status, task.error) = (Status::Failed, Some("not called: the plan was not approved".to_owned()));
+    }
+    if s.answer.text.is_empty() {
+        s.answer = answer::finish(DECLINED, &[], false);
+        s.answer.html = Some(html::from_markdown(&s.answer.text));
+    }
+    done(s, Go::end().note("approval", json!({ "declined": why })))
+}
+
+/// What was agreed to is what runs: a plan that is another one by now, however that came, is asked about again.
+fn is_agreed(s: &Search) -> bool {
+    s.approve != Approve::Plan || s.approved.as_deref() == Some(plan::hash(s.current()).as_str())
+}
+
+fn ask_tasks(s: &Search) -> Ask {
+    if is_agreed(s) { plan::ask(s.current()) } else { Ask::nothing() }
+}
+
+fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
+    if !is_agreed(s) {
+        s.current_mut().filter(|task| task.status == Status::Executing).for_each(|task| task.status = Status::Pending);
+        return Go::to("approve").note("approval", json!({ "again": "the plan is not the one that was approved" }));
+    }
+    for (index, task) in s.current_mut().filter(|task| task.status == Status::Executing).enumerate() {
+        match replies.value(index) {
+            Ok(value) => {
+                task.result = Some(found(&task.tool_name, value));
+                task.status = Status::Completed;
+            }
+            Err(failure) => {
+                task.error = Some(failure.to_string());
+                task.status = Status::Failed;
+            }
+        }
+    }
+    s.pick();
+    Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
+}
+
+/// A tool's reply with its passages; also one of a world that does not cut it.
+fn found(tool: &str, value: &Value) -> evidence::Found {
+    let is_found = value.as_object().is_some_and(|fields| ["text", "data", "spans"].iter().any(|name| fields.contains_key(*name)));
+    let whole = |text: &str, data: Option<&Value>| evidence::found(tool, evidence::Trust::Untrusted, text, data);
+    match serde_json::from_value::<evidence::Found>(value.clone()) {
+        Ok(found) if is_found && !found.spans.is_empty() => found,
+        Ok(found) if is_found => whole(&found.text, Some(&found.data).filter(|data| !data.is_null())),
+        _ => match value {
+            Value::String(text) => whole(text, None),
+            other => whole("", Some(other)),
+        },
+    }
+}
+
+fn ask_synthesis(s: &Search) -> Ask {
+    let messages = s.messages(s.instructions(!s.shown.is_empty()), answer::messages(&s.shown));
+    let schema = synthesis::schema(s.model.is_small, s.shown.len(), s.may_go_on());
+    Ask::one(prompt::call("synthesis", messages, Some(schema), s.reply_tokens()).label("writing the answer").last())
+}
+
+fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
+    let mut notes: Vec<(&str, Value)> = Vec::new();
+    // What this flow says by itself stands as it is.
+    let (raw, missing, strict) = match synthesis::read(replies.value(0)) {
+        Ok(read) => {
+            if let Some(how) = read.salvaged {
+                notes.push(("synthesis_salvaged", json!(how)));
+            }
+            s.reasoning = read.reasoning;
+            (read.markdown, read.missing, s.strict)
+        }
+        Err(failure) => {
+            notes.push(("synthesis_failed", json!(failure.to_string())));
+            if !s.answer.text.is_empty() {
+                // An earlier turn wrote one.
+                return notes.into_iter().fold(done(s, Go::end()), |go, (name, value)| go.note(name, value));
+            }
+            let raw = match s.shown.is_empty() {
+                true => NOTHING_FOUND.to_owned(),
+                false => answer::listed(GATHERED, &s.shown),
+            };
+            (raw, String::new(), false)
+        }
+    };
+    let is_found = !s.shown.is_empty();
+    s.answer = answer::finish(&raw, &s.shown, strict);
+    s.answer.html = Some(html::from_markdown(&s.answer.text));
+    let summary = s.answer.summary();
+    let go = if s.may_go_on() && (!missing.is_empty() || !is_found) {
+        s.missing = if missing.is_empty() { "nothing was found".to_owned() } else { missing };
+        Go::to("plan").note("missing", s.missing.as_str())
+    } else {
+        done(s, Go::end())
+    };
+    notes.push(("answer", summary));
+    notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
+}
+
+/// The last word, said once.
+fn done(s: &Search, go: Go) -> Go {
+    go.say("user", s.question.as_str()).say("assistant", s.answer.text.as_str())
+}
+
+fn output(s: &Search) -> Value {
+    let mut output = s.answer.output("search");
+    output.insert("reasoning".into(), json!(s.reasoning));
+    output.insert("response_content".into(), json!(s.answer.html));
+    output.insert("thinking_steps".into(), json!(s.thinking_steps));
+    output.insert("iterations".into(), json!(s.iteration));
+    Value::Object(output)
+}
