@@ -1,5 +1,8 @@
 //! The hub with real processes and real sockets: children that die, hang, say too much or must not be left behind.
 
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;

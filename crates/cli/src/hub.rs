@@ -47,13 +47,13 @@ impl Servers {
         }
         let hub = Tools::builder().with_config(config).with_memory(folder.join("tools.json"));
         let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
-        Ok(with_builtins(hub, self.builtins(&folder, settings, thinker)?).build())
+        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
     }
 }
 
 /// Those that come with Baton run in this process.
-fn with_builtins(mut hub: Builder, settings: tools::Settings) -> Builder {
-    let (ready, unready) = tools::all(&settings);
+fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
+    let (ready, unready) = tools::all(settings);
     for lack in unready {
         tracing::info!("{lack}");
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flows::input::Mind;
 use world::World;
 use world::model::choice::{self, Choice, Source, Wish};
 use world::model::embedded::Embedded;
@@ -41,11 +42,14 @@ pub(crate) struct Thinking {
 }
 
 impl Thinking {
-    /// The world as these options want it. Says who thinks, unless programs read along.
-    pub(crate) async fn world(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<Arc<dyn World>> {
+    /// The world as these options want it, and what flows may know of who thinks. Says who, unless programs read along.
+    pub(crate) async fn world(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<(Arc<dyn World>, Mind)> {
         let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
         if let Some(path) = &self.replay {
-            return Ok(Arc::new(cassette::Replaying::open(path).map_err(wrong)?));
+            let replaying = cassette::Replaying::open(path).map_err(wrong)?;
+            // The prompts must be those of the recording, and they depend on who would think.
+            let mind = choose(self.model.clone(), config, true, Look::IfNeeded).await.map(|choice| mind_of(&choice.model, config));
+            return Ok((Arc::new(replaying), mind.unwrap_or_default()));
         }
         let (models, choice) = self.models(config, is_quiet).await?;
         if !is_quiet {
@@ -55,9 +59,10 @@ impl Thinking {
         let hub = self.servers.hub(place, config, Lent::of(&models))?;
         let tools = Room::new(hub, config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)) };
+        let mind = mind_of(&choice.model, config);
         Ok(match &self.record {
-            Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
-            None => Arc::new(rooms),
+            Some(path) => (Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?), mind),
+            None => (Arc::new(rooms), mind),
         })
     }
 
@@ -82,6 +87,18 @@ impl Thinking {
         }
         let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
         Ok((with_embedded(models, config)?, choice))
+    }
+}
+
+/// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
+fn mind_of(name: &Name, config: &Config) -> Mind {
+    const UNKNOWN_TOKENS: u32 = 32_768;
+    match name.family {
+        Family::Embedded | Family::Extract => {
+            let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
+            Mind { is_small: true, context_tokens }
+        }
+        _ => Mind { is_small: false, context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS) },
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::flows::input::Mind;
 use engine::{Engine, Flows, Settings};
 use store::SqliteStore;
 use world::World;
@@ -19,14 +20,15 @@ use crate::text::{DIM, paint};
 
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
-pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
+pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
     let store = Arc::new(place.open_or_make()?);
-    engine(store, world(place, thinking, is_quiet).await?)
+    let (world, mind) = world(place, thinking, is_quiet).await?;
+    Ok((engine(store, world)?, mind))
 }
 
 /// The same, over a store that is open: a run is found before anything is made ready for it.
 pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
-    engine(store, world(place, thinking, is_quiet).await?)
+    engine(store, world(place, thinking, is_quiet).await?.0)
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
@@ -52,7 +54,7 @@ pub(crate) fn block_on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Re
 const LEAVING: Duration = Duration::from_millis(100);
 
 /// A script plays the whole world; otherwise it is the real one.
-async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Arc<dyn World>> {
+async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Arc<dyn World>, Mind)> {
     let Some(path) = &place.script else {
         return thinking.world(place, &Config::read(place)?, is_quiet).await;
     };
@@ -64,7 +66,7 @@ async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Arc
         remark(&paint(DIM, "a script plays the world"));
     }
     let world = SampleWorld::new(&script, &place.path()?).map_err(|error| Trouble::Usage(format!("the script is wrong: {error}")))?;
-    Ok(Arc::new(world))
+    Ok((Arc::new(world), Mind::default()))
 }
 
 fn engine(store: Arc<SqliteStore>, world: Arc<dyn World>) -> Result<Engine> {

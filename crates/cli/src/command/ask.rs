@@ -1,6 +1,7 @@
 use std::io::Read as _;
 
 use engine::{Engine, Order};
+use flows::input::Mind;
 use graph::{Budget, Message, ThreadId};
 use serde_json::{Value, json};
 
@@ -24,9 +25,12 @@ pub(crate) struct Ask {
     /// The thread it belongs to [default: a new one]
     #[arg(long)]
     thread: Option<String>,
-    /// Have a person agree before the answer is written
+    /// Have a person agree to the plan before it is carried out
     #[arg(long)]
     approve: bool,
+    /// Remove sentences that nothing supports, and not only mark them
+    #[arg(long)]
+    strict: bool,
     /// What the run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
     #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
     budget: Option<Budget>,
@@ -54,13 +58,13 @@ impl Ask {
         let question = self.question()?;
         let flow = self.flow(place)?;
         wiring::block_on(async {
-            let engine = wiring::new_engine(place, &self.thinking, self.json).await?;
+            let (engine, mind) = wiring::new_engine(place, &self.thinking, self.json).await?;
             let thread = self.thread()?;
             let history = match &thread {
                 Some(thread) => history(&engine, thread).await?,
                 None => Vec::new(),
             };
-            let input = self.input(&flow, &question, &history)?;
+            let input = self.input(&flow, &question, &history, mind)?;
             let title = Some(question.chars().take(TITLE_CHARS_MAX).collect());
             let has_heard = !history.is_empty();
             let run = engine::fresh();
@@ -103,15 +107,25 @@ impl Ask {
     }
 
     /// What each flow wants to be told.
-    fn input(&self, flow: &str, question: &str, history: &[Message]) -> Result<Value> {
+    fn input(&self, flow: &str, question: &str, history: &[Message], mind: Mind) -> Result<Value> {
         match (flow, self.approve) {
-            ("team" | "direct", true) => Err(Trouble::Usage(format!("the flow {flow} asks nobody; --approve goes with --flow research"))),
+            ("team" | "direct" | "chat" | "reason", true) => {
+                Err(Trouble::Usage(format!("the flow {flow} asks nobody; --approve goes with --flow search, panel or auto")))
+            }
             ("team", false) => {
                 let topics: Vec<&str> = question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
                 Ok(json!({ "topics": topics }))
             }
-            ("direct", false) => Ok(json!({ "question": question, "history": history })),
-            (_, approve) => Ok(json!({ "question": question, "approve": approve })),
+            ("research", approve) => Ok(json!({ "question": question, "approve": approve })),
+            (_, approve) => Ok(json!({
+                "question": question,
+                "history": history,
+                "model": mind,
+                "strict": self.strict,
+                "docs": !self.thinking.servers.docs.is_empty(),
+                "approve": if approve { "plan" } else { "none" },
+                "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
+            })),
         }
     }
 }
@@ -123,6 +137,9 @@ async fn history(engine: &Engine, thread: &ThreadId) -> Result<Vec<Message>> {
     let rows = store.messages(thread, count.saturating_sub(HISTORY_MESSAGES_MAX), HISTORY_MESSAGES_MAX as usize).await?;
     Ok(rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect())
 }
+
+/// What `auto` may choose from.
+const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
 
 const HISTORY_MESSAGES_MAX: u64 = 20;
 const TITLE_CHARS_MAX: usize = 120;

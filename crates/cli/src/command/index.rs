@@ -95,7 +95,7 @@ fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
             State::Pulling => line.say("pulling the weights for vectors, about 42 MB"),
             State::Loading => line.say("loading the weights"),
             State::Filling => {
-                line.say(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()))
+                line.say(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()));
             }
         }
     }

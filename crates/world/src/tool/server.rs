@@ -100,6 +100,7 @@ pub(crate) struct Server {
 }
 
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are as many as servers, and each is kept once")]
 pub(crate) enum Origin {
     Configured(ServerConfig),
     Local { serve: Serve, trust: Trust },
