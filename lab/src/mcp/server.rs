@@ -477,7 +477,7 @@ impl ServerHandler for Fixture {
     }
 
     async fn read_resource(&self, request: ReadResourceRequestParams, _: RequestContext<RoleServer>) -> Result<ReadResourceResponse, ErrorData> {
-        let uri = request.uri.clone();
+        let uri = request.uri;
         let said =
             |kind: &str, text: String| ResourceContents::TextResourceContents { uri: uri.clone(), mime_type: Some(kind.into()), text, meta: None };
         let contents = match uri.as_str() {

@@ -156,7 +156,7 @@ fn complain(hub: &Hub) {
     for health in hub.health() {
         if let (true, Is::Down { why, .. }) = (health.enabled, &health.is) {
             // Nowhere is left to complain to.
-            let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &format!("{} is down: {why}", health.server)));
+            let _ = writeln!(anstream::stderr(), "{}", paint(DIM, format!("{} is down: {why}", health.server)));
         }
     }
 }

@@ -116,7 +116,7 @@ impl Config {
             let name = server_name(written);
             match server(entry, folder, env) {
                 Ok(_) if config.servers.contains_key(&name) => {
-                    config.remarks.push(format!("{written}: there are two servers called {name}; the first counts"))
+                    config.remarks.push(format!("{written}: there are two servers called {name}; the first counts"));
                 }
                 Ok(server) => drop(config.servers.insert(name, server)),
                 Err(why) => config.remarks.push(format!("{written}: {why}")),
