@@ -100,7 +100,7 @@ pub(crate) struct Server {
 }
 
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "there are as many as servers, and each is kept once")]
+#[expect(clippy::large_enum_variant, reason = "there is one a server, and it stays where it is")]
 pub(crate) enum Origin {
     Configured(ServerConfig),
     Local { serve: Serve, trust: Trust },
