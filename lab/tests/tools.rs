@@ -1,4 +1,5 @@
 //! The hub with real processes and real sockets: children that die, hang, say too much or must not be left behind.
+#![allow(clippy::unwrap_used, reason = "helpers of a test are as free as the test")]
 
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]

@@ -3,6 +3,7 @@
 import sys
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 server = MCPServer("python-peer")
 
@@ -16,7 +17,7 @@ def add(a: int, b: int) -> int:
 @server.tool()
 def fail(why: str) -> str:
     """Always fails"""
-    raise ValueError(why)
+    raise ToolError(why)
 
 
 if sys.argv[1] == "stdio":
