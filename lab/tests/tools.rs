@@ -1,9 +1,6 @@
 //! The hub with real processes and real sockets: children that die, hang, say too much or must not be left behind.
 #![allow(clippy::unwrap_used, reason = "helpers of a test are as free as the test")]
 
-// Helpers of tests are tests too.
-#![allow(clippy::unwrap_used)]
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;

@@ -34,7 +34,7 @@ pub(crate) struct Thinking {
     /// Write everything the world says into FILE, to be played back
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub(crate) record: Option<std::path::PathBuf>,
-    /// Let a recording answer instead of the world
+    /// Let a recording answer instead of the world; prompts depend on the model, so name the one it was made with
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -47,9 +47,9 @@ impl Thinking {
         let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
         if let Some(path) = &self.replay {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
-            // The prompts must be those of the recording, and they depend on who would think.
-            let mind = choose(self.model.clone(), config, true, Look::IfNeeded).await.map(|choice| mind_of(&choice.model, config));
-            return Ok((Arc::new(replaying), mind.unwrap_or_default()));
+            // The prompts must be those of the recording, and they depend on who would think. Nobody does, so no key is needed.
+            let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
+            return Ok((Arc::new(replaying), named.map(|name| mind_of(&name, config)).unwrap_or_default()));
         }
         let (models, choice) = self.models(config, is_quiet).await?;
         if !is_quiet {

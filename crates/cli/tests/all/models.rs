@@ -102,9 +102,9 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     let deltas: Vec<Value> = again.lines().into_iter().filter(|line| line["event"] == "delta").collect();
     assert_eq!(deltas.len(), 3, "word by word: {again:?}");
 
-    let said = say(bare(&home, &["ask", "What is a WAL?", "--replay", tape]));
+    let said = say(bare(&home, &["ask", "What is a WAL?", "--replay", tape, "--model", "compat/here/small"]));
     assert_eq!((said.code, said.out.as_str()), (Some(0), "A log that is written first.\n"), "{said:?}");
-    let said = say(bare(&home, &["ask", "What is a LSM?", "--replay", tape]));
+    let said = say(bare(&home, &["ask", "What is a LSM?", "--replay", tape, "--config", config]));
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
 }

@@ -1,8 +1,10 @@
 //! The walls round a worker: it puts itself behind them before it reads a word of what it is to run.
 //!
-//!     parent ── exec ──► outer: dies with the parent, new namespaces ── exec ──► inner: first in its own process world
-//!                         (waits, passes the end on)                            no files but a scratch, no network, no
-//!                                                                               rights, limits, a short list of calls
+//! ```text
+//! parent ── exec ──► outer: dies with the parent, new namespaces ── exec ──► inner: first in its own process world
+//!                     (waits, passes the end on)                            no files but a scratch, no network, no
+//!                                                                           rights, limits, a short list of calls
+//! ```
 //!
 //! Everything a kernel or a container does not allow is noted and reported with the reason. Two walls are never done without: the
 //! list of allowed calls (seccomp), and one of the two that keep files away (a root of its own, or Landlock).

@@ -1,7 +1,9 @@
 //! Where a connection may go.
 //!
-//!     address ──check──▶ literal IP? ──▶ public?          (the client connects to literals without asking anybody)
-//!                   └──▶ name ──resolve, once──▶ public addresses only ──▶ connect to exactly these
+//! ```text
+//! address ──check──▶ literal IP? ──▶ public?          (the client connects to literals without asking anybody)
+//!               └──▶ name ──resolve, once──▶ public addresses only ──▶ connect to exactly these
+//! ```
 //!
 //! The resolver is the client's own, so what was checked is what is connected to: a name that points elsewhere the next moment has
 //! gained nothing. Every redirect goes through the same door.

@@ -1,11 +1,13 @@
 //! The memory of what was sent: a folder per key, with the mail as it goes out and the state it is in.
 //!
-//!                      ┌────────────── refused ◄─────────────┐ the server said no: nothing was sent
-//!                      ▼                                     │
-//!     (nothing) → intended ──► handed over ──► confirmed     │
-//!                      ▲            │  │                     │
-//!                      └────────────┘  └─────────────────────┘
-//!              looked up, or a person said: it is not there
+//! ```text
+//!                  ┌────────────── refused ◄─────────────┐ the server said no: nothing was sent
+//!                  ▼                                     │
+//! (nothing) → intended ──► handed over ──► confirmed     │
+//!                  ▲            │  │                     │
+//!                  └────────────┘  └─────────────────────┘
+//!          looked up, or a person said: it is not there
+//! ```
 //!
 //! Each state is on disk (written beside, synced, renamed, the folder synced) before the step that follows it is taken. So a
 //! mail that is `intended` was certainly not sent, one that is `confirmed` certainly was, and `handed over` is the only state

@@ -85,7 +85,9 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     }
     let got = held.len() as u64 * 16;
     drop(held);
-    say("memory bomb", got > limits.memory_mib_max, &format!("{got} MiB"));
+    // What the program had mapped when the limit was set counts beside it, and some of that is given back later.
+    const SLACK_MIB: u64 = 64;
+    say("memory bomb", got > limits.memory_mib_max + SLACK_MIB, &format!("{got} MiB"));
 
     // The last: where it has no world of its own, the kernel ends it at the limit.
     let mut written = 0;
