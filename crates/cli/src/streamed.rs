@@ -27,6 +27,8 @@ impl Streamed {
                     && let Effect::CallModel(call) = &**effect
                     && call.purpose == flows::direct::ANSWER
                     && call.schema.is_none()
+                    // What was said over evidence is checked and cited before it is the answer, so it is shown once, then.
+                    && !call.messages.iter().any(|message| message.role == world::model::evidence::ROLE)
                 {
                     self.answering.insert(*task);
                 }
