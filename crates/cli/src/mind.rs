@@ -57,6 +57,7 @@ impl Thinking {
         }
         let models = Arc::new(models);
         let hub = self.servers.hub(place, config, Lent::of(&models))?;
+        hub.meet_locals().await;
         let tools = Room::new(hub, config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)) };
         let mind = mind_of(&choice.model, config);

@@ -90,7 +90,7 @@ pub(crate) fn found(entry: &Entry, trust: Trust, result: CallToolResult) -> Resu
         let words = if text.trim().is_empty() { "it failed and does not say why".to_owned() } else { clip(&text, ERROR_BYTES_MAX) };
         return Err(Failure::new(FailureKind::Tool, format!("{}: {words}", entry.name)));
     }
-    Ok(reply::found(&entry.name, trust, text, result.structured_content.unwrap_or_default()))
+    Ok(evidence::found(&entry.name, trust, &text, result.structured_content.as_ref()))
 }
 
 fn late(entry: &Entry, deadline: Duration) -> Failure {

@@ -350,6 +350,23 @@ impl Tools {
         self.0.changed.subscribe()
     }
 
+    /// Learns what the servers in this process offer, so that what a call of theirs means is known before it is made. Others are
+    /// known from the last time, or when somebody needs them.
+    pub async fn meet_locals(&self) {
+        for server in self.0.all() {
+            if !matches!(server.origin, Origin::Local { .. }) || !self.0.is_on(&server) {
+                continue;
+            }
+            let met = async {
+                let link = server.link().await?;
+                if server.tools().is_empty() { server.relist(&link).await.map(drop) } else { Ok(()) }
+            };
+            if let Err(failure) = met.await {
+                tracing::warn!("the built-in server {} does not answer: {failure}", server.name);
+            }
+        }
+    }
+
     /// Ends all connections and waits until the children are gone.
     pub async fn close(&self) {
         self.0.keep_lists();
@@ -406,8 +423,8 @@ fn remembered(entry: &Entry, trust: Trust, result: Value) -> Reply {
         Value::Null => "it was done before".to_owned(),
         other => other.to_string(),
     };
-    let data = if result.is_object() { result } else { Value::Null };
-    Reply::ok(serde_json::to_value(reply::found(&entry.name, trust, text, data)).unwrap_or_default())
+    let data = Some(&result).filter(|result| result.is_object());
+    Reply::ok(serde_json::to_value(evidence::found(&entry.name, trust, &text, data)).unwrap_or_default())
 }
 
 impl Hub {

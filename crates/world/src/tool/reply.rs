@@ -1,6 +1,5 @@
 //! What a tool said, as a flow sees it.
 
-use evidence::{Found, Span, Trust};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
@@ -32,41 +31,4 @@ fn block(block: &ContentBlock) -> String {
 pub(crate) fn bytes(text: &str, data: &Value) -> usize {
     let data = if data.is_null() { 0 } else { data.to_string().len() };
     text.len() + data
-}
-
-/// Turns a result into evidence: its `passages` one by one, or else its text as one span.
-pub(crate) fn found(source: &str, trust: Trust, text: String, data: Value) -> Found {
-    let field = |passage: &Value, name: &str| passage.get(name).and_then(Value::as_str).map(str::to_owned);
-    let passages = data.get("passages").and_then(Value::as_array);
-    let mut spans: Vec<Span> = passages
-        .into_iter()
-        .flatten()
-        .filter_map(|passage| {
-            let text = field(passage, "text").filter(|text| !text.trim().is_empty())?;
-            let (title, address) = (field(passage, "title"), field(passage, "address"));
-            Some(Span { text, source: source.to_owned(), title, address, place: field(passage, "place"), at: field(passage, "at"), trust })
-        })
-        .collect();
-    if passages.is_none() && !text.trim().is_empty() {
-        spans.push(Span { text: text.clone(), source: source.to_owned(), trust, ..Span::default() });
-    }
-    Found { text, data, spans }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn passages_become_spans_and_other_text_is_one() {
-        let data = json!({"passages": [{"text": "a", "title": "T", "address": "f.md", "place": "1", "at": "2026"}, {"text": " "}]});
-        let spans = found("docs.search", Trust::Own, "whole".into(), data).spans;
-        assert_eq!(spans.len(), 1);
-        assert_eq!((spans[0].text.as_str(), spans[0].title.as_deref(), spans[0].trust), ("a", Some("T"), Trust::Own));
-        assert_eq!(found("x.y", Trust::Untrusted, "whole".into(), json!({"n": 1})).spans[0].text, "whole");
-        assert!(found("x.y", Trust::Untrusted, "none".into(), json!({"passages": []})).spans.is_empty(), "nothing was found");
-        assert!(found("x.y", Trust::Untrusted, " ".into(), Value::Null).spans.is_empty());
-    }
 }

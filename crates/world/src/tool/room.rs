@@ -90,8 +90,8 @@ impl World for Room {
             return None;
         }
         let known = self.tools.cached().into_iter().find(|tool| tool.name == call.tool);
-        // A tool nobody knows is refused when it is called.
-        if !known.is_some_and(|tool| changes(&tool)) {
+        // What is not known yet may turn out to be anything by the time it is called.
+        if known.is_some_and(|tool| !changes(&tool)) {
             return None;
         }
         let filled: Vec<&str> = job.filled.iter().map(|hole| hole.at.as_str()).collect();
@@ -116,5 +116,23 @@ impl World for Room {
 
     async fn look_up(&self, job: &Job) -> LookUp {
         self.tools.look_up(job).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_not_known_needs_a_yes_once_tools_were_heard() {
+        let room = |allowed: &[&str]| Room::new(Tools::builder().build(), allowed.iter().map(|&name| name.to_owned()).collect());
+        let mut jobs = crate::jobs(&[graph::tool("mail.send", json!({})), graph::tool(LIST, json!({}))]);
+        assert_eq!(room(&[]).objection(&jobs[0]), None, "the user's own idea");
+        jobs.iter_mut().for_each(|job| job.has_heard = true);
+        assert!(room(&[]).objection(&jobs[0]).is_some());
+        assert_eq!(room(&[]).objection(&jobs[1]), None, "looking what there is changes nothing");
+        for allowed in ["mail", "mail.send"] {
+            assert_eq!(room(&[allowed]).objection(&jobs[0]), None, "{allowed}");
+        }
     }
 }
