@@ -12,6 +12,9 @@ use crate::place::Place;
 use crate::rank::ByMeaning;
 use crate::shelf;
 
+/// Made-up data has no place in an answer until somebody wants it there: `baton tools enable stories`.
+const SAMPLES: [&str; 1] = ["stories"];
+
 /// Which servers a command uses.
 #[derive(clap::Args, Default)]
 pub(crate) struct Servers {
@@ -20,12 +23,17 @@ pub(crate) struct Servers {
     /// A file in the folder you are in is not read by itself: it could start anything.
     #[arg(long = "mcp", value_name = "MCP.JSON")]
     configs: Vec<PathBuf>,
-    /// A folder of documents to search and cite; may be given several times
+    /// A folder or file of documents to search and cite; may be given several times [default: in Baton's own folder, its documentation]
     #[arg(long, value_name = "DIR")]
-    pub(crate) docs: Vec<PathBuf>,
+    docs: Vec<PathBuf>,
 }
 
 impl Servers {
+    /// Only what comes with Baton, over these documents.
+    pub(crate) fn over(docs: PathBuf) -> Self {
+        Servers { configs: Vec::new(), docs: vec![docs] }
+    }
+
     /// Nothing is started by this: servers are when somebody needs them.
     pub(crate) fn hub(&self, place: &Place, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<Tools> {
         let folder = folder(place)?;
@@ -45,10 +53,18 @@ impl Servers {
         for remark in &config.remarks {
             tracing::warn!("{remark}");
         }
-        let hub = Tools::builder().with_config(config).with_memory(folder.join("tools.json"));
+        let hub = Tools::builder().with_config(config).with_off(&SAMPLES).with_memory(folder.join("tools.json"));
         let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
         Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
     }
+}
+
+/// Where somebody tries Baton for the first time, there is something to ask about.
+fn own_documents() -> Vec<PathBuf> {
+    let own = ["README.md", "ARCHITECTURE.md"].map(PathBuf::from);
+    let is_ours =
+        std::fs::read_to_string(&own[0]).is_ok_and(|readme| readme.starts_with("# Baton\n")) && Path::new("crates/cli/Cargo.toml").is_file();
+    own.into_iter().filter(|file| is_ours && file.is_file()).collect()
 }
 
 /// Those that come with Baton run in this process.
@@ -72,6 +88,12 @@ fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
 }
 
 impl Servers {
+    /// What is searched and cited: what was named here and in the configuration.
+    pub(crate) fn documents(&self, settings: &config::Config) -> Vec<PathBuf> {
+        let named: Vec<PathBuf> = self.docs.iter().chain(&settings.tools.docs).cloned().collect();
+        if named.is_empty() { own_documents() } else { named }
+    }
+
     /// What the built-in servers are made from. What they write lies in Baton's data folder unless the configuration says otherwise.
     fn builtins(&self, folder: &Path, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<tools::Settings> {
         let config = &settings.tools;
@@ -87,7 +109,7 @@ impl Servers {
         wanted.private_hosts.extend(config.private_hosts.iter().cloned());
         wanted.code = config.code.clone();
         (wanted.document, wanted.mail) = (Some(documents), Some(mail));
-        let docs: Vec<PathBuf> = self.docs.iter().chain(&config.docs).cloned().collect();
+        let docs = self.documents(settings);
         if !docs.is_empty() {
             wanted.docs = Some(Arc::new(shelf::folders(&docs)?));
         }

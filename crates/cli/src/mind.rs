@@ -124,7 +124,14 @@ pub(crate) enum Look {
 
 pub(crate) const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
 
+/// `embedded` alone is the one that is taken by default.
+const EMBEDDED: &str = "embedded";
+
 pub(crate) async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: Look) -> Result<Choice> {
+    let flag = match flag.as_deref() {
+        Some(EMBEDDED) => Some(name_of(&default_weights()?).to_string()),
+        _ => flag,
+    };
     let table = config.table();
     let folder = config.embedded.folder()?;
     let named = flag.as_deref().and_then(|flag| flag.parse().ok()).or_else(|| table.model.clone());

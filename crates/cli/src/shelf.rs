@@ -20,7 +20,7 @@ pub(crate) fn model(is_wanted: bool) -> Result<Model> {
 
 /// The same if it is here, and nothing otherwise.
 pub(crate) fn model_here() -> Result<Model> {
-    Ok(Some(model(true)?).filter(Model::is_ready).unwrap_or_else(Model::none))
+    Ok(Some(model(true)?).filter(Model::is_here).unwrap_or_else(Model::none))
 }
 
 /// The vectors of tools.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::flows::input::Mind;
 use engine::{Engine, Flows, Settings};
-use store::SqliteStore;
+use store::{SqliteStore, Store};
 use world::World;
 use world::rooms::Rooms;
 
@@ -21,14 +21,18 @@ use crate::text::{DIM, paint};
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
 pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
-    let store = Arc::new(place.open_or_make()?);
+    new_engine_over(Arc::new(place.open_or_make()?), place, thinking, is_quiet).await
+}
+
+/// The same over another store.
+pub(crate) async fn new_engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
     let (world, mind) = world(place, thinking, is_quiet).await?;
     Ok((engine(store, world)?, mind))
 }
 
 /// The same, over a store that is open: a run is found before anything is made ready for it.
 pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
-    engine(store, world(place, thinking, is_quiet).await?.0)
+    Ok(new_engine_over(store, place, thinking, is_quiet).await?.0)
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
@@ -69,7 +73,7 @@ async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Ar
     Ok((Arc::new(world), Mind::default()))
 }
 
-fn engine(store: Arc<SqliteStore>, world: Arc<dyn World>) -> Result<Engine> {
+fn engine(store: Arc<dyn Store>, world: Arc<dyn World>) -> Result<Engine> {
     let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), ..Settings::default() };
     Ok(Engine::new(store, world, flows()?.into_values(), settings))
 }

@@ -92,15 +92,15 @@ pub struct Excerpt {
 }
 
 impl Folders {
-    /// Searchable as the folders were when last looked at; `refresh` looks again. The index is kept in `home`.
+    /// Searchable as the folders, or single files, were when last looked at; `refresh` looks again. The index is kept in `home`.
     pub fn open(roots: &[PathBuf], home: &Path, model: &Model, limits: Limits) -> Result<Self, Error> {
         let mut real = Vec::new();
         for root in roots {
-            let folder = fs::canonicalize(root).map_err(|error| Error::folder(root, &error))?;
-            if !folder.is_dir() {
-                return Err(Error::Folder { folder, why: "it is not a folder".into() });
+            let root = fs::canonicalize(root).map_err(|error| Error::folder(root, &error))?;
+            if !root.is_dir() && !root.is_file() {
+                return Err(Error::Folder { folder: root, why: "it is neither a folder nor a file".into() });
             }
-            real.push(folder);
+            real.push(root);
         }
         fs::create_dir_all(home).map_err(|error| Error::folder(home, &error))?;
         let home = fs::canonicalize(home).map_err(|error| Error::folder(home, &error))?;

@@ -6,6 +6,7 @@ use graph::{Budget, Message, ThreadId};
 use serde_json::{Value, json};
 
 use super::budget;
+use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::Follow;
 use crate::mind::Thinking;
@@ -19,7 +20,7 @@ pub(crate) struct Ask {
     /// The question; `-` reads it from stdin. For the flow team: topics with `;` between them
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
     question: Vec<String>,
-    /// Which flow to run; `baton flows` lists them [default: direct]
+    /// Which flow to run; `baton flows` lists them [default: auto]
     #[arg(long)]
     flow: Option<String>,
     /// The thread it belongs to [default: a new one]
@@ -64,7 +65,8 @@ impl Ask {
                 Some(thread) => history(&engine, thread).await?,
                 None => Vec::new(),
             };
-            let input = self.input(&flow, &question, &history, mind)?;
+            let has_docs = place.script.is_none() && !self.thinking.servers.documents(&Config::read(place)?).is_empty();
+            let input = self.input(&flow, &question, &history, mind, has_docs)?;
             let title = Some(question.chars().take(TITLE_CHARS_MAX).collect());
             let has_heard = !history.is_empty();
             let run = engine::fresh();
@@ -97,7 +99,7 @@ impl Ask {
     /// Known before anything is made ready for it.
     fn flow(&self, place: &Place) -> Result<String> {
         // A script plays the samples' world.
-        let usual = if place.script.is_some() { "research" } else { "direct" };
+        let usual = if place.script.is_some() { "research" } else { "auto" };
         let flow = self.flow.as_deref().unwrap_or(usual);
         let known = wiring::flows()?;
         if !known.contains_key(flow) {
@@ -107,7 +109,7 @@ impl Ask {
     }
 
     /// What each flow wants to be told.
-    fn input(&self, flow: &str, question: &str, history: &[Message], mind: Mind) -> Result<Value> {
+    fn input(&self, flow: &str, question: &str, history: &[Message], mind: Mind, has_docs: bool) -> Result<Value> {
         match (flow, self.approve) {
             ("team" | "direct" | "chat" | "reason", true) => {
                 Err(Trouble::Usage(format!("the flow {flow} asks nobody; --approve goes with --flow search, panel or auto")))
@@ -122,7 +124,7 @@ impl Ask {
                 "history": history,
                 "model": mind,
                 "strict": self.strict,
-                "docs": !self.thinking.servers.docs.is_empty(),
+                "docs": has_docs,
                 "approve": if approve { "plan" } else { "none" },
                 "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
             })),

@@ -55,7 +55,7 @@ impl Command {
             Command::Registry(registry) => registry.run(place),
             Command::Bench(bench) => bench.run(),
             Command::Index(index) => index.run(),
-            Command::Eval(eval) => eval.run(),
+            Command::Eval(eval) => eval.run(place),
         }
     }
 }

@@ -41,7 +41,7 @@ fn ask_tools(s: &Panel) -> Ask {
 fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
-            s.tools = toolbox.tools.into_iter().filter(|tool| tool.read_only).collect();
+            s.tools = toolbox.fitting(&s.question, &s.model).tools.into_iter().filter(|tool| tool.read_only).collect();
             json!({ "tools": s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>() })
         }
         Err(failure) => json!({ "tools": [], "why": failure.to_string() }),

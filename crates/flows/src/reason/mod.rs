@@ -279,7 +279,7 @@ fn ask_think(s: &Reason) -> Ask {
 
 fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
     match Toolbox::read(replies, 0) {
-        Ok(toolbox) => s.toolbox = toolbox.harmless(),
+        Ok(toolbox) => s.toolbox = toolbox.harmless().fitting(&s.question, &s.model),
         Err(failure) => s.degraded.push(format!("no tools: {failure}")),
     }
     let guess = Thought { analysis: String::new(), complexity: complexity(&s.question, s.why) };

@@ -34,7 +34,9 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     if s.results.is_empty() {
         return Some(ReflectionResult { goal_achieved: false, should_continue: false, ..ReflectionResult::default() });
     }
-    (s.is_simple() && s.is_by_rule && done == s.results.len()).then(|| ReflectionResult { goal_achieved: true, ..ReflectionResult::default() })
+    // A look-up that found nothing went well and still helps nobody.
+    let is_well = done == s.results.len() && !s.spans.is_empty();
+    (s.is_simple() && s.is_by_rule && is_well).then(|| ReflectionResult { goal_achieved: true, ..ReflectionResult::default() })
 }
 
 pub(super) fn ask(s: &Reason) -> Ask {

@@ -198,7 +198,7 @@ fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
         let is_named = |name: &str| named.iter().any(|one| one == name);
         let mut tools = all.enabled(named);
         tools.tools.retain(|tool| !tool.destructive || is_named(&tool.name));
-        tools
+        if named.is_empty() { tools.fitting(&s.question, &s.model) } else { tools }
     });
     match found {
         Ok(tools) if tools.is_empty() => Go::to("synthesize").note("tools", json!([])).note("no_tools", "no tool is enabled; nothing is looked up"),
@@ -217,7 +217,9 @@ fn ask_plan(s: &Search) -> Ask {
         .iter()
         .map(|task| format!("- {} {} ({})", task.tool_name, task.tool_arguments, json!(task.status).as_str().unwrap_or_default()))
         .collect();
-    let context = json!({ "tools": s.tools.told(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n") });
+    let example = s.tools.tools.iter().find(|tool| tool.text_argument() == Some("query")).map(|tool| &tool.name);
+    let context =
+        json!({ "tools": s.tools.told(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n"), "example": example });
     let evidence = if s.missing.is_empty() { Vec::new() } else { answer::messages(&s.shown) };
     let messages = s.messages(prompt::render(PLAN.of(&s.model), context), evidence);
     let mut more = Map::new();

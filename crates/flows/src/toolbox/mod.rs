@@ -4,6 +4,7 @@
 //! ask(question) -> Request                         tool `registry.tools`; its reply is journalled like any other
 //! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
 //!   .enabled(&names)  .harmless()                  fewer of them
+//!   .fitting(question, &mind)                      the user's documents first; for a small model only what the question speaks of
 //!   .get(name)                                     by its name, or by the part after the dot if only one has it
 //!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and arguments that fit; the error says what is wrong, for a model or a person
 //!   .fallback(text) -> Option<ToolCall>            the first tool that only reads and can do with just a text
@@ -23,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::input::Mind;
 
+mod fit;
 mod reference;
 
 pub use reference::{Reference, references};
@@ -128,12 +130,12 @@ impl Toolbox {
         Ok(ToolCall { tool: tool.name.clone(), arguments: Value::Object(arguments) })
     }
 
-    /// The first tool that changes nothing and can be called with a text alone; otherwise there is none.
+    /// The first tool that changes nothing and can be asked a plain question, or else the first that can be called with a text alone.
     pub fn fallback(&self, text: &str) -> Option<ToolCall> {
-        self.tools.iter().filter(|tool| tool.read_only && !tool.destructive).find_map(|tool| {
-            let name = tool.text_argument()?;
-            Some(ToolCall { tool: tool.name.clone(), arguments: json!({ name: text }) })
-        })
+        let harmless = || self.tools.iter().filter(|tool| tool.read_only && !tool.destructive);
+        let asked = harmless().find(|tool| tool.text_argument().is_some_and(|name| ASKED.contains(&name)));
+        let tool = asked.or_else(|| harmless().find(|tool| tool.text_argument().is_some()))?;
+        Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
     pub fn told(&self, mind: &Mind) -> String {
@@ -160,6 +162,9 @@ impl Toolbox {
         }
     }
 }
+
+/// What an argument is called that takes a question in plain words.
+const ASKED: [&str; 4] = ["query", "q", "question", "search"];
 
 /// What a server says of a tool is read this far.
 const DESCRIPTION_CHARS_MAX: usize = 400;

@@ -63,11 +63,30 @@ pub(super) fn wait(tell: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) 
     }
 }
 
+/// Questions with known answers, and the passages of all of them, each with its title.
+pub struct Exam {
+    pub passages: Vec<(String, String)>,
+    pub questions: Vec<(String, String)>,
+}
+
+/// The questions of such a set that have an answer in it.
+pub fn exam(data: &Path) -> Result<Exam, String> {
+    let set = questions(data)?;
+    let asked = set.questions.into_iter().map(|(question, _)| question);
+    let questions: Vec<(String, String)> = asked.zip(set.answers).filter_map(|(question, answer)| Some((question, answer?))).collect();
+    if questions.is_empty() {
+        return Err(format!("{} has no questions with an \"answer\"", data.display()));
+    }
+    Ok(Exam { passages: set.passages, questions })
+}
+
 #[derive(Default)]
 struct Set {
     passages: Vec<(String, String)>,
     numbers: HashMap<(String, String), usize>,
     questions: Vec<(String, HashSet<usize>)>,
+    /// One for each question.
+    answers: Vec<Option<String>>,
     absent: usize,
 }
 
@@ -115,6 +134,7 @@ fn questions(path: &Path) -> Result<Set, String> {
             set.absent += wanted.len() - found.len();
         }
         set.questions.push((question.to_owned(), gold));
+        set.answers.push(row["answer"].as_str().map(str::to_owned));
     }
     Ok(set)
 }

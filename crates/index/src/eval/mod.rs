@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-pub use docs::docs;
+pub use docs::{Exam, docs, exam};
 pub use tools::tools;
 
 /// One set, measured.

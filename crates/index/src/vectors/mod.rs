@@ -64,14 +64,23 @@ impl Model {
         self.ready().is_some()
     }
 
+    /// Whether the weights are here, so that nothing need be fetched.
+    pub fn is_here(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| weights::are_there(&inner.folder))
+    }
+
     /// Pulls and loads, on the caller's time. Fillers do this by themselves.
     pub fn load(&self) -> Result<(), String> {
         let inner = self.0.as_ref().ok_or("no vectors are wanted")?;
         inner.load(&AtomicBool::new(false), &|_| ())
     }
 
-    /// Never waits: nothing until the weights are loaded.
+    /// Fetches nothing: there is a vector if the weights are here. The first question waits until they are read, a fraction of a second, so
+    /// that a process that asks only once is answered like any other.
     pub(crate) fn ask(&self, text: &str) -> Option<Vec<f32>> {
+        if !self.is_ready() && self.is_here() {
+            self.load().inspect_err(|why| tracing::warn!(why, "a question has no vector")).ok()?;
+        }
         let ready = self.ready()?;
         let vector = ready.net.tokens(text).and_then(|tokens| ready.asking.install(|| ready.net.encode(&[tokens])));
         match vector {

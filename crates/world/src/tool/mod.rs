@@ -26,7 +26,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -66,6 +66,7 @@ struct Hub {
     pace: Pace,
     asked: Option<Arc<dyn Asked>>,
     consent: Option<Arc<dyn Consent>>,
+    off: BTreeSet<String>,
     changed: watch::Sender<u64>,
     /// The list as it was at a version.
     snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
@@ -146,9 +147,16 @@ pub struct Builder {
     pace: Option<Pace>,
     asked: Option<Arc<dyn Asked>>,
     consent: Option<Arc<dyn Consent>>,
+    off: BTreeSet<String>,
 }
 
 impl Builder {
+    /// These wait until somebody switches them on.
+    pub fn with_off(mut self, servers: &[&str]) -> Self {
+        self.off.extend(servers.iter().map(|name| config::server_name(name)));
+        self
+    }
+
     pub fn with_config(mut self, config: Config) -> Self {
         self.servers.extend(config.servers.into_iter().map(|(name, server)| (name, Origin::Configured(server))));
         self
@@ -203,6 +211,7 @@ impl Builder {
             pace: self.pace.unwrap_or_default(),
             asked: self.asked,
             consent: self.consent,
+            off: self.off,
             changed: watch::Sender::new(1),
             snapshot: RwLock::default(),
             kept: AtomicU64::new(0),
@@ -449,7 +458,7 @@ impl Hub {
     fn is_on(&self, server: &Server) -> bool {
         self.memory.switched(&server.name).unwrap_or(match &server.origin {
             Origin::Configured(config) => config.enabled,
-            Origin::Local { .. } => true,
+            Origin::Local { .. } => !self.off.contains(&server.name),
         })
     }
 

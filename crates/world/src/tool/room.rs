@@ -47,14 +47,44 @@ impl Room {
         let Wish { query, size } = Wish::deserialize(arguments).map_err(wrong)?;
         let size = size.unwrap_or(LISTED_MAX).min(LISTED_MAX);
         let all: Vec<Arc<ToolInfo>> = self.tools.list().await.into_iter().filter(|tool| tool.enabled).collect();
-        let told: Vec<Arc<ToolInfo>> = match query.filter(|query| all.len() > size && !query.trim().is_empty()) {
-            None => all.into_iter().take(size).collect(),
-            Some(query) => self.tools.search(&query, size).await.into_iter().map(|(tool, _)| tool).filter(|tool| tool.enabled).collect(),
+        let best: Vec<Arc<ToolInfo>> = match query.filter(|query| !query.trim().is_empty()) {
+            None => Vec::new(),
+            Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).collect(),
         };
+        let told = told(best, all, size);
         let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
         let tools: Vec<Value> = told.iter().map(|tool| told_as(tool)).collect();
         Ok(Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() })
     }
+}
+
+/// So many of those that can be asked anything are told, whatever else is: a question's words rarely name the tool that answers it.
+const LOOK_UPS_MIN: usize = 2;
+
+/// The best first, then what can be looked up in, then the rest; as many as may be told.
+fn told(best: Vec<Arc<ToolInfo>>, all: Vec<Arc<ToolInfo>>, size: usize) -> Vec<Arc<ToolInfo>> {
+    let is_among = |tools: &[Arc<ToolInfo>], one: &ToolInfo| tools.iter().any(|tool| tool.name == one.name);
+    let (look_ups, others): (Vec<_>, Vec<_>) = all.into_iter().filter(|tool| !is_among(&best, tool)).partition(|tool| is_look_up(tool));
+    let ordered: Vec<Arc<ToolInfo>> = best.into_iter().chain(look_ups).chain(others).collect();
+    let kept: Vec<Arc<ToolInfo>> = ordered.iter().filter(|tool| is_look_up(tool)).take(LOOK_UPS_MIN.min(size)).cloned().collect();
+    let mut left = size - kept.len();
+    let mut told = Vec::new();
+    for tool in ordered {
+        let is_kept = is_among(&kept, &tool);
+        if is_kept || left > 0 {
+            left -= usize::from(!is_kept);
+            told.push(tool);
+        }
+    }
+    told
+}
+
+/// Takes a question in plain words and changes nothing.
+fn is_look_up(tool: &ToolInfo) -> bool {
+    let required = tool.schema.get("required").and_then(Value::as_array);
+    let takes = |name: &str| tool.schema.pointer(&format!("/properties/{name}/type")).and_then(Value::as_str) == Some("string");
+    let is_alone = |name: &str| required.is_none_or(|required| required.iter().all(|one| one.as_str() == Some(name)));
+    tool.hints.read_only == Some(true) && ["query", "q", "question"].into_iter().any(|name| takes(name) && is_alone(name))
 }
 
 fn told_as(tool: &ToolInfo) -> Value {
@@ -122,6 +152,31 @@ impl World for Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::Hints;
+
+    fn tool(name: &str, argument: &str) -> Arc<ToolInfo> {
+        Arc::new(ToolInfo {
+            name: name.into(),
+            server: name.into(),
+            title: None,
+            description: String::new(),
+            schema: json!({ "properties": { argument: { "type": "string" } }, "required": [argument] }),
+            output_schema: None,
+            hints: Hints { read_only: Some(true), ..Hints::default() },
+            enabled: true,
+            healthy: true,
+        })
+    }
+
+    #[test]
+    fn where_a_question_can_be_looked_up_is_told_however_badly_its_words_fit() {
+        let all = || vec![tool("calc", "expression"), tool("code", "code"), tool("docs", "query"), tool("web", "q")];
+        let names = |best: Vec<Arc<ToolInfo>>, size| told(best, all(), size).iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(vec![tool("code", "code")], 9), "code docs web calc");
+        assert_eq!(names(vec![tool("code", "code"), tool("calc", "expression")], 3), "code docs web");
+        assert_eq!(names(vec![], 3), "docs web calc");
+        assert_eq!((names(vec![tool("calc", "expression")], 1), names(vec![], 0)), ("docs".into(), String::new()));
+    }
 
     #[tokio::test]
     async fn what_is_not_known_needs_a_yes_once_tools_were_heard() {

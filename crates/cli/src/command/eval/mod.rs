@@ -1,23 +1,29 @@
-//! `baton eval`: how well passages and tools are found, on public sets.
+//! `baton eval`: how well passages and tools are found and questions answered, on public sets.
+
+mod answers;
+mod score;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use clap::Subcommand;
+use index::Model;
 use index::eval::{self, Measured};
 
 use crate::exit::{Exit, Result, Trouble};
+use crate::place::Place;
 use crate::shelf;
 use crate::text::{BOLD, DIM, Table, paint};
 
-/// Measure how well passages and tools are found, on sets with known answers
+/// Measure how well passages and tools are found and questions answered, on sets with known answers
 #[derive(Subcommand)]
 pub(crate) enum Eval {
     /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
     Docs(Set),
     /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
     Tools(Set),
+    Answers(answers::Answers),
 }
 
 #[derive(clap::Args)]
@@ -33,19 +39,25 @@ pub(crate) struct Set {
 }
 
 impl Eval {
-    pub(crate) fn run(self) -> Result<Exit> {
-        let (name, set) = match &self {
-            Eval::Docs(set) => ("docs", set),
-            Eval::Tools(set) => ("tools", set),
-        };
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        match self {
+            Eval::Docs(set) => set.run("docs", eval::docs),
+            Eval::Tools(set) => set.run("tools", eval::tools),
+            Eval::Answers(answers) => answers.run(place),
+        }
+    }
+}
+
+/// Measures one set; the folder is where its index is kept.
+type Measure = fn(&Path, &Path, &Model, &mut dyn FnMut(String)) -> std::result::Result<Measured, String>;
+
+impl Set {
+    fn run(&self, name: &str, measure: Measure) -> Result<Exit> {
+        let set = self;
         let model = shelf::model(!set.no_vectors)?;
         let home = shelf::of_eval(name)?;
         let mut tell = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
-        let measured = match &self {
-            Eval::Docs(set) => eval::docs(&set.data, &home, &model, &mut tell),
-            Eval::Tools(set) => eval::tools(&set.data, &home, &model, &mut tell),
-        };
-        let measured = measured.map_err(Trouble::Failed)?;
+        let measured = measure(&set.data, &home, &model, &mut tell).map_err(Trouble::Failed)?;
         let mut out = anstream::stdout().lock();
         if set.json {
             writeln!(out, "{}", serde_json::to_string(&measured)?)?;

@@ -1,0 +1,62 @@
+//! How near an answer comes to the known one, as question-answering sets are scored everywhere: lower case, no marks, no articles.
+
+use std::collections::HashMap;
+
+/// One answer against the known one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Score {
+    /// It is the known answer and nothing else.
+    pub(super) is_exact: bool,
+    /// The known answer stands in it.
+    pub(super) holds: bool,
+    /// Words in common, as the harmonic mean of precision and recall.
+    pub(super) f1: f64,
+}
+
+pub(super) fn score(said: &str, known: &str) -> Score {
+    let (said, known) = (words(said), words(known));
+    let holds = !known.is_empty() && said.windows(known.len()).any(|window| window == known);
+    Score { is_exact: said == known, holds, f1: f1(&said, &known) }
+}
+
+fn f1(said: &[String], known: &[String]) -> f64 {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    for word in known {
+        *left.entry(word).or_default() += 1;
+    }
+    let mut common = 0;
+    for word in said {
+        if let Some(count) = left.get_mut(word.as_str()).filter(|count| **count > 0) {
+            *count -= 1;
+            common += 1;
+        }
+    }
+    if common == 0 { 0.0 } else { 2.0 * f64::from(common) / (said.len() + known.len()) as f64 }
+}
+
+fn words(text: &str) -> Vec<String> {
+    let plain: String = text.to_lowercase().chars().filter(|c| c.is_alphanumeric() || c.is_whitespace()).collect();
+    plain.split_whitespace().filter(|word| !matches!(*word, "a" | "an" | "the")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_compared_by_their_words() {
+        let cases = [
+            ("The Eiffel Tower.", "Eiffel Tower", true, true, 1.0),
+            ("It is the Eiffel Tower, in Paris.", "eiffel tower", false, true, 0.5),
+            ("Tower of Eiffel", "Eiffel Tower", false, false, 0.8),
+            ("yes yes", "yes", false, true, 2.0 / 3.0),
+            ("no", "yes", false, false, 0.0),
+            ("", "yes", false, false, 0.0),
+        ];
+        for (said, known, is_exact, holds, f1) in cases {
+            let score = score(said, known);
+            assert_eq!((score.is_exact, score.holds), (is_exact, holds), "{said}");
+            assert!((score.f1 - f1).abs() < 1e-9, "{said}: {}", score.f1);
+        }
+    }
+}
