@@ -85,7 +85,8 @@ impl Tools {
     fn near(&self, question: &str, weight: f32) -> Option<List> {
         let slots: Vec<(u32, u32)> =
             (0..).zip(&self.listed.slots).map(|(row, slot)| (row, slot.load(Ordering::Relaxed))).filter(|(_, slot)| *slot != NO_SLOT).collect();
-        if slots.is_empty() {
+        // Which tools there are is asked before anything else, and may not wait for weights to be read.
+        if slots.is_empty() || !self.model.is_ready() {
             return None;
         }
         let vector = self.model.ask(question)?;

@@ -135,7 +135,7 @@ async function call(config, name, args) {
   writeFileSync(file, JSON.stringify({ mcpServers: config }));
   const options = { maxBuffer: 1 << 26 };
   try {
-    const ran = await run(bin("baton"), ["--db", join(folder, "baton.db"), "tools", "call", name, JSON.stringify(args), "--config", file, "--json"], options);
+    const ran = await run(bin("baton"), ["--db", join(folder, "baton.db"), "tools", "call", name, JSON.stringify(args), "--mcp", file, "--json"], options);
     return { found: JSON.parse(ran.stdout) };
   } catch (error) {
     return { error: error.stderr ?? String(error) };
@@ -180,7 +180,7 @@ async function peers() {
   py.kill();
 }
 
-/** `baton registry` over three real servers, and a client of somebody else's that drives it. */
+/** `baton registry` over servers of others, of the lab and of its own, and a client of somebody else's that drives it. */
 async function registry() {
   const folder = mkdtempSync(join(tmpdir(), "baton-mcp-"));
   const fixture = await start(bin("mcp_server"), ["--port", "0"]);
@@ -191,7 +191,7 @@ async function registry() {
   };
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers }));
   const port = await free();
-  const args = ["--db", join(folder, "baton.db"), "registry", "--port", String(port), "--config", join(folder, "mcp.json"), "--json"];
+  const args = ["--db", join(folder, "baton.db"), "registry", "--port", String(port), "--mcp", join(folder, "mcp.json"), "--json"];
   const served = await start(bin("baton"), args);
   const base = `http://127.0.0.1:${port}`;
   const server = async (name) => (await json(`${base}/servers`)).servers.find((found) => found.name === name);
@@ -199,7 +199,10 @@ async function registry() {
   for (const name of Object.keys(mcpServers)) await until(`${name} is up`, isUp(name));
 
   const listed = await json(`${base}/tools`);
-  check("registry: tools of three servers", Object.keys(mcpServers).every((name) => listed.tools.some((tool) => tool.server === name)), `${listed.tools.length} tools`);
+  const wanted = [...Object.keys(mcpServers), "calc"];
+  check("registry: tools over stdio, HTTP and built in", wanted.every((name) => listed.tools.some((tool) => tool.server === name)), `${listed.tools.length} tools`);
+  const computed = (await post(`${base}/tools/calc.calculate/call`, { arguments: { expression: "6 * 7" } })).text;
+  check("registry: a built-in tool is called", computed.includes("42"), computed);
   const times = [];
   for (let n = 0; n < 50; n += 1) {
     const began = performance.now();
