@@ -121,6 +121,11 @@ impl Net {
         Ok(logits)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_own(&self) -> bool {
+        !matches!(self.body, Body::Tensors(_))
+    }
+
     /// Room for so many tokens.
     pub(super) fn kv(&self, capacity: usize) -> Result<Kv, Trouble> {
         let room = match &self.body {

@@ -1,4 +1,7 @@
-//! What is multiplied with the weights, in eight bits: each 256 values share a scale.
+//! What is multiplied with the weights, in eight bits: each 256 values share a scale. Loops are plain for the reason
+//! that `product` gives.
+
+#![expect(clippy::needless_range_loop, reason = "so that nothing is called")]
 
 use std::arch::x86_64::*;
 
@@ -42,9 +45,9 @@ pub(super) fn quantize_normed(values: &[f32], gains: &[f32], epsilon: f32, block
     let per = _mm512_set1_ps(1.0 / size);
     for ((values, gains), block) in values.as_chunks::<WIDE>().0.iter().zip(gains.as_chunks::<WIDE>().0).zip(blocks) {
         let mut normed = [0.0; WIDE];
-        let parts = values.as_chunks().0.iter().zip(gains.as_chunks().0).zip(normed.as_chunks_mut().0);
-        for ((values, gains), normed) in parts {
-            put(normed, _mm512_mul_ps(_mm512_mul_ps(floats(values), per), floats(gains)));
+        let (values, gains, parts) = (values.as_chunks().0, gains.as_chunks().0, normed.as_chunks_mut().0);
+        for at in 0..WIDE / 16 {
+            put(&mut parts[at], _mm512_mul_ps(_mm512_mul_ps(floats(&values[at]), per), floats(&gains[at])));
         }
         quantize_one(&normed, block);
     }
@@ -62,13 +65,17 @@ fn quantize_one(values: &[f32; WIDE], block: &mut Block) {
     block.scale = most / 127.0;
     let per = _mm512_set1_ps(if most > 0.0 { 127.0 / most } else { 0.0 });
     let mut sums = [0_i32; WIDE / 16];
-    for ((part, words), sum) in parts.iter().zip(block.words.as_chunks_mut().0).zip(&mut sums) {
-        let whole = _mm512_cvtps_epi32(_mm512_mul_ps(floats(part), per));
-        put_bytes(words, whole);
-        *sum = _mm512_reduce_add_epi32(whole);
+    let words = block.words.as_chunks_mut().0;
+    for at in 0..WIDE / 16 {
+        let whole = _mm512_cvtps_epi32(_mm512_mul_ps(floats(&parts[at]), per));
+        put_bytes(&mut words[at], whole);
+        sums[at] = _mm512_reduce_add_epi32(whole);
+        block.offsets[at] = sums[at].wrapping_mul(if at % 2 == 0 { -32 } else { -128 });
     }
-    block.offsets = std::array::from_fn(|at| sums[at].wrapping_mul(if at % 2 == 0 { -32 } else { -128 }));
-    // Each at most 32 · 127, so it fits half a word; only of values that are no numbers it may be anything.
-    let pair = |at: usize| sums[2 * at].wrapping_add(sums[2 * at + 1]);
-    block.sums = std::array::from_fn(|at| pair(2 * at) & 0xffff | pair(2 * at + 1) << 16);
+    for at in 0..WIDE / 64 {
+        // Each at most 32 · 127, so it fits half a word; only of values that are no numbers it may be anything.
+        let first = sums[4 * at].wrapping_add(sums[4 * at + 1]);
+        let other = sums[4 * at + 2].wrapping_add(sums[4 * at + 3]);
+        block.sums[at] = first & 0xffff | other << 16;
+    }
 }

@@ -1,4 +1,6 @@
-//! What a token takes from those before it.
+//! What a token takes from those before it. Loops are plain for the reason that `product` gives.
+
+#![expect(clippy::needless_range_loop, reason = "so that nothing is called")]
 
 use std::arch::x86_64::*;
 
@@ -43,8 +45,8 @@ fn some<const N: usize>(q: &[f32], (keys, values): (&[u16], &[u16]), head: usize
         let mut sums = [_mm512_setzero_ps(); N];
         for (at, keys) in keys.iter().enumerate() {
             let keys = _mm512_cvtph_ps(halves(keys));
-            for (sum, q) in sums.iter_mut().zip(rows) {
-                *sum = _mm512_fmadd_ps(keys, _mm512_set1_ps(q[at]), *sum);
+            for row in 0..N {
+                sums[row] = _mm512_fmadd_ps(keys, _mm512_set1_ps(rows[row][at]), sums[row]);
             }
         }
         for (at, sum) in sums.into_iter().enumerate() {
@@ -98,13 +100,13 @@ fn mix<const N: usize, const W: usize>(scores: &[f32], shares: &[f32; N], values
     for (token, values) in values.chunks_exact(head).enumerate() {
         let values = values[from..].as_chunks::<16>().0;
         let mut wide = [_mm512_setzero_ps(); W];
-        for (wide, values) in wide.iter_mut().zip(values) {
-            *wide = _mm512_cvtph_ps(halves(values));
+        for at in 0..W {
+            wide[at] = _mm512_cvtph_ps(halves(&values[at]));
         }
-        for (sums, scores) in sums.iter_mut().zip(scores) {
-            let score = _mm512_set1_ps(scores[token]);
-            for (sum, value) in sums.iter_mut().zip(wide) {
-                *sum = _mm512_fmadd_ps(value, score, *sum);
+        for row in 0..N {
+            let score = _mm512_set1_ps(scores[row][token]);
+            for at in 0..W {
+                sums[row][at] = _mm512_fmadd_ps(wide[at], score, sums[row][at]);
             }
         }
     }

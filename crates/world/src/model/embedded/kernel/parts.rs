@@ -46,6 +46,7 @@ pub(super) struct Column<'a> {
 }
 
 impl Column<'_> {
+    #[inline]
     pub(super) fn row(&mut self, row: usize) -> &mut [f32; 16] {
         assert!(row < self.rows);
         // SAFETY: the row is within the table, and of this column there is only one.
