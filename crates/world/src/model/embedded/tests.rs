@@ -220,7 +220,8 @@ fn both_kernels_think_alike_and_ours_the_same_in_any_pieces() {
         let mut kv = net.kv(tokens.len()).unwrap();
         let mut logits = Vec::new();
         for &piece in pieces {
-            logits = net.forward(&mut kv, &tokens[kv.len()..kv.len() + piece], true).unwrap();
+            let seen = kv.len();
+            logits = net.forward(&mut kv, &tokens[seen..seen + piece], true).unwrap();
             // What was forked goes on as if it were the same.
             kv = kv.fork(&net.sizes, kv.len(), tokens.len()).unwrap();
         }

@@ -31,7 +31,7 @@ impl Chance {
 
 /// Bytes as a file may have them; `is_wild` has many of the largest scales, and few sensible ones.
 fn blocks(format: Format, count: usize, chance: &mut Chance, is_wild: bool) -> Vec<u8> {
-    let mut scale = |chance: &mut Chance| {
+    let scale = |chance: &mut Chance| {
         let scale = if is_wild { [0.0, 1.0, -3.0, 6e-8, 0.01][(chance.bits() % 5) as usize] } else { chance.float() * 0.01 };
         half::f16::from_f32(scale).to_le_bytes()
     };
