@@ -22,7 +22,6 @@ mod decode;
 mod gguf;
 mod grammar;
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "vector registers are filled from memory, and results divided among threads")]
 mod kernel;
 mod net;
 mod prefix;

@@ -1,8 +1,6 @@
 //! What is multiplied with the weights, in eight bits: each 256 values share a scale. Loops are plain for the reason
 //! that `product` gives.
 
-#![expect(clippy::needless_range_loop, reason = "so that nothing is called")]
-
 use std::arch::x86_64::*;
 
 use super::tile::WIDE;

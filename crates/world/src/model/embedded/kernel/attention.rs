@@ -1,7 +1,5 @@
 //! What a token takes from those before it. Loops are plain for the reason that `product` gives.
 
-#![expect(clippy::needless_range_loop, reason = "so that nothing is called")]
-
 use std::arch::x86_64::*;
 
 use super::memory::BLOCK;

@@ -19,14 +19,20 @@
 
 mod activation;
 mod attention;
+#[expect(unsafe_code, reason = "tiles begin as zeros, and a matrix proves that the processor can multiply it")]
 mod matrix;
 mod memory;
+#[expect(unsafe_code, reason = "a network has matrices, which prove that the processor is the right one")]
 mod network;
+#[expect(unsafe_code, reason = "a result is divided among threads")]
 mod parts;
+#[expect(unsafe_code, reason = "memory is asked for what will be read")]
 mod product;
 #[cfg(test)]
+#[expect(unsafe_code, reason = "each test asks for the processor first")]
 mod tests;
 mod tile;
+#[expect(unsafe_code, reason = "registers are filled from memory and emptied into it")]
 mod vector;
 
 pub(super) use memory::Memory;

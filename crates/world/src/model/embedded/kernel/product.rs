@@ -3,8 +3,6 @@
 //! Plain loops here, and no closures: what is compiled for these registers cannot be inlined into what is not, and of iterators
 //! not everything is inlined either. A call for each tile was measured to cost a tenth of the speed, closures half of it.
 
-#![expect(clippy::needless_range_loop, reason = "so that nothing is called, see above")]
-
 use std::arch::x86_64::*;
 
 use super::activation::Block;
