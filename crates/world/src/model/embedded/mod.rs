@@ -21,6 +21,8 @@ mod chat;
 mod decode;
 mod gguf;
 mod grammar;
+#[cfg(target_arch = "x86_64")]
+mod kernel;
 mod net;
 mod prefix;
 pub(super) mod text;
@@ -62,6 +64,17 @@ pub struct Options {
     /// What stays of earlier prompts.
     pub prefixes_max: usize,
     pub prefix_tokens_max: usize,
+    pub kernels: Kernels,
+}
+
+/// What the network is computed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernels {
+    /// Our own where the processor and the weights allow it.
+    #[default]
+    Best,
+    /// candle's, which run everywhere.
+    Candle,
 }
 
 impl Default for Options {
@@ -73,6 +86,7 @@ impl Default for Options {
             queue_max: 64,
             prefixes_max: 4,
             prefix_tokens_max: 1536,
+            kernels: Kernels::default(),
         }
     }
 }

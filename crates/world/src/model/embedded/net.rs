@@ -1,4 +1,5 @@
-//! The Qwen2 network, forward only, over candle's quantized kernels.
+//! The Qwen2 network, forward only: by [`kernel`](super::kernel) where the processor is made for it, else over candle's quantized
+//! kernels.
 //!
 //! candle's own version keeps its attention cache inside the weights, where it can be neither cut back nor shared. Here the
 //! weights never change, and a [`Kv`] belongs to whoever thinks: it can be cut back, and forked at a common prefix.
@@ -11,28 +12,43 @@
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{ops, rotary_emb};
 
-use super::Trouble;
 use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
+#[cfg(target_arch = "x86_64")]
+use super::kernel;
+use super::{Kernels, Trouble};
 
 pub(super) struct Net {
     embedding: Rows,
+    body: Body,
+    pub(super) sizes: Sizes,
+}
+
+enum Body {
+    Tensors(Tensors),
+    /// Where the processor and the weights allow it.
+    #[cfg(target_arch = "x86_64")]
+    Own(kernel::Network),
+}
+
+/// The network by candle's kernels.
+struct Tensors {
     layers: Vec<Layer>,
     norm: Tensor,
     output: Matrix,
     cos: Tensor,
     sin: Tensor,
-    pub(super) sizes: Sizes,
+    sizes: Sizes,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sizes {
     pub(super) layers: usize,
-    heads: usize,
-    heads_kv: usize,
-    head: usize,
-    norm_epsilon: f32,
-    rope_base: f32,
+    pub(super) heads: usize,
+    pub(super) heads_kv: usize,
+    pub(super) head: usize,
+    pub(super) norm_epsilon: f32,
+    pub(super) rope_base: f32,
     pub(super) vocabulary: usize,
     /// The most tokens a prompt and its answer may have together.
     pub(super) context: usize,
@@ -57,7 +73,7 @@ struct Projection {
 
 impl Net {
     /// `context_max` bounds what the file allows, since memory grows with it.
-    pub(super) fn load(gguf: &Gguf, context_max: usize) -> Result<Self, Trouble> {
+    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels) -> Result<Self, Trouble> {
         let architecture = gguf.text("general.architecture")?;
         if architecture != "qwen2" {
             return Err(Trouble::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
@@ -79,30 +95,77 @@ impl Net {
             vocabulary: embedding.rows,
             context: gguf.count("qwen2.context_length")?.min(context_max),
         };
-        // The largest first, while there is most room for its making. Only ever the last token's likelihoods are wanted.
+        if embedding.width != width {
+            return Err(Trouble::damaged(format!("tokens have {} numbers and the network {width}", embedding.width)));
+        }
         let output = if gguf.has("output.weight") { "output.weight" } else { "token_embd.weight" };
-        let output = matrix(gguf, output, Use::Single)?;
-        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, at)).collect::<Result<_, _>>()?;
-        let norm = vector(gguf, "output_norm.weight")?;
-        let (cos, sin) = rope_tables(&sizes).map_err(Trouble::damaged)?;
-        Ok(Net { embedding: Rows(embedding), layers, norm, output, cos, sin, sizes })
+        let body = Body::load(gguf, &sizes, output, kernels)?;
+        Ok(Net { embedding: Rows(embedding), body, sizes })
     }
 
     /// Appends the tokens to what `kv` has seen. The logits after the last one, if wanted: the output matrix is the largest.
     pub(super) fn forward(&self, kv: &mut Kv, ids: &[u32], wants_logits: bool) -> Result<Vec<f32>, Trouble> {
-        if ids.is_empty() || kv.len + ids.len() > kv.capacity {
+        if ids.is_empty() || kv.len + ids.len() > kv.capacity.min(self.sizes.context) {
             return Err(Trouble::bug(format!("{} tokens do not fit after {} of {}", ids.len(), kv.len, kv.capacity)));
         }
-        self.run(kv, ids, wants_logits).map_err(|error| Trouble::damaged(format!("the network cannot be computed: {error}")))
+        let wrong = |error: candle_core::Error| Trouble::damaged(format!("the network cannot be computed: {error}"));
+        let x = self.embedding.get(ids).map_err(wrong)?;
+        let logits = match (&self.body, &mut kv.room) {
+            (Body::Tensors(tensors), Room::Tensors(room)) => tensors.run(room, kv.len, x, wants_logits).map_err(wrong)?,
+            #[cfg(target_arch = "x86_64")]
+            (Body::Own(network), Room::Own(memory)) => network.forward(memory, kv.len, x, wants_logits),
+            #[cfg(target_arch = "x86_64")]
+            (Body::Tensors(_), Room::Own(_)) | (Body::Own(_), Room::Tensors(_)) => return Err(Trouble::bug("this memory is another network's")),
+        };
+        kv.len += ids.len();
+        Ok(logits)
     }
 
-    fn run(&self, kv: &mut Kv, ids: &[u32], wants_logits: bool) -> candle_core::Result<Vec<f32>> {
-        let (past, count) = (kv.len, ids.len());
+    #[cfg(test)]
+    pub(super) fn is_own(&self) -> bool {
+        !matches!(self.body, Body::Tensors(_))
+    }
+
+    /// Room for so many tokens.
+    pub(super) fn kv(&self, capacity: usize) -> Result<Kv, Trouble> {
+        let room = match &self.body {
+            Body::Tensors(_) => Room::tensors(&self.sizes, capacity)?,
+            #[cfg(target_arch = "x86_64")]
+            Body::Own(_) => Room::Own(kernel::Memory::new(&self.sizes, capacity)),
+        };
+        Ok(Kv { room, len: 0, capacity })
+    }
+}
+
+impl Body {
+    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels) -> Result<Self, Trouble> {
+        #[cfg(target_arch = "x86_64")]
+        if kernels == Kernels::Best && kernel::Network::can_load(gguf, sizes, output)? {
+            return Ok(Body::Own(kernel::Network::load(gguf, sizes, output)?));
+        }
+        tracing::debug!(?kernels, "the network runs on candle's kernels");
+        Tensors::load(gguf, sizes, output).map(Body::Tensors)
+    }
+}
+
+impl Tensors {
+    fn load(gguf: &Gguf, sizes: &Sizes, output: &str) -> Result<Self, Trouble> {
+        // The largest first, while there is most room for its making. Only ever the last token's likelihoods are wanted.
+        let output = matrix(gguf, output, Use::Single)?;
+        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, at)).collect::<Result<_, _>>()?;
+        let norm = vector(gguf, "output_norm.weight")?;
+        let (cos, sin) = rope_tables(sizes).map_err(Trouble::damaged)?;
+        Ok(Tensors { layers, norm, output, cos, sin, sizes: sizes.clone() })
+    }
+
+    fn run(&self, room: &[(Tensor, Tensor)], past: usize, x: Vec<f32>, wants_logits: bool) -> candle_core::Result<Vec<f32>> {
+        let width = self.sizes.heads * self.sizes.head;
+        let count = x.len() / width;
+        let mut x = Tensor::from_vec(x, (count, width), &Device::Cpu)?;
         let cos = self.cos.narrow(0, past, count)?;
         let sin = self.sin.narrow(0, past, count)?;
         let mask = if count > 1 { Some(causal_mask(past, count)?) } else { None };
-        let mut x = self.embedding.get(ids)?;
-        for (layer, (keys, values)) in self.layers.iter().zip(&kv.layers) {
+        for (layer, (keys, values)) in self.layers.iter().zip(room) {
             let normed = ops::rms_norm(&x, &layer.norm_attention, self.sizes.norm_epsilon)?;
             let attended = self.attend(layer, &normed, (keys, values), past, (&cos, &sin), mask.as_ref())?;
             x = (x + layer.o.forward(&attended)?)?;
@@ -111,7 +174,6 @@ impl Net {
             let gated = (ops::silu(&gate)? * up)?;
             x = (x + layer.down.forward(&gated)?)?;
         }
-        kv.len += count;
         if !wants_logits {
             return Ok(Vec::new());
         }
@@ -197,18 +259,26 @@ fn causal_mask(past: usize, count: usize) -> candle_core::Result<Tensor> {
 /// What the network remembers of the tokens so far: keys and values of each layer, in room that was laid out in advance.
 /// Pages that no token has reached cost address space only.
 pub(super) struct Kv {
-    layers: Vec<(Tensor, Tensor)>,
+    room: Room,
     len: usize,
     capacity: usize,
 }
 
-impl Kv {
-    pub(super) fn new(sizes: &Sizes, capacity: usize) -> Result<Self, Trouble> {
+enum Room {
+    Tensors(Vec<(Tensor, Tensor)>),
+    #[cfg(target_arch = "x86_64")]
+    Own(kernel::Memory),
+}
+
+impl Room {
+    fn tensors(sizes: &Sizes, capacity: usize) -> Result<Self, Trouble> {
         let room = || Tensor::zeros((sizes.heads_kv, capacity, sizes.head), DType::F32, &Device::Cpu);
         let layers = (0..sizes.layers).map(|_| Ok((room()?, room()?))).collect::<candle_core::Result<_>>().map_err(Trouble::bug)?;
-        Ok(Kv { layers, len: 0, capacity })
+        Ok(Room::Tensors(layers))
     }
+}
 
+impl Kv {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -223,16 +293,20 @@ impl Kv {
 
     /// A copy of the first `len` tokens, in room of its own.
     pub(super) fn fork(&self, sizes: &Sizes, len: usize, capacity: usize) -> Result<Self, Trouble> {
-        let mut fork = Kv::new(sizes, capacity)?;
         let len = len.min(self.len).min(capacity);
-        if len == 0 {
-            return Ok(fork);
-        }
-        let copy = |from: &Tensor, to: &Tensor| to.slice_set(&from.narrow(1, 0, len)?.contiguous()?, 1, 0);
-        for ((keys, values), (new_keys, new_values)) in self.layers.iter().zip(&fork.layers) {
-            copy(keys, new_keys).and_then(|()| copy(values, new_values)).map_err(Trouble::bug)?;
-        }
-        fork.len = len;
-        Ok(fork)
+        let room = match &self.room {
+            #[cfg(target_arch = "x86_64")]
+            Room::Own(memory) => Room::Own(memory.fork(len, capacity)),
+            Room::Tensors(from) => {
+                let room = Room::tensors(sizes, capacity)?;
+                let copy = |from: &Tensor, to: &Tensor| to.slice_set(&from.narrow(1, 0, len)?.contiguous()?, 1, 0);
+                let Room::Tensors(to) = &room else { return Err(Trouble::bug("a copy is of the same kind")) };
+                for ((keys, values), (new_keys, new_values)) in from.iter().zip(to).filter(|_| len > 0) {
+                    copy(keys, new_keys).and_then(|()| copy(values, new_values)).map_err(Trouble::bug)?;
+                }
+                room
+            }
+        };
+        Ok(Kv { room, len, capacity })
     }
 }

@@ -12,10 +12,25 @@ use graph::{Message, ModelCall};
 use serde_json::json;
 use tempfile::TempDir;
 
+use super::gguf::Gguf;
+use super::net::Net;
 use super::*;
 
-const WIDTH: usize = 64;
-const FEED: usize = 96;
+/// A made-up network.
+#[derive(Clone, Copy)]
+struct Shape {
+    width: usize,
+    feed: usize,
+    /// Of token names there may be fewer.
+    vocabulary: usize,
+    /// Of most matrices, and of those that matter more.
+    formats: [GgmlDType; 2],
+}
+
+const TINY: Shape = Shape { width: 64, feed: 96, vocabulary: 260, formats: [GgmlDType::Q8_0; 2] };
+
+/// In the formats that our own kernels know.
+const SMALL: Shape = Shape { width: 256, feed: 512, vocabulary: 272, formats: [GgmlDType::Q4K, GgmlDType::Q6K] };
 
 /// Letters of GPT-2's alphabet of bytes, then the marks.
 fn tokens() -> (Vec<String>, Vec<i32>) {
@@ -43,13 +58,14 @@ fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-fn write_gguf(path: &Path) {
+fn write_gguf(path: &Path, shape: Shape) {
+    let Shape { width, feed, vocabulary, formats: [most, some] } = shape;
     let (tokens, kinds) = tokens();
     let texts = |texts: Vec<String>| Field::Array(texts.into_iter().map(Field::String).collect());
     let header = [
         ("general.architecture", Field::String("qwen2".into())),
         ("qwen2.block_count", Field::U32(2)),
-        ("qwen2.embedding_length", Field::U32(WIDTH as u32)),
+        ("qwen2.embedding_length", Field::U32(width as u32)),
         ("qwen2.attention.head_count", Field::U32(4)),
         ("qwen2.attention.head_count_kv", Field::U32(2)),
         ("qwen2.attention.layer_norm_rms_epsilon", Field::F32(1e-6)),
@@ -67,43 +83,58 @@ fn write_gguf(path: &Path) {
     if let Some((_, Field::Array(kinds))) = header.iter_mut().find(|(key, _)| key.ends_with("token_type")) {
         kinds.insert(256, Field::I32(1));
     }
-    let vocabulary = tokens_and_pair.len();
+    assert!(tokens_and_pair.len() <= vocabulary);
     header.push(("tokenizer.ggml.tokens", texts(tokens_and_pair)));
 
     let mut tensors: Vec<(String, QTensor)> = Vec::new();
     let mut add = |name: String, shape: &[usize], scale: f32| {
         let count = shape.iter().product();
         let tensor = Tensor::from_vec(numbers(count, tensors.len() as u64 + 1, scale), shape, &Device::Cpu).unwrap();
-        let dtype = if shape.len() == 2 { GgmlDType::Q8_0 } else { GgmlDType::F32 };
+        let matters = ["token_embd", "attn_v", "ffn_down"].iter().any(|part| name.contains(part));
+        let dtype = match shape.len() {
+            2 if matters => some,
+            2 => most,
+            _ => GgmlDType::F32,
+        };
         tensors.push((name, QTensor::quantize(&tensor, dtype).unwrap()));
     };
-    add("token_embd.weight".into(), &[vocabulary, WIDTH], 2.0);
+    add("token_embd.weight".into(), &[vocabulary, width], 2.0);
     for layer in 0..2 {
         let mut part = |part: &str, shape: &[usize]| add(format!("blk.{layer}.{part}"), shape, 0.5);
-        part("attn_q.weight", &[WIDTH, WIDTH]);
-        part("attn_k.weight", &[WIDTH / 2, WIDTH]);
-        part("attn_v.weight", &[WIDTH / 2, WIDTH]);
-        part("attn_output.weight", &[WIDTH, WIDTH]);
-        part("attn_q.bias", &[WIDTH]);
-        part("attn_k.bias", &[WIDTH / 2]);
-        part("attn_v.bias", &[WIDTH / 2]);
-        part("attn_norm.weight", &[WIDTH]);
-        part("ffn_norm.weight", &[WIDTH]);
-        part("ffn_gate.weight", &[FEED, WIDTH]);
-        part("ffn_up.weight", &[FEED, WIDTH]);
-        part("ffn_down.weight", &[WIDTH, FEED]);
+        part("attn_q.weight", &[width, width]);
+        part("attn_k.weight", &[width / 2, width]);
+        part("attn_v.weight", &[width / 2, width]);
+        part("attn_output.weight", &[width, width]);
+        part("attn_q.bias", &[width]);
+        part("attn_k.bias", &[width / 2]);
+        part("attn_v.bias", &[width / 2]);
+        part("attn_norm.weight", &[width]);
+        part("ffn_norm.weight", &[width]);
+        part("ffn_gate.weight", &[feed, width]);
+        part("ffn_up.weight", &[feed, width]);
+        part("ffn_down.weight", &[width, feed]);
     }
-    add("output_norm.weight".into(), &[WIDTH], 2.0);
+    add("output_norm.weight".into(), &[width], 2.0);
     let header: Vec<(&str, &Field)> = header.iter().map(|(key, field)| (*key, field)).collect();
     let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     gguf_file::write(&mut fs::File::create(path).unwrap(), &header, &tensors).unwrap();
 }
 
 fn tiny() -> (TempDir, PathBuf) {
+    made(TINY)
+}
+
+fn made(shape: Shape) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("tiny.gguf");
-    write_gguf(&path);
+    write_gguf(&path, shape);
     (folder, path)
+}
+
+/// With candle's kernels because of the formats, with our own if this processor has them, and with candle's for the same weights.
+fn all() -> [((TempDir, PathBuf), Options); 3] {
+    let candle = Options { kernels: Kernels::Candle, ..Options::default() };
+    [(tiny(), Options::default()), (made(SMALL), Options::default()), (made(SMALL), candle)]
 }
 
 fn call(messages: &[(&str, &str)], tokens_max: u32) -> ModelCall {
@@ -117,12 +148,17 @@ async fn ask(model: &Embedded, call: &ModelCall) -> Result<Answer, Trouble> {
 
 #[tokio::test]
 async fn it_answers_the_same_with_and_without_memory() {
-    let (_folder, path) = tiny();
-    let (model, forgetful) = (Embedded::open(&path), Embedded::with(&path, Options { prefixes_max: 0, ..Options::default() }));
+    for ((_folder, path), options) in all() {
+        let forgetful = Embedded::with(&path, Options { prefixes_max: 0, ..options.clone() });
+        memory_changes_nothing(&Embedded::with(&path, options), &forgetful).await;
+    }
+}
+
+async fn memory_changes_nothing(model: &Embedded, forgetful: &Embedded) {
     let long = "Some instructions that every call begins with. ".repeat(9);
     for (question, is_cached) in [("abc", false), ("abd", true), ("abc", true), ("another", true)] {
         let call = call(&[("system", &long), ("user", question)], 20);
-        let (answer, other) = (ask(&model, &call).await.unwrap(), ask(&forgetful, &call).await.unwrap());
+        let (answer, other) = (ask(model, &call).await.unwrap(), ask(forgetful, &call).await.unwrap());
         assert_eq!(answer.said, other.said, "{question}");
         assert_eq!(answer.tokens.cached > long.len() / 2, is_cached, "{:?}", answer.tokens);
         assert_eq!(other.tokens.cached, 0);
@@ -147,8 +183,12 @@ async fn what_is_told_is_what_is_answered() {
 
 #[tokio::test]
 async fn a_schema_is_followed_or_the_cut_is_told() {
-    let (_folder, path) = tiny();
-    let model = Embedded::open(&path);
+    for ((_folder, path), options) in all() {
+        follows_a_schema(&Embedded::with(&path, options)).await;
+    }
+}
+
+async fn follows_a_schema(model: &Embedded) {
     let schema = json!({
         "type": "object",
         "properties": {"tool": {"enum": ["search", "é\u{301}crire"]}, "many": {"type": "boolean"}, "word": {"type": "string", "maxLength": 5}},
@@ -157,16 +197,45 @@ async fn a_schema_is_followed_or_the_cut_is_told() {
     let mut seen = HashSet::new();
     for at in 0..20 {
         let call = ModelCall { schema: Some(schema.clone()), temperature: Some(1.5), ..call(&[("user", &format!("question {at}"))], 200) };
-        let Said::Json(value) = ask(&model, &call).await.unwrap().said else { panic!("a schema gives JSON") };
+        let Said::Json(value) = ask(model, &call).await.unwrap().said else { panic!("a schema gives JSON") };
         assert!(["search", "é\u{301}crire"].contains(&value["tool"].as_str().unwrap()), "{value}");
         assert!(value["many"].is_boolean() && value["word"].as_str().unwrap().chars().count() <= 5, "{value}");
         seen.insert(value["word"].to_string());
     }
     assert!(seen.len() > 3, "{seen:?}");
     let cut = ModelCall { schema: Some(schema), ..call(&[("user", "question")], 12) };
-    assert!(matches!(ask(&model, &cut).await, Err(Trouble::Truncated { .. })));
+    assert!(matches!(ask(model, &cut).await, Err(Trouble::Truncated { .. })));
     let bad = ModelCall { schema: Some(json!({"type": "nonsense"})), ..call(&[("user", "question")], 12) };
-    assert!(matches!(ask(&model, &bad).await, Err(Trouble::BadSchema { .. })));
+    assert!(matches!(ask(model, &bad).await, Err(Trouble::BadSchema { .. })));
+}
+
+#[test]
+fn both_kernels_think_alike_and_ours_the_same_in_any_pieces() {
+    let (_folder, path) = made(SMALL);
+    let gguf = Gguf::open(&path).unwrap();
+    let nets = [Kernels::Best, Kernels::Candle].map(|kernels| Net::load(&gguf, 1024, kernels).unwrap());
+    assert!(!nets[1].is_own());
+    let tokens: Vec<u32> = (0..61).map(|i| i * 37 % 255).collect();
+    let logits = |net: &Net, pieces: &[usize]| {
+        let mut kv = net.kv(tokens.len()).unwrap();
+        let mut logits = Vec::new();
+        for &piece in pieces {
+            let seen = kv.len();
+            logits = net.forward(&mut kv, &tokens[seen..seen + piece], true).unwrap();
+            // What was forked goes on as if it were the same.
+            kv = kv.fork(&net.sizes, kv.len(), tokens.len()).unwrap();
+        }
+        assert_eq!((kv.len(), logits.len()), (tokens.len(), SMALL.vocabulary));
+        logits
+    };
+    let [own, candle] = nets.each_ref().map(|net| logits(net, &[61]));
+    let spread = |logits: &[f32]| (logits.iter().map(|x| x * x).sum::<f32>() / logits.len() as f32).sqrt();
+    let differences: Vec<f32> = own.iter().zip(&candle).map(|(own, candle)| own - candle).collect();
+    assert!(spread(&differences) < 0.05 * spread(&candle), "{} of {}", spread(&differences), spread(&candle));
+    if nets[0].is_own() {
+        assert_eq!(logits(&nets[0], &[1; 61]), own);
+        assert_eq!(logits(&nets[0], &[17, 2, 3, 8, 31]), own);
+    }
 }
 
 #[tokio::test]
@@ -233,7 +302,13 @@ async fn it_lets_go_when_idle_and_comes_back() {
 
 #[tokio::test]
 async fn damaged_weights_are_an_error_that_says_what_to_do() {
-    let (folder, path) = tiny();
+    for shape in [TINY, SMALL] {
+        damage_is_told(shape).await;
+    }
+}
+
+async fn damage_is_told(shape: Shape) {
+    let (folder, path) = made(shape);
     let hi = call(&[("user", "hi")], 4);
     let missing = ask(&Embedded::open(folder.path().join("no.gguf")), &hi).await.unwrap_err();
     assert!(matches!(missing, Trouble::NoWeights { .. }) && missing.to_string().contains("baton models pull"), "{missing}");

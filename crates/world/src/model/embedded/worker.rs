@@ -89,7 +89,7 @@ impl Mind {
     fn load(path: &Path, options: &Options) -> Result<Self, Trouble> {
         let gguf = Gguf::open(path)?;
         let vocabulary = Vocabulary::load(&gguf)?;
-        let net = Net::load(&gguf, options.context_tokens_max)?;
+        let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
         if vocabulary.len() > net.sizes.vocabulary {
             return Err(Trouble::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
         }
@@ -99,7 +99,7 @@ impl Mind {
     }
 
     fn warm(&mut self) -> Result<Answer, Trouble> {
-        let mut kv = Kv::new(&self.net.sizes, 16)?;
+        let mut kv = self.net.kv(16)?;
         // More than one, since candle repacks the weights for batches when it first meets one.
         let tokens = [self.vocabulary.turn_start; 8];
         self.net.forward(&mut kv, &tokens, true)?;
@@ -162,7 +162,7 @@ impl Mind {
     fn remember(&mut self, prompt: &[u32], capacity: usize) -> Result<Kv, Trouble> {
         let sizes = &self.net.sizes;
         match self.prefixes.find(prompt) {
-            Start::Fresh => Kv::new(sizes, capacity),
+            Start::Fresh => self.net.kv(capacity),
             Start::Extend(kv) if kv.capacity() >= capacity => Ok(kv),
             Start::Extend(kv) => kv.fork(sizes, kv.len(), capacity),
             Start::Fork { memory, len } => memory.fork(sizes, len, capacity),
