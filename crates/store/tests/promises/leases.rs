@@ -21,7 +21,7 @@ pub(crate) async fn claiming_makes_the_thread(home: Home) {
     assert_eq!(home.thread(&thread_id("t")).await, Ok(None));
     let lease = claim(&home, "t", "me").await;
     assert_eq!((lease.thread, lease.owner.as_str()), (thread_id("t"), "me"));
-    let wanted = ThreadRow { thread: thread_id("t"), title: String::new(), messages: 0, created_ms: NOW, updated_ms: NOW };
+    let wanted = ThreadRow { thread: thread_id("t"), user: None, title: String::new(), messages: 0, created_ms: NOW, updated_ms: NOW };
     assert_eq!(home.thread(&thread_id("t")).await, Ok(Some(wanted)));
 }
 
