@@ -16,7 +16,7 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
     let mut before =
         history.iter().rev().filter(|message| message.role == "user").map(|message| message.content.trim()).filter(|text| !text.is_empty());
     let mut last = question;
-    while asked.len() < BEFORE_MAX && is_follow_up(last) {
+    while asked.len() < BEFORE_MAX && leans(last) {
         let Some(earlier) = before.next() else { break };
         // Asked twice in a row is no context.
         if earlier != last {
@@ -29,6 +29,22 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
     }
     let room = prompt::clipped(&asked.into_iter().rev().collect::<Vec<_>>().join(" "), BEFORE_TOKENS_MAX);
     format!("{room} {question}")
+}
+
+/// Whether it asks too little to stand alone.
+pub fn leans(question: &str) -> bool {
+    let words: Vec<String> = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+    let has_number = words.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    if question.ends_with('?') && words.len() <= SHORT_WORDS_MAX + usize::from(has_number) {
+        return true;
+    }
+    if words.len() > WORDS_MAX {
+        return false;
+    }
+    let text = format!("{} ", words.join(" "));
+    let points = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let opens = OPENINGS.iter().any(|opening| text.starts_with(&format!("{opening} ")));
+    opens || points(&POINTERS) || (words.len() <= SHORT_POINTERS_WORDS_MAX && points(&SHORT_POINTERS))
 }
 
 /// How far back a chain of such questions is followed.
@@ -46,21 +62,6 @@ const POINTERS: [&str; 16] =
 /// In a longer question they seldom point at anything outside of it.
 const SHORT_POINTERS: [&str; 7] = ["this", "that", "there", "then", "one", "same", "above"];
 const SHORT_POINTERS_WORDS_MAX: usize = 5;
-
-fn is_follow_up(question: &str) -> bool {
-    let words: Vec<String> = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-    let has_number = words.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    if question.ends_with('?') && words.len() <= SHORT_WORDS_MAX + usize::from(has_number) {
-        return true;
-    }
-    if words.len() > WORDS_MAX {
-        return false;
-    }
-    let text = format!("{} ", words.join(" "));
-    let points = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    let opens = OPENINGS.iter().any(|opening| text.starts_with(&format!("{opening} ")));
-    opens || points(&POINTERS) || (words.len() <= SHORT_POINTERS_WORDS_MAX && points(&SHORT_POINTERS))
-}
 
 #[cfg(test)]
 mod tests {

@@ -453,7 +453,9 @@ async fn deleting_gives_the_space_back() {
     let freed = store.retain(Retention::KeepLast(2), NOW).await.unwrap();
     let after = bytes_of(&path) + bytes_of(&wal_of(&path));
     assert_eq!((freed.threads, freed.runs, freed.bytes), (8, 8, before - after));
-    assert!(after < all * 3 / 10, "{after} bytes are left of {before}");
+    // A table or index that is empty still has its page.
+    let empty = 16 * 4_096;
+    assert!(after < all * 3 / 10 + empty, "{after} bytes are left of {before}");
 
     let freed = store.delete_thread(&"t9".into(), NOW).await.unwrap();
     let last = bytes_of(&path) + bytes_of(&wal_of(&path));

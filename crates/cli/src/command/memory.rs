@@ -97,6 +97,10 @@ fn checked(name: &str, choice: Option<&str>) -> Result<(&'static Preference, Opt
 async fn list(store: &dyn Store, user: UserId, limit: usize, as_json: bool) -> Result<Exit> {
     let liked = store.preferences(&user).await?;
     let notes = store.notes(NoteFilter { user, flow: None, thread: None, now_ms: now_ms(), limit }).await?;
+    let mut table = Table::new(&["note", "flow", "kind", "learnt", "run", "asked"]);
+    for note in &notes {
+        table.row(cells(store, note).await?.map(|cell| (Style::new(), cell)));
+    }
     let mut out = anstream::stdout().lock();
     if as_json {
         for (name, value) in liked {
@@ -114,27 +118,14 @@ async fn list(store: &dyn Store, user: UserId, limit: usize, as_json: bool) -> R
         writeln!(out, "{}", paint(DIM, "no notes; `baton ask … --flow reason` makes some when it plans"))?;
         return Ok(Exit::Well);
     }
-    let mut table = Table::new(&["note", "flow", "kind", "learnt", "run", "about"]);
-    for note in &notes {
-        table.row(cells(note).map(|cell| (Style::new(), cell)));
-    }
     table.write(&mut out)?;
     Ok(Exit::Well)
 }
 
-fn cells(note: &NoteRow) -> [String; 6] {
-    let about = one_line(&words_of(&note.key), 60);
-    [note.note.to_string(), note.flow.clone(), note.kind.clone(), age(note.created_ms, now_ms()), tail(&note.run).to_owned(), about]
-}
-
-/// Keys are the flows' own; what people can read of any is its texts.
-fn words_of(key: &Value) -> String {
-    match key {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(words_of).collect::<Vec<_>>().join(" "),
-        Value::Object(fields) => fields.values().map(words_of).filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" · "),
-        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
-    }
+/// A note's key is its flow's own; what people know it by is what they had asked.
+async fn cells(store: &dyn Store, note: &NoteRow) -> Result<[String; 6]> {
+    let asked = store.run(&note.run).await?.map_or_else(String::new, |run| one_line(&run.title, 60));
+    Ok([note.note.to_string(), note.flow.clone(), note.kind.clone(), age(note.created_ms, now_ms()), tail(&note.run).to_owned(), asked])
 }
 
 fn said(words: &str) -> Result<Exit> {
