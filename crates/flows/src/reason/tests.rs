@@ -290,7 +290,7 @@ fn r8_nothing_with_side_effects_is_remembered_or_recalled() {
     let end = check(
         hard(),
         &[
-            ("plan", &[append.clone(), usual("plan")]),
+            ("plan", &[append, usual("plan")]),
             ("files.append", &[failed(FailureKind::Tool)]),
             ("reflect", &[reflection(false, true), reflection(true, false)]),
         ],

@@ -96,7 +96,7 @@ async fn asked(store: &dyn Store, thread: &ThreadId) -> Result<Vec<RunRow>> {
     let mut runs: Vec<RunRow> = Vec::new();
     let mut before = None;
     loop {
-        let page = store.runs(RunFilter { thread: Some(thread.clone()), before: before.clone(), limit: PAGE, ..RunFilter::default() }).await?;
+        let page = store.runs(RunFilter { thread: Some(thread.clone()), before: before.take(), limit: PAGE, ..RunFilter::default() }).await?;
         before = page.last().map(|run| run.run.clone());
         let is_last = page.len() < PAGE;
         runs.extend(page.into_iter().filter(|run| run.parent.is_none()));
@@ -124,13 +124,14 @@ pub(super) fn read(file: &Path) -> Result<Vec<Row>> {
 }
 
 /// One run takes all rows over, named after what is in them: an import that was cut short is taken up by doing it again, and none is done twice.
-pub(super) async fn import(engine: &Engine, rows: Vec<Row>, thread: ThreadId, title: String) -> Result<Exit> {
+pub(super) async fn import(engine: &Engine, rows: &[Row], thread: &ThreadId, title: String) -> Result<Exit> {
     let count = rows.len();
     let input = json!({ "rows": rows });
     let run = RunId::from(format!("import-{}", Digest::of(&graph::agent(thread.as_str(), input.clone()))));
     let store = engine.store();
     let is_known = store.run(&run).await?.is_some();
-    if !is_known && store.thread(&thread).await?.is_some() {
+    // One that is nobody's was left by an import that was cut short at once.
+    if !is_known && store.thread(thread).await?.is_some_and(|row| row.user.is_some()) {
         return Err(Trouble::Usage(format!("thread {thread} exists; name a new one with --thread")));
     }
     engine.start(Order { thread: Some(thread.clone()), run: Some(run.clone()), title: Some(title), ..Order::new(IMPORT, input) }).await?;
