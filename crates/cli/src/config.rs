@@ -22,6 +22,7 @@ pub(crate) struct Config {
     models: BTreeMap<String, Row>,
     pub(crate) embedded: Embedded,
     pub(crate) tools: Tools,
+    pub(crate) memory: Memory,
     /// Where it was read, if there was one.
     #[serde(skip)]
     pub(crate) path: Option<PathBuf>,
@@ -56,6 +57,27 @@ pub(crate) struct Tools {
     pub(crate) code: tools::code::Settings,
     pub(crate) document: Option<tools::document::Settings>,
     pub(crate) mail: Option<tools::mail::Settings>,
+}
+
+/// What is remembered from one run to the next.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Memory {
+    /// Notes are dropped after so many days; 0 keeps none.
+    days: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory { days: 30 }
+    }
+}
+
+impl Memory {
+    pub(crate) fn notes_ms(&self) -> i64 {
+        const DAY_MS: i64 = 86_400_000;
+        i64::from(self.days) * DAY_MS
+    }
 }
 
 impl Default for Embedded {

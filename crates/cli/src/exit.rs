@@ -108,7 +108,9 @@ fn exit_of(error: &EngineError) -> Exit {
     match error {
         EngineError::NoFlow { .. } | EngineError::Over { .. } | EngineError::NoStep { .. } | EngineError::Feed(_) => Exit::Usage,
         EngineError::Run(graph::RunError::Input { .. } | graph::RunError::Edit { .. }) => Exit::Usage,
-        EngineError::Store(StoreError::NoRun { .. } | StoreError::NoThread { .. } | StoreError::Exists { .. }) => Exit::Usage,
+        EngineError::Store(StoreError::NoRun { .. } | StoreError::NoThread { .. } | StoreError::NotYours { .. } | StoreError::Exists { .. }) => {
+            Exit::Usage
+        }
         EngineError::Store(StoreError::Held { .. } | StoreError::Fenced { .. } | StoreError::OutOfOrder { .. }) => Exit::Failed,
         EngineError::Store(_) | EngineError::Entry { .. } => Exit::Store,
         EngineError::Busy { .. } | EngineError::Stopping | EngineError::Restless { .. } | EngineError::Crashed { .. } | EngineError::Run(_) => {

@@ -27,7 +27,7 @@ pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: boo
 /// The same over another store.
 pub(crate) async fn new_engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
     let (world, mind) = world(place, thinking, is_quiet).await?;
-    Ok((engine(store, world)?, mind))
+    Ok((engine(store, world, notes_ms(place)?)?, mind))
 }
 
 /// The same, over a store that is open: a run is found before anything is made ready for it.
@@ -37,7 +37,12 @@ pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
 pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
-    engine(Arc::new(place.open()?), Arc::new(Rooms::default()))
+    idle_engine_over(Arc::new(place.open()?))
+}
+
+/// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
+pub(crate) fn idle_engine_over(store: Arc<SqliteStore>) -> Result<Engine> {
+    engine(store, Arc::new(Rooms::default()), 0)
 }
 
 pub(crate) fn flows() -> Result<Flows> {
@@ -73,8 +78,14 @@ async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Ar
     Ok((Arc::new(world), Mind::default()))
 }
 
-fn engine(store: Arc<dyn Store>, world: Arc<dyn World>) -> Result<Engine> {
-    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), ..Settings::default() };
+/// A script plays a world without a configuration.
+fn notes_ms(place: &Place) -> Result<i64> {
+    let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+    Ok(config.memory.notes_ms())
+}
+
+fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, notes_ms: i64) -> Result<Engine> {
+    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), notes_ms, ..Settings::default() };
     Ok(Engine::new(store, world, flows()?.into_values(), settings))
 }
 

@@ -90,14 +90,18 @@ impl Inner {
     }
 
     async fn start_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<()> {
+        let graph = self.graph(&call.agent)?;
+        let mut input = call.input.clone();
+        let has_recalled = self.recall(&graph, &job.user, &job.thread, &mut input).await?;
         let start = Start {
             budget: job.budget,
+            user: job.user.clone(),
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
-            has_heard: job.has_heard || !job.filled.is_empty(),
-            ..Start::new(&call.agent, job.thread.clone(), child.clone(), call.input.clone())
+            has_heard: job.has_heard || !job.filled.is_empty() || has_recalled,
+            ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };
-        let machine = Box::new(Run::start(&self.graph(&call.agent)?, start)?);
+        let machine = Box::new(Run::start(&graph, start)?);
         let beginning = Beginning::New { machine, title: title_of(&call.input), past: Vec::new() };
         Live::begin(self, beginning, None).await?.await.unwrap_or(Err(EngineError::Stopping))
     }

@@ -158,7 +158,7 @@ impl Live {
         let mut live = Live::at(seat, machine);
         let facts = live.machine.facts();
         let parent = facts.parent.as_ref().map(|parent| parent.run.clone());
-        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title });
+        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.user.clone() });
         live.commit.first_seq = 0;
         live.write(&live.machine.start_entry());
         past.iter().for_each(|entry| live.write(entry));
@@ -471,6 +471,7 @@ impl Live {
                     Outcome::Failed { .. } => Status::Failed,
                     Outcome::Cancelled { .. } => Status::Cancelled,
                 };
+                self.commit.notes = engine.notes_of(&self.machine);
                 (self.over((*outcome).clone()), Some(status), engine.let_go(&self.lease.thread).await)
             }
             Left::Crashed(why) => {

@@ -17,6 +17,7 @@ mod error;
 mod flight;
 mod fork;
 mod lease;
+mod memory;
 mod open;
 mod replay;
 mod settings;
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, Waiting};
+use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, UserId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
@@ -130,7 +131,9 @@ pub(crate) enum Control {
 #[derive(Clone, Debug)]
 pub struct Order {
     pub flow: String,
+    /// What the flow is given. What it wants to know of the time before is added, where this says nothing of it.
     pub input: Value,
+    pub user: UserId,
     /// A new thread otherwise.
     pub thread: Option<ThreadId>,
     /// A caller that may ask twice names the run; the second time nothing is started.
@@ -144,7 +147,7 @@ pub struct Order {
 
 impl Order {
     pub fn new(flow: impl Into<String>, input: Value) -> Self {
-        Order { flow: flow.into(), input, thread: None, run: None, budget: Budget::default(), title: None, has_heard: false }
+        Order { flow: flow.into(), input, user: UserId::default(), thread: None, run: None, budget: Budget::default(), title: None, has_heard: false }
     }
 }
 
@@ -205,8 +208,10 @@ impl Engine {
         let run = order.run.unwrap_or_else(fresh);
         let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
-        let start = Start { budget: order.budget, has_heard: order.has_heard, ..Start::new(&order.flow, thread, run.clone(), order.input) };
         let graph = self.0.graph(&order.flow)?;
+        let (user, mut input) = (order.user, order.input);
+        let has_heard = self.0.recall(&graph, &user, &thread, &mut input).await? || order.has_heard;
+        let start = Start { budget: order.budget, user, has_heard, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };

@@ -17,6 +17,8 @@ pub struct Settings {
     pub poll_ms: u64,
     /// A snapshot is written when the journal has grown by this many bytes since the last, and by four times its size.
     pub snapshot_bytes_min: usize,
+    /// What runs left for later ones is dropped after so long; 0 keeps nothing.
+    pub notes_ms: i64,
     pub clock: Clock,
 }
 
@@ -33,6 +35,7 @@ impl Default for Settings {
             lease_ms: 15_000,
             poll_ms: 250,
             snapshot_bytes_min: 64 << 10,
+            notes_ms: 30 * 86_400_000,
             clock: Arc::new(wall_ms),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
 //! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics. Each is a folder with its prompts as files beside it; what they
-//! share is [`input`], [`prompt`], [`toolbox`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
+//! share is [`input`], [`context`], [`follow_up`], [`prompt`], [`toolbox`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
 //! another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
@@ -11,7 +11,9 @@
 pub mod answer;
 pub mod auto;
 pub mod chat;
+pub mod context;
 pub mod direct;
+pub mod follow_up;
 pub mod input;
 pub mod panel;
 pub mod prompt;
@@ -35,6 +37,7 @@ pub fn all() -> Result<Vec<Graph>, GraphError> {
 const ALL: &[fn() -> Result<Graph, GraphError>] = &[
     auto::flow,
     chat::flow,
+    chat::importer,
     direct::flow,
     panel::flow,
     panel::researcher,

@@ -5,9 +5,10 @@
 //! render(PLAN.of(&mind), json!({ "tools": … }))              the text; a field that is not there is a bug and panics, so test every prompt
 //! message(role, content) · system(text) · user(text)       a graph::Message
 //! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, its cost estimated; .label(…).last() as you like
-//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, out of JSON or out of text with JSON in it
+//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, out of JSON or out of text with JSON in it, also of a reply that failed its schema
 //! json_in(&value) -> Option<Value>                         the object or list in a reply
 //! text_of(&value) -> Option<String>                        the reply as text, if it is one and says something
+//! prose(said) -> Option<String>                            what was said instead of JSON, if a person could read it
 //! clipped(text, tokens_max) -> String                      start and end of a text too long
 //! ```
 //!
@@ -83,9 +84,16 @@ pub fn tokens_of(messages: &[Message]) -> usize {
     messages.iter().map(|message| evidence::tokens(&message.content) + MESSAGE_TOKENS as usize).sum()
 }
 
-/// The reply as a type of the flow's own; what does not fit is a failure like any other.
+/// The reply as a type of the flow's own; what does not fit is a failure like any other. What the world refused because of its schema is looked
+/// at too: it has been paid for, and a type may need less than the schema asked for.
 pub fn read<T: DeserializeOwned>(replies: &Replies<'_>, index: usize) -> Result<T, Failure> {
-    let value = replies.value(index)?;
+    let value = match replies.value(index) {
+        Ok(value) => value,
+        Err(failure) => {
+            let found = failure.said.as_deref().and_then(json_in_text).and_then(|json| serde_json::from_value(json).ok());
+            return found.ok_or(failure);
+        }
+    };
     let wrong = |why: String| Failure::new(FailureKind::Invalid, format!("{why}: {}", shown(value)));
     let found = json_in(value).ok_or_else(|| wrong("there is no JSON in the reply".to_owned()))?;
     serde_json::from_value(found).map_err(|error| wrong(format!("the reply has not the expected form ({error})")))
@@ -120,6 +128,12 @@ fn json_in_text(text: &str) -> Option<Value> {
 
 pub fn text_of(value: &Value) -> Option<String> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// What a model said where JSON was wanted. JSON that says nothing is not for people.
+pub fn prose(said: &str) -> Option<String> {
+    let text = said.trim();
+    (!text.is_empty() && !text.starts_with(['{', '['])).then(|| text.to_owned())
 }
 
 /// Enough of a reply to see what was wrong with it.

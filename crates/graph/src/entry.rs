@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Budget, Digest, Name, Reply, RunId, TaskId, ThreadId};
+use crate::{Budget, Digest, Name, Reply, RunId, TaskId, ThreadId, UserId};
 
 /// The version this build writes, and the newest it reads.
 pub const ENTRY_VERSION: u32 = 1;
@@ -50,6 +50,9 @@ pub struct Start {
     pub shape: Option<Digest>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// Who wants it. A child wants it for whoever wanted its parent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub user: UserId,
     pub input: Value,
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
@@ -85,6 +88,7 @@ impl Start {
             shape: None,
             thread: thread.into(),
             run: run.into(),
+            user: UserId::default(),
             input,
             budget: Budget::default(),
             parent: None,
@@ -154,7 +158,7 @@ mod tests {
     fn entries_survive_the_journal() {
         let task = TaskId { step: 3, index: 1 };
         let asked = Digest::of(&crate::tool("x", json!({})));
-        let failed = Reply::failed(Failure::new(FailureKind::Network, "reset").retry_after_ms(5)).taking_us(7);
+        let failed = Reply::failed(Failure::new(FailureKind::Network, "reset").retry_after_ms(5).saying("half an ans")).taking_us(7);
         for entry in [
             Entry::Started(Box::new(Start::new("f", "t", "r", json!({"a": [1]})))),
             Entry::Replied { task, attempt: 1, asked, reply: Arc::new(Reply::ok(json!("x"))) },
@@ -168,6 +172,14 @@ mod tests {
             assert!(bytes.starts_with(CURRENT), "{}", String::from_utf8_lossy(&bytes));
             assert_eq!(Entry::decode(&bytes).unwrap(), entry);
         }
+    }
+
+    #[test]
+    fn s7_a_failure_written_before_failures_could_quote_is_read() {
+        let line = br#"{"v":1,"replied":{"task":[0,0],"attempt":1,"asked":"00000000000000ff","reply":{"result":{"Err":{"kind":"invalid","message":"no JSON"}}}}}"#;
+        let Entry::Replied { reply, .. } = Entry::decode(line).unwrap() else { panic!("a reply") };
+        assert_eq!(reply.result, Err(Failure::new(FailureKind::Invalid, "no JSON")));
+        assert!(!String::from_utf8(Entry::decode(line).unwrap().encode()).unwrap().contains("said"), "and is written as it was");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Ask, Budget, Digest, Go, Limits, Name, Node, Replies};
+use crate::{Ask, Budget, Context, Digest, Go, Limits, Name, Node, Note, Replies};
 
 /// The name every way out leads to.
 pub const END: &str = "end";
@@ -29,7 +29,11 @@ pub(crate) struct Inner {
     pub(crate) blank: Name,
     pub(crate) shape: Digest,
     pub(crate) behaviour: Box<dyn Behaviour>,
+    /// What it makes of the time before; `None` if it wants to know nothing.
+    recall: Option<Recall>,
 }
+
+type Recall = Box<dyn Fn(&mut Value, &Context) -> bool + Send + Sync>;
 
 pub(crate) struct Place {
     pub(crate) name: Name,
@@ -60,6 +64,8 @@ impl Graph {
             phases: Vec::new(),
             input: Box::new(|value| serde_json::from_value(value).map_err(|e| e.to_string())),
             output: Box::new(|state| serde_json::to_value(state).unwrap_or(Value::Null)),
+            recall: None,
+            keep: Box::new(|_| Vec::new()),
             state: PhantomData,
         }
     }
@@ -77,6 +83,17 @@ impl Graph {
         self.0.shape
     }
 
+    /// Whether a run of it wants to know of the time before.
+    pub fn remembers(&self) -> bool {
+        self.0.recall.is_some()
+    }
+
+    /// Puts into an input what the flow wants of the time before, where the caller has not said otherwise. Says whether words went in that may
+    /// not be the user's own.
+    pub fn recall(&self, input: &mut Value, context: &Context) -> bool {
+        self.0.recall.as_ref().is_some_and(|recall| recall(input, context))
+    }
+
     pub(crate) fn node_name(&self, index: usize) -> &Name {
         self.0.nodes.get(index).map_or(&self.0.end, |place| &place.name)
     }
@@ -90,6 +107,7 @@ impl std::fmt::Debug for Graph {
 
 type Input<S> = Box<dyn Fn(Value) -> Result<S, String> + Send + Sync>;
 type Output<S> = Box<dyn Fn(&S) -> Value + Send + Sync>;
+type Keep<S> = Box<dyn Fn(&S) -> Vec<Note> + Send + Sync>;
 type Named<S> = (String, Box<dyn Node<S>>, Vec<String>);
 
 #[must_use]
@@ -102,6 +120,8 @@ pub struct Builder<S> {
     phases: Vec<(String, u64, Vec<String>)>,
     input: Input<S>,
     output: Output<S>,
+    recall: Option<Recall>,
+    keep: Keep<S>,
     state: PhantomData<fn() -> S>,
 }
 
@@ -147,6 +167,18 @@ where
     /// What a finished run answers; the whole state otherwise.
     pub fn output(mut self, output: impl Fn(&S) -> Value + Send + Sync + 'static) -> Self {
         self.output = Box::new(output);
+        self
+    }
+
+    /// How a run is told of the time before it: what goes into its input ([`Graph::recall`]), before the input is read.
+    pub fn recall(mut self, recall: impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static) -> Self {
+        self.recall = Some(Box::new(recall));
+        self
+    }
+
+    /// What a run that ended well leaves for later ones of the same flow.
+    pub fn keep(mut self, keep: impl Fn(&S) -> Vec<Note> + Send + Sync + 'static) -> Self {
+        self.keep = Box::new(keep);
         self
     }
 
@@ -216,7 +248,8 @@ where
             end: END.into(),
             blank: "".into(),
             shape: Digest::of_text(""),
-            behaviour: Box::new(Typed { nodes: behaviour, input: self.input, output: self.output }),
+            behaviour: Box::new(Typed { nodes: behaviour, input: self.input, output: self.output, keep: self.keep }),
+            recall: self.recall,
         };
         inner.shape = Digest::of_text(&crate::draw::mermaid(&inner));
         Ok(Graph(Arc::new(inner)))
@@ -256,12 +289,14 @@ pub(crate) trait Behaviour: Send + Sync {
     fn ask(&self, node: usize, state: &State) -> Ask;
     fn fold(&self, node: usize, state: &mut State, replies: &Replies<'_>) -> Go;
     fn output(&self, state: &State) -> Value;
+    fn keep(&self, state: &State) -> Vec<Note>;
 }
 
 struct Typed<S> {
     nodes: Vec<Box<dyn Node<S>>>,
     input: Input<S>,
     output: Output<S>,
+    keep: Keep<S>,
 }
 
 impl<S> Behaviour for Typed<S>
@@ -290,6 +325,10 @@ where
 
     fn output(&self, state: &State) -> Value {
         (self.output)(known(state))
+    }
+
+    fn keep(&self, state: &State) -> Vec<Note> {
+        (self.keep)(known(state))
     }
 }
 

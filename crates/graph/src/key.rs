@@ -17,6 +17,17 @@ pub struct ThreadId(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunId(Arc<str>);
 
+/// Whose it is. Nothing of one user is ever given to another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UserId(Arc<str>);
+
+impl Default for UserId {
+    /// Whoever sits at this machine.
+    fn default() -> Self {
+        UserId("local".into())
+    }
+}
+
 macro_rules! text_id {
     ($id:ident) => {
         impl $id {
@@ -43,6 +54,7 @@ macro_rules! text_id {
 }
 text_id!(ThreadId);
 text_id!(RunId);
+text_id!(UserId);
 
 /// One effect's place in a run: the step that asked, and its index in the ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -51,11 +51,14 @@ pub struct Failure {
     pub message: String,
     #[serde(default, skip_serializing_if = "Retry::is_no")]
     pub retry: Retry,
+    /// What the other side said all the same, in its own words: a flow may find in it what it needs. A long one is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), retry: Retry::No }
+        Failure { kind, message: message.into(), retry: Retry::No, said: None }
     }
 
     pub fn retry(mut self) -> Self {
@@ -65,6 +68,13 @@ impl Failure {
 
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry = Retry::AfterMs(ms);
+        self
+    }
+
+    /// Words that say nothing are left out.
+    pub fn saying(mut self, said: impl Into<String>) -> Self {
+        let said: String = said.into();
+        self.said = (!said.trim().is_empty()).then_some(said);
         self
     }
 }

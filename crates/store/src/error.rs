@@ -13,6 +13,8 @@ pub enum StoreError {
     NoRun { run: RunId },
     #[error("thread {thread} does not exist; `baton threads list` shows those that do")]
     NoThread { thread: ThreadId },
+    #[error("thread {thread} is another user's; name one of your own, or leave the name away for a new one")]
+    NotYours { thread: ThreadId },
     #[error("line {found} of run {run} came when line {wanted} was next; two drivers wrote to one run")]
     OutOfOrder { run: RunId, found: u64, wanted: u64 },
     #[error("{path} was written by a newer Baton (schema {found}, this one knows {known}); upgrade baton, or name another file with --db")]

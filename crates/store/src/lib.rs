@@ -1,4 +1,4 @@
-//! Threads, messages, runs and their journals. The only crate with SQL.
+//! Threads, messages, runs and their journals, and what runs left for later ones. The only crate with SQL.
 //!
 //! One trait, one list of promises (`tests/promises`), and a home for each place data can live in. A run's journal is
 //! append-only and is the truth; snapshots may be thrown away; everything else about a run is derived from its journal.
@@ -11,14 +11,17 @@ mod memory;
 mod rows;
 mod sqlite;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use graph::{RunId, ThreadId};
+use graph::{RunId, ThreadId, UserId};
+use serde_json::Value;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, NewMessage, NewRun, NewSnapshot, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow,
-    Status, ThreadRow,
+    Commit, Freed, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter,
+    NoteRow, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, ThreadRow,
 };
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
@@ -31,7 +34,7 @@ pub trait Store: Send + Sync + 'static {
     /// Writes one run's next moment: all of it, or none. When this returns, it is as durable as the home can make it.
     ///
     /// Refused when the lease is no longer the newest of its thread (`Fenced`), when `first_seq` is not the next number of the
-    /// journal (`OutOfOrder`), and, for a new run, when there is one of that name (`Exists`).
+    /// journal (`OutOfOrder`), and, for a new run, when there is one of that name (`Exists`) or the thread is another user's (`NotYours`).
     async fn commit(&self, commit: Commit) -> Result<()>;
 
     /// Takes the right to write to a thread, making the thread if there is none. Held until released, or until its owner has
@@ -66,7 +69,15 @@ pub trait Store: Send + Sync + 'static {
     async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>>;
     async fn accept(&self, signal: u64) -> Result<()>;
 
-    /// Deletes threads with their messages, runs and journals, and gives the space back. A thread with an unfinished run or a
+    /// What runs left for later ones, newest first; what is out of date is not among it.
+    async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>>;
+    /// Forgets one of a user's notes, or all of them. Says how many there were.
+    async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64>;
+    async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>>;
+    /// Sets what a user likes, or with `None` that nothing is known of it.
+    async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()>;
+
+    /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
     /// live lease is kept.
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed>;
     /// Deletes a thread whatever its state, unless somebody holds it.

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use graph::{RunId, TaskId, ThreadId};
+use graph::{Reach, RunId, TaskId, ThreadId, UserId};
+use serde_json::Value;
 
 use crate::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError,
-    ThreadRow,
+    Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow,
+    Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow,
 };
 
 #[derive(Default)]
@@ -121,6 +122,38 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>> {
+        let rooms = self.rooms();
+        let is_meant = |note: &&Note| {
+            note.user == filter.user
+                && note.row.until_ms > filter.now_ms
+                && filter.flow.as_ref().is_none_or(|flow| *flow == note.row.flow)
+                && filter.thread.as_ref().is_none_or(|thread| note.row.reach == Reach::User || *thread == note.row.thread)
+        };
+        Ok(rooms.notes.values().rev().filter(is_meant).take(filter.limit).map(|note| note.row.clone()).collect())
+    }
+
+    async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64> {
+        let mut rooms = self.rooms();
+        let before = rooms.notes.len();
+        rooms.notes.retain(|id, kept| kept.user != *user || note.is_some_and(|note| note != *id));
+        Ok((before - rooms.notes.len()) as u64)
+    }
+
+    async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>> {
+        Ok(self.rooms().preferences.get(user).cloned().unwrap_or_default())
+    }
+
+    async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()> {
+        let mut rooms = self.rooms();
+        let liked = rooms.preferences.entry(user.clone()).or_default();
+        match value {
+            Some(value) => liked.insert(name.to_owned(), value),
+            None => liked.remove(name),
+        };
+        Ok(())
+    }
+
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
         Ok(self.rooms().retain(retention, now_ms))
     }
@@ -149,12 +182,22 @@ struct Rooms {
     owners: BTreeMap<String, i64>,
     signals: BTreeMap<u64, Signal>,
     signals_made: u64,
+    notes: BTreeMap<u64, Note>,
+    notes_made: u64,
+    preferences: BTreeMap<UserId, BTreeMap<String, Value>>,
     /// No fence given out from now on is lower or equal: a thread that was deleted and made again must not repeat one.
     fence_floor: u64,
 }
 
+struct Note {
+    user: UserId,
+    bytes: usize,
+    row: NoteRow,
+}
+
 struct Thread {
     number: u64,
+    user: Option<UserId>,
     title: String,
     messages: Vec<MessageRow>,
     runs: Vec<RunId>,
@@ -174,7 +217,7 @@ struct Run {
 
 impl Rooms {
     fn commit(&mut self, commit: Commit) -> Result<()> {
-        let Commit { run: id, lease, at_ms, new, first_seq, lines, intents, settled, messages, status, outcome, snapshot, release } = commit;
+        let Commit { run: id, lease, at_ms, new, first_seq, lines, intents, settled, messages, notes, status, outcome, snapshot, release } = commit;
         let is_new = new.is_some();
         let wanted = match self.runs.get(&id) {
             Some(run) if !is_new && run.row.thread != lease.thread => return Err(StoreError::Fenced { thread: lease.thread }),
@@ -191,6 +234,11 @@ impl Rooms {
         if first_seq != wanted {
             return Err(StoreError::OutOfOrder { run: id, found: first_seq, wanted });
         }
+        if let (Some(new), Some(user)) = (&new, &thread.user)
+            && new.user != *user
+        {
+            return Err(StoreError::NotYours { thread: lease.thread });
+        }
 
         if is_new || status.is_some() || outcome.is_some() || !messages.is_empty() {
             thread.updated_ms = thread.updated_ms.max(at_ms);
@@ -199,6 +247,7 @@ impl Rooms {
             if thread.title.is_empty() {
                 thread.title.clone_from(&new.title);
             }
+            thread.user.get_or_insert(new.user);
             self.runs_made += 1;
             let number = self.runs_made;
             let row = RunRow {
@@ -244,7 +293,37 @@ impl Rooms {
             run.row.outcome = outcome;
             run.snapshot = None;
         }
+        if !notes.is_empty() {
+            self.notes.retain(|_, note| note.row.until_ms > at_ms);
+            notes.into_iter().for_each(|note| self.keep(note, &lease.thread, &id, at_ms));
+        }
         Ok(())
+    }
+
+    fn keep(&mut self, new: NewNote, thread: &ThreadId, run: &RunId, at_ms: i64) {
+        let (key, value) = new.texts();
+        let NewNote { user, flow, reach, kind, until_ms, .. } = new;
+        self.notes.retain(|_, Note { user: of, row, .. }| {
+            let is_same_place = reach == Reach::User || row.thread == *thread;
+            !(*of == user && row.flow == flow && row.reach == reach && row.kind == kind && row.key == new.key && is_same_place)
+        });
+        let Some(value) = value else { return };
+        self.notes_made += 1;
+        let note = self.notes_made;
+        let (thread, run, created_ms) = (thread.clone(), run.clone(), at_ms);
+        let row = NoteRow { note, flow, kind, key: new.key, value: new.value, reach, thread, run, created_ms, until_ms };
+        self.notes.insert(note, Note { user, bytes: key.len() + value.len(), row });
+        let Some(Note { user, row, .. }) = self.notes.get(&note) else { return };
+        let (mut count, mut bytes) = (0, 0);
+        let of_same = self.notes.iter().rev().filter(|(_, other)| other.user == *user && other.row.flow == row.flow);
+        let too_many: Vec<u64> = of_same
+            .filter(|(_, other)| {
+                (count, bytes) = (count + 1, bytes + other.bytes);
+                count > NOTES_MAX || bytes > NOTES_BYTES_MAX
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        too_many.iter().for_each(|id| drop(self.notes.remove(id)));
     }
 
     fn claim(&mut self, id: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
@@ -265,6 +344,7 @@ impl Rooms {
             self.threads_made += 1;
             Thread {
                 number: self.threads_made,
+                user: None,
                 title: String::new(),
                 messages: Vec::new(),
                 runs: Vec::new(),
@@ -339,6 +419,7 @@ impl Rooms {
 
     fn delete(&mut self, id: &ThreadId, freed: &mut Freed) {
         let Some(thread) = self.threads.remove(id) else { return };
+        self.notes.retain(|_, note| note.row.thread != *id);
         self.fence_floor = self.fence_floor.max(thread.fence);
         freed.threads += 1;
         for id in thread.runs {
@@ -372,6 +453,7 @@ impl Thread {
     fn row(&self, id: &ThreadId) -> ThreadRow {
         ThreadRow {
             thread: id.clone(),
+            user: self.user.clone(),
             title: self.title.clone(),
             messages: self.messages.len() as u64,
             created_ms: self.created_ms,

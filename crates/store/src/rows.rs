@@ -1,6 +1,6 @@
 //! What goes in and out of a store.
 
-use graph::{Key, RunId, TaskId, ThreadId};
+use graph::{Key, Reach, RunId, TaskId, ThreadId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -70,6 +70,8 @@ pub struct Commit {
     /// Effects that were answered or given up: their intents go.
     pub settled: Vec<TaskId>,
     pub messages: Vec<NewMessage>,
+    /// What the run leaves for later ones.
+    pub notes: Vec<NewNote>,
     /// A change of status, if there is one.
     pub status: Option<Status>,
     /// How it ended; with it goes the run's snapshot.
@@ -91,6 +93,7 @@ impl Commit {
             intents: Vec::new(),
             settled: Vec::new(),
             messages: Vec::new(),
+            notes: Vec::new(),
             status: None,
             outcome: None,
             snapshot: None,
@@ -106,12 +109,41 @@ pub struct NewRun {
     pub parent: Option<RunId>,
     /// A line for lists: what was asked.
     pub title: String,
+    /// Who asked. The first one in a thread is whose thread it is.
+    pub user: UserId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
     pub role: String,
     pub content: String,
+}
+
+/// What a user has of one flow: so many notes and bytes at most, the oldest go first. A single one that is larger is not kept.
+pub const NOTES_MAX: usize = 200;
+pub const NOTES_BYTES_MAX: usize = 1 << 20;
+pub const NOTE_BYTES_MAX: usize = 64 << 10;
+
+/// What a run leaves for later runs of the same flow. It takes the place of one with the same user, flow, reach, kind and key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNote {
+    pub user: UserId,
+    pub flow: String,
+    pub reach: Reach,
+    pub kind: String,
+    pub key: Value,
+    /// Null leaves nothing in that place.
+    pub value: Value,
+    pub until_ms: i64,
+}
+
+impl NewNote {
+    /// Key and value as they are kept; `None` for what is not.
+    pub(crate) fn texts(&self) -> (String, Option<String>) {
+        let (key, value) = (self.key.to_string(), self.value.to_string());
+        let is_kept = !self.value.is_null() && key.len() + value.len() <= NOTE_BYTES_MAX;
+        (key, is_kept.then_some(value))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,9 +205,38 @@ pub struct SnapshotRow {
     pub bytes: Vec<u8>,
 }
 
+/// Whose notes, and which of them.
+#[derive(Clone, Debug)]
+pub struct NoteFilter {
+    pub user: UserId,
+    /// Of this flow only.
+    pub flow: Option<String>,
+    /// Without those that are of use in other threads only.
+    pub thread: Option<ThreadId>,
+    pub now_ms: i64,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NoteRow {
+    pub note: u64,
+    pub flow: String,
+    pub kind: String,
+    pub key: Value,
+    pub value: Value,
+    pub reach: Reach,
+    /// Where it was learnt.
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub created_ms: i64,
+    pub until_ms: i64,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
     pub thread: ThreadId,
+    /// Nobody's yet if nothing ran in it.
+    pub user: Option<UserId>,
     pub title: String,
     pub messages: u64,
     pub created_ms: i64,

@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use graph::{RunId, ThreadId};
+use graph::{Reach, RunId, ThreadId, UserId};
 use rusqlite::Connection;
 use store::{
-    Commit, Durability, Lease, NewMessage, NewRun, NewSnapshot, Result, Retention, RunFilter, SqliteSettings, SqliteStore, Status, Store, StoreError,
+    Commit, Durability, Lease, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter, Result, Retention, RunFilter, SqliteSettings, SqliteStore,
+    Status, Store, StoreError,
 };
 use tempfile::TempDir;
 
@@ -33,7 +34,7 @@ async fn claim(store: &SqliteStore, thread: &str, owner: &str, now_ms: i64) -> R
 async fn start(store: &SqliteStore, thread: &str, run: &str) -> Lease {
     let lease = claim(store, thread, "me", NOW).await.unwrap();
     let mut commit = Commit::new(run.into(), lease.clone(), NOW, 0);
-    commit.new = Some(NewRun { flow: "flow".to_owned(), parent: None, title: run.to_owned() });
+    commit.new = Some(NewRun { flow: "flow".to_owned(), parent: None, title: run.to_owned(), user: UserId::default() });
     store.commit(commit).await.unwrap();
     lease
 }
@@ -205,7 +206,7 @@ fn the_file_says_what_it_is() {
     let raw = Connection::open(&path).unwrap();
     let ask = |pragma: &str| raw.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
     assert_eq!(ask("application_id"), 0x4261_746e_i64.into());
-    assert_eq!(ask("user_version"), 1_i64.into());
+    assert_eq!(ask("user_version"), 2_i64.into());
     assert_eq!(ask("journal_mode"), "wal".to_owned().into());
     assert_eq!(ask("auto_vacuum"), 2_i64.into());
 }
@@ -283,7 +284,7 @@ async fn a_newer_database_is_refused() {
     make(&path).await;
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("PRAGMA user_version = 1000").unwrap();
-    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 1 };
+    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 2 };
     assert!(bytes_of(&wal_of(&path)) > 0);
     assert_refused(&path, |error| *error == newer);
     drop(raw);
@@ -452,7 +453,9 @@ async fn deleting_gives_the_space_back() {
     let freed = store.retain(Retention::KeepLast(2), NOW).await.unwrap();
     let after = bytes_of(&path) + bytes_of(&wal_of(&path));
     assert_eq!((freed.threads, freed.runs, freed.bytes), (8, 8, before - after));
-    assert!(after < all * 3 / 10, "{after} bytes are left of {before}");
+    // A table or index that is empty still has its page.
+    let empty = 16 * 4_096;
+    assert!(after < all * 3 / 10 + empty, "{after} bytes are left of {before}");
 
     let freed = store.delete_thread(&"t9".into(), NOW).await.unwrap();
     let last = bytes_of(&path) + bytes_of(&wal_of(&path));
@@ -496,4 +499,33 @@ async fn databases_are_small() {
         drop(store);
         assert!(bytes_of(&path) <= bytes_max, "{steps} steps of 200 bytes made {} bytes", bytes_of(&path));
     }
+}
+
+#[tokio::test]
+async fn r8_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it() {
+    let (_folder, path) = folder();
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL").unwrap();
+    raw.execute_batch(include_str!("../src/sqlite/migrations/1.sql")).unwrap();
+    raw.execute_batch(
+        "INSERT INTO threads (id, name, title, messages, created_ms, updated_ms, fence) VALUES (7, 't', 'why?', 1, 1, 2, 3);
+         INSERT INTO runs (id, name, thread, flow, title, status, created_ms, updated_ms) VALUES (9, 'r', 7, 'flow', 'why?', 'done', 1, 2);
+         INSERT INTO messages (thread, seq, run, role, content, created_ms) VALUES (7, 0, 9, 'user', 'why?', 2);
+         PRAGMA application_id = 1113683054; PRAGMA user_version = 1",
+    )
+    .unwrap();
+    drop(raw);
+    let store = open(&path).unwrap();
+    assert_eq!(store.messages(&"t".into(), 0, 9).await.unwrap()[0].content, "why?");
+    assert_eq!(store.thread(&"t".into()).await.unwrap().unwrap().user, Some(UserId::default()), "there was one user");
+    let lease = claim(&store, "t", "me", NOW).await.unwrap();
+    let mut commit = Commit::new("n".into(), lease, NOW, 0);
+    commit.new = Some(NewRun { flow: "flow".to_owned(), parent: None, title: String::new(), user: UserId::default() });
+    let (kind, key, value) = ("plan".to_owned(), "k".into(), "v".into());
+    commit.notes = vec![NewNote { user: UserId::default(), flow: "flow".into(), reach: Reach::User, kind, key, value, until_ms: UNTIL }];
+    store.commit(commit).await.unwrap();
+    drop(store);
+    let store = open(&path).unwrap();
+    let filter = NoteFilter { user: UserId::default(), flow: None, thread: None, now_ms: NOW, limit: 9 };
+    assert_eq!(store.notes(filter).await.unwrap().len(), 1, "what was learnt outlives the process");
 }

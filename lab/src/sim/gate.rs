@@ -1,15 +1,18 @@
 //! Where a process can die. Every write to the store and every performance passes the gate before and after; a cut at the n-th
 //! passage is a kill at that instant, and nothing of that process happens from then on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future;
-use graph::{RunId, ThreadId};
+use graph::{RunId, ThreadId, UserId};
+use serde_json::Value;
 use store::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow,
+    Commit, Freed, Intent, Lease, Line, MessageRow, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow,
+    Store, ThreadRow,
 };
 use tokio::sync::Notify;
 
@@ -191,6 +194,22 @@ impl Store for GatedStore {
 
     async fn accept(&self, signal: u64) -> Result<()> {
         self.write("accept", "", self.inner.accept(signal)).await
+    }
+
+    async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>> {
+        self.read(self.inner.notes(filter)).await
+    }
+
+    async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64> {
+        self.write("forget", user.as_str(), self.inner.forget(user, note)).await
+    }
+
+    async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>> {
+        self.read(self.inner.preferences(user)).await
+    }
+
+    async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()> {
+        self.write("prefer", user.as_str(), self.inner.prefer(user, name, value)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

@@ -1,8 +1,8 @@
 use std::io::Read as _;
 
-use engine::{Engine, Order};
+use engine::Order;
 use flows::input::Mind;
-use graph::{Budget, Message, ThreadId};
+use graph::{Budget, ThreadId};
 use serde_json::{Value, json};
 
 use super::budget;
@@ -61,17 +61,12 @@ impl Ask {
         wiring::block_on(async {
             let (engine, mind) = wiring::new_engine(place, &self.thinking, self.json).await?;
             let thread = self.thread()?;
-            let history = match &thread {
-                Some(thread) => history(&engine, thread).await?,
-                None => Vec::new(),
-            };
             let has_docs = place.script.is_none() && !self.thinking.servers.documents(&Config::read(place)?).is_empty();
-            let input = self.input(&flow, &question, &history, mind, has_docs)?;
+            let input = self.input(&flow, &question, mind, has_docs)?;
             let title = Some(question.chars().take(TITLE_CHARS_MAX).collect());
-            let has_heard = !history.is_empty();
             let run = engine::fresh();
             let budget = self.budget.unwrap_or_default();
-            let order = Order { thread, run: Some(run.clone()), budget, title, has_heard, ..Order::new(&flow, input) };
+            let order = Order { thread, run: Some(run.clone()), budget, title, ..Order::new(&flow, input) };
             let follow = Follow::new(&engine, &run, self.json)?;
             engine.start(order).await?;
             follow.until_rest().await
@@ -108,8 +103,8 @@ impl Ask {
         Ok(flow.to_owned())
     }
 
-    /// What each flow wants to be told.
-    fn input(&self, flow: &str, question: &str, history: &[Message], mind: Mind, has_docs: bool) -> Result<Value> {
+    /// What each flow wants to be told. What was said and learnt before is the engine's to add.
+    fn input(&self, flow: &str, question: &str, mind: Mind, has_docs: bool) -> Result<Value> {
         match (flow, self.approve) {
             ("team" | "direct" | "chat" | "reason", true) => {
                 Err(Trouble::Usage(format!("the flow {flow} asks nobody; --approve goes with --flow search, panel or auto")))
@@ -119,31 +114,27 @@ impl Ask {
                 Ok(json!({ "topics": topics }))
             }
             ("research", approve) => Ok(json!({ "question": question, "approve": approve })),
-            (_, approve) => Ok(json!({
-                "question": question,
-                "history": history,
-                "model": mind,
-                "strict": self.strict,
-                "docs": has_docs,
-                "approve": if approve { "plan" } else { "none" },
-                "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
-            })),
+            (_, approve) => {
+                let mut input = json!({
+                    "question": question,
+                    "model": mind,
+                    "docs": has_docs,
+                    "approve": if approve { "plan" } else { "none" },
+                    "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
+                });
+                // Left out, it is what the user prefers.
+                if self.strict {
+                    input["strict"] = json!(true);
+                }
+                Ok(input)
+            }
         }
     }
-}
-
-/// The last turns of the thread, oldest first.
-async fn history(engine: &Engine, thread: &ThreadId) -> Result<Vec<Message>> {
-    let store = engine.store();
-    let Some(count) = store.thread(thread).await?.map(|row| row.messages) else { return Ok(Vec::new()) };
-    let rows = store.messages(thread, count.saturating_sub(HISTORY_MESSAGES_MAX), HISTORY_MESSAGES_MAX as usize).await?;
-    Ok(rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect())
 }
 
 /// What `auto` may choose from.
 const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
 
-const HISTORY_MESSAGES_MAX: u64 = 20;
 const TITLE_CHARS_MAX: usize = 120;
 
 /// The limit of a run's input is the graph's; this one only keeps a wrong file from filling the memory.

@@ -7,6 +7,7 @@ mod eval;
 mod flows;
 mod index;
 mod mcp;
+mod memory;
 mod models;
 mod registry;
 mod runs;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Runs(runs::Runs),
     #[command(subcommand)]
     Threads(threads::Threads),
+    #[command(subcommand)]
+    Memory(memory::Memory),
     Flows(flows::Flows),
     Mcp(mcp::Mcp),
     #[command(subcommand)]
@@ -47,6 +50,7 @@ impl Command {
             Command::Ask(ask) => ask.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
+            Command::Memory(memory) => memory.run(place),
             Command::Flows(flows) => flows.run(),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),

@@ -7,6 +7,7 @@ mod ask;
 mod bench;
 mod crash;
 mod mcp;
+mod memory;
 mod models;
 mod runs;
 mod wrong;

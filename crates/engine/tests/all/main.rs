@@ -7,6 +7,7 @@ mod crashes;
 mod flows;
 mod fork_replay;
 mod going;
+mod memory;
 mod people;
 mod watching;
 

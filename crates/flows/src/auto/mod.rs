@@ -18,6 +18,7 @@ use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies, Requ
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::context;
 use crate::input::{self, Approve, Input, Mind};
 use crate::prompt::{self, Prompt};
 
@@ -30,6 +31,8 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("run", (ask_flow, fold_flow), &["run", END])
         .input(Auto::of)
         .output(output)
+        // Behind it may be `chat`, which takes most of all; each flow hears as much of it as it wants, and learns by itself what it learnt.
+        .recall(context::recall(crate::chat::RECALLED_MESSAGES_MAX / 2))
         .build()
 }
 

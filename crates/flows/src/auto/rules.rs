@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::follow_up;
 use crate::input::Mind;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,26 +189,8 @@ const TOOLS: &[&str] = &[
     "compute",
 ];
 
-const FOLLOWING: &[&str] = &[
-    "and",
-    "what about",
-    "how about",
-    "why",
-    "why not",
-    "how so",
-    "and why",
-    "really",
-    "more",
-    "go on",
-    "continue",
-    "explain",
-    "for example",
-    "then",
-    "but",
-    "so",
-    "it",
-    "that",
-];
+/// Asking to go on, beside the questions that lean on others ([`follow_up::leans`]).
+const FOLLOWING: &[&str] = &["why", "how so", "really", "more", "go on", "continue", "explain", "for example"];
 
 /// Longer messages have more than one thing in them.
 const LONG_WORDS_MIN: usize = 60;
@@ -247,7 +230,9 @@ pub fn choose(question: &str, has_history: bool, has_docs: bool, mind: &Mind, kn
     if words >= LONG_WORDS_MIN || question.matches(['?', '？']).count() >= 3 {
         return pick(&["reason", "search"], "it is long or asks several things".to_owned());
     }
-    if has_history && words <= SHORT_WORDS_MAX && FOLLOWING.iter().any(|start| text.starts_with(&format!(" {start} "))) {
+    // Where there are documents to look into, the flows that do so know what it leans on.
+    let goes_on = || follow_up::leans(question) || FOLLOWING.iter().any(|start| text.starts_with(&format!(" {start} ")));
+    if has_history && !has_docs && words <= SHORT_WORDS_MAX && goes_on() {
         return pick(&["chat", "direct"], "it goes on from the last message".to_owned());
     }
     // One look into the documents is enough for one plain question, and a small model is slow.

@@ -28,6 +28,7 @@ fn x2_rules_decide_without_a_model() {
     let none = json!({});
     let thread = thread();
     let docs = json!({ "docs": true });
+    let with_docs = json!({ "docs": true, "history": thread["history"] });
     let cases: &[(&str, &Value, &str)] = &[
         // A user's own word.
         ("Quick: what is a WAL?", &none, "direct"),
@@ -48,6 +49,8 @@ fn x2_rules_decide_without_a_model() {
         ("What did you say about Ada?", &thread, "chat"),
         ("And in 2020?", &thread, "chat"),
         ("Why?", &thread, "chat"),
+        ("When was she born?", &thread, "chat"),
+        ("And in 2020?", &with_docs, "direct"),
         // Several things.
         ("Compare SQLite and Postgres", &none, "reason"),
         ("What is A? What is B? And C?", &none, "reason"),

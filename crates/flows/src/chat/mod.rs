@@ -8,12 +8,14 @@
 //!                                                summary.summarize
 //! ```
 //!
-//! Only stages that are needed run, and what a row already holds is not computed again ([`Row`]; the caller keeps rows and gives back the one for the same
-//! question). Where a model says nothing usable, words decide the intent and the intent decides the stages.
+//! Only stages that are needed run, and what a row already holds is not computed again ([`Row`]; what was searched is remembered in its thread for a day
+//! and given back with the same question). Where a model says nothing usable, words decide the intent and the intent decides the stages.
 //!
 //! The document calls the stage `summarize` when it is planned and `summary` when it was executed; here it has one name.
 
 mod csv;
+mod import;
+mod rows;
 mod stages;
 mod words;
 
@@ -27,10 +29,12 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
 use crate::direct::ANSWER;
+use crate::follow_up;
 use crate::input::{self, Input, Mind};
 use crate::prompt::{self, Prompt};
 
 pub use self::csv::{COLUMNS, CsvError, export, import};
+pub use self::import::{IMPORT, flow as importer};
 pub use words::intent_by_words;
 
 pub fn flow() -> Result<Graph, GraphError> {
@@ -42,6 +46,8 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("recall", (ask_recall, fold_recall), &[END])
         .input(begin)
         .output(output)
+        .recall(rows::recall)
+        .keep(rows::keep)
         .build()
 }
 
@@ -52,7 +58,7 @@ const ANSWER_TOKENS_MAX: u32 = 1_024;
 const SMALL_ANSWER_TOKENS_MAX: u32 = 320;
 const LISTED_TOKENS_MAX: usize = 1_500;
 /// What a look back may take of the conversation; the whole of it is kept, but a model can only be shown so much.
-const RECALLED_MESSAGES_MAX: usize = 200;
+pub(crate) const RECALLED_MESSAGES_MAX: usize = 200;
 
 const INTENT: Prompt = Prompt { long: include_str!("intent.md"), short: include_str!("intent.small.md") };
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
@@ -119,7 +125,10 @@ pub(super) struct Chat {
 fn begin(input: Input<Settings>) -> Chat {
     let settings = input.settings.unwrap_or_default();
     let turn = settings.turn.unwrap_or_else(|| input.history.iter().filter(|message| message.role == "user").count() as u64 + 1);
-    let row = settings.row.filter(|row| row.query.trim().eq_ignore_ascii_case(input.question.trim())).unwrap_or_default();
+    // A question that leans on others is another one each time.
+    let stands_alone = follow_up::in_full(&input.question, &input.history) == input.question;
+    let is_same = |row: &Row| stands_alone && row.query.trim().eq_ignore_ascii_case(input.question.trim());
+    let row = settings.row.filter(is_same).unwrap_or_default();
     Chat {
         row: Row { query: input.question.clone(), turn, ..row },
         question: input.question,
@@ -136,6 +145,11 @@ fn begin(input: Input<Settings>) -> Chat {
 }
 
 impl Chat {
+    /// For those who do not hear the conversation.
+    fn asked(&self) -> String {
+        follow_up::in_full(&self.question, &self.history)
+    }
+
     fn last_messages(&self) -> Vec<Message> {
         input::last_messages(&self.history, MESSAGES_MAX)
     }
@@ -216,7 +230,10 @@ fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
     }
     let (intent, by) = match prompt::read::<Detected>(replies, 0) {
         Ok(detected) => (detected.intent, "model"),
-        Err(_) => (intent_by_words(&s.question), "words"),
+        Err(failure) => match failure.said.as_deref().and_then(words::intent_named) {
+            Some(intent) => (intent, "model"),
+            None => (intent_by_words(&s.question), "words"),
+        },
     };
     s.intent = intent;
     let note = json!({ "intent": intent, "by": by });
@@ -286,7 +303,7 @@ fn told(s: &Chat) -> (Vec<Message>, Vec<Span>) {
     let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({})));
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&spans(s), &s.question, s.model.evidence_tokens(used, s.answer_tokens()));
+    let (evidence, shown) = answer::show(&spans(s), &s.asked(), s.model.evidence_tokens(used, s.answer_tokens()));
     messages.extend(evidence);
     messages.extend(question);
     (messages, shown)
@@ -320,7 +337,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         }
         Ok(Some(text)) => answer::finish(&text, &shown, s.strict),
         Ok(None) | Err(_) => {
-            let shown = answer::pick(&spans(s), &s.question, LISTED_TOKENS_MAX);
+            let shown = answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX);
             answer::finish(&answer::listed("No model wrote an answer; this was found:", &shown), &shown, false)
         }
     };

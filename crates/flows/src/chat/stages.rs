@@ -30,7 +30,7 @@ fn texts(s: &Chat) -> Vec<String> {
 pub(super) fn ask(s: &Chat) -> Ask {
     match current(s) {
         Some(Stage::Search) => {
-            let request = Request::from(graph::tool(SEARCH, json!({ "query": s.question })));
+            let request = Request::from(graph::tool(SEARCH, json!({ "query": s.asked() })));
             Ask::one(request.label("searching").attempts(3).deadline_ms(SEARCH_MS_MAX))
         }
         Some(Stage::Summarize) => match texts(s) {

@@ -75,6 +75,20 @@ fn c2_without_a_usable_intent_words_decide() {
 }
 
 #[test]
+fn s7_what_a_model_said_in_the_wrong_form_is_still_read() {
+    let refused = |words: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(words));
+    for (words, expected, by) in [
+        ("I would summarize.", Intent::Summarize, "model"),
+        ("{\"intent\": \"conversation_query\", \"why\": \"…\"}", Intent::ConversationQuery, "model"),
+        ("search or summarize", Intent::Search, "words"),
+        ("hm", Intent::Search, "words"),
+    ] {
+        let end = check(json!({ "question": "Latest trends", "history": said(2) }), &refused(words), &refused("[]"));
+        assert_eq!((&end.output()["intent"], &end.notes("intent")[0]["by"]), (&json!(expected), &json!(by)), "{words}");
+    }
+}
+
+#[test]
 fn c3_only_needed_stages_are_planned() {
     // What the intent is, what the planner says, what is planned.
     let cases = [
@@ -119,6 +133,61 @@ fn c4_search_stores_text_and_confidence() {
     assert_eq!((&output["row"]["search_confidence"], &output["row"]["turn"]), (&json!(0.8), &json!(1)));
     assert_eq!(output["sources"][0]["address"], "https://trends.example");
     assert_eq!(end.said[1].1, output["answer"].as_str().unwrap());
+}
+
+#[test]
+fn a_follow_up_is_searched_with_what_it_follows() {
+    let history = json!([{ "role": "user", "content": "Who won the cup in 2019?" }, { "role": "assistant", "content": "Ada." }]);
+    let row = json!({ "query": "And in 2020?", "search_results": "of another cup" });
+    let input = json!({ "question": "And in 2020?", "history": history, "settings": { "row": row } });
+    let end = check(input, &intent("search"), &stages(&["search"]));
+    assert!(end.effects.contains(&graph::tool("search.search", json!({ "query": "Who won the cup in 2019? And in 2020?" }))), "{:?}", end.effects);
+    assert_eq!((&end.output()["row"]["query"], end.said[0].1.as_str()), (&json!("And in 2020?"), "And in 2020?"), "what was said is kept");
+}
+
+#[test]
+fn c3_what_was_searched_is_remembered_in_its_thread_and_a_summary_is_not() {
+    let graph = super::flow().unwrap();
+    let note = |question: &str, value: Value| graph::Note {
+        kind: "row".into(),
+        key: json!(question.to_lowercase()),
+        value,
+        reach: graph::Reach::Thread,
+        ms_max: None,
+    };
+    let notes = vec![note(
+        "Latest trends in AI",
+        json!({ "query": "Latest trends in AI", "turn": 4, "search_results": "Agents are the latest trend in AI." }),
+    )];
+    let context = graph::Context { notes, turns: 40, ..graph::Context::default() };
+    let mut input = json!({ "question": "latest trends in ai" });
+    assert!(graph.recall(&mut input, &context));
+    assert_eq!(input["settings"]["turn"], 41);
+    let end = check(input, &intent("search"), &stages(&["search"]));
+    assert_eq!((end.count("tool search.search"), &end.output()["row"]["turn"]), (0, &json!(41)));
+    let mut other = json!({ "question": "Other trends in AI" });
+    assert!(!graph.recall(&mut other, &context));
+    assert_eq!(other["settings"].get("row"), None);
+
+    // What a run leaves, by itself.
+    let left = |question: &str, name: &str| {
+        let mut run = graph::Run::start(&graph, graph::Start::new("chat", "t", "r", json!({ "question": question, "history": said(3) }))).unwrap();
+        while let graph::Next::Perform(jobs) = run.next() {
+            for job in jobs {
+                let reply = match job.effect.name() {
+                    "intent" => intent(name),
+                    "plan" => stages(&[name]),
+                    "search.search" => found("search.search", &[("trends", "Agents.")]),
+                    _ => Reply::ok(json!({ "text": "In short.", "spans": [] })),
+                };
+                run.feed(job.task, job.attempt, reply).unwrap();
+            }
+        }
+        run.notes()
+    };
+    let kept = left("Latest trends in AI", "search");
+    assert_eq!((kept.len(), &kept[0].key, &kept[0].value["search_results"]), (1, &json!("latest trends in ai"), &json!("Agents.")));
+    assert_eq!(left("Summarize all of this talk", "summarize"), []);
 }
 
 #[test]
@@ -222,6 +291,15 @@ fn c7_rows_come_back_from_csv_as_they_went() {
     assert_eq!(text.lines().next().unwrap(), COLUMNS.join(","));
     assert_eq!(import(&text).unwrap(), rows);
     assert_eq!(import(&export(&[]).unwrap()).unwrap(), []);
+}
+
+#[test]
+fn c7_an_import_says_in_the_thread_what_the_rows_say() {
+    let rows = vec![row("What is \u{0}it?", "=1+1"), Row { query: "Nothing came".into(), turn: 9, ..Row::default() }];
+    let end = play(super::IMPORT, json!({ "rows": rows }), &mut |effect, _| panic!("{effect:?}"));
+    assert_eq!(end.output()["rows"], json!(rows));
+    let told: Vec<(&str, &str)> = end.said.iter().map(|(role, content)| (role.as_str(), content.as_str())).collect();
+    assert_eq!(told, [("user", "What is \u{0}it?"), ("assistant", "=1+1"), ("user", "Nothing came")]);
 }
 
 #[test]

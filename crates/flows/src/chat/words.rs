@@ -36,6 +36,14 @@ pub fn intent_by_words(question: &str) -> Intent {
     }
 }
 
+/// The one intent that a model named in words of its own.
+pub(super) fn intent_named(said: &str) -> Option<Intent> {
+    const NAMES: [(&str, Intent); 3] =
+        [("search", Intent::Search), ("summarize", Intent::Summarize), ("conversation_query", Intent::ConversationQuery)];
+    let mut named = NAMES.into_iter().filter(|(name, _)| said.to_lowercase().contains(name)).map(|(_, intent)| intent);
+    named.next().filter(|_| named.next().is_none())
+}
+
 /// What the agent answered so far, oldest first.
 pub(super) fn responses(history: &[Message]) -> Vec<&str> {
     history.iter().filter(|message| message.role == "assistant").map(|message| message.content.trim()).filter(|text| !text.is_empty()).collect()

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
+use crate::context;
+use crate::follow_up;
 use crate::input::{self, Input, Mind};
 use crate::prompt::{self, Prompt};
 
@@ -33,6 +35,7 @@ pub fn flow() -> Result<Graph, GraphError> {
             answer: Answer::default(),
         })
         .output(|s| Value::Object(s.answer.output("direct")))
+        .recall(context::recall(HISTORY_TURNS_MAX))
         .build()
 }
 
@@ -61,6 +64,10 @@ struct Direct {
 }
 
 impl Direct {
+    fn asked(&self) -> String {
+        follow_up::in_full(&self.question, &self.history)
+    }
+
     fn messages(&self) -> Vec<Message> {
         let context = json!({ "has_evidence": !self.shown.is_empty(), "wants_documents": self.docs });
         let mut messages = vec![prompt::system(prompt::render(SYSTEM.of(&self.model), context))];
@@ -75,14 +82,7 @@ fn ask_docs(s: &Direct) -> Ask {
     if !s.docs {
         return Ask::nothing();
     }
-    // A question that goes on from the last one is looked for together with it.
-    const SHORT_WORDS_MAX: usize = 5;
-    let before = s.history.iter().rev().find(|message| message.role == "user");
-    let query = match before {
-        Some(before) if s.question.split_whitespace().count() <= SHORT_WORDS_MAX => format!("{} {}", before.content, s.question),
-        _ => s.question.clone(),
-    };
-    let call = graph::tool(DOCS, json!({ "query": prompt::clipped(&query, 300), "size": DOCS_SIZE }));
+    let call = graph::tool(DOCS, json!({ "query": prompt::clipped(&s.asked(), 300), "size": DOCS_SIZE }));
     Ask::one(Request::from(call).label("searching the documents").attempts(2).deadline_ms(DOCS_MS_MAX))
 }
 
@@ -93,7 +93,7 @@ fn fold_docs(s: &mut Direct, replies: &Replies<'_>) -> Go {
     match replies.parse::<evidence::Found>(0) {
         Ok(found) => {
             let budget = s.model.evidence_tokens(prompt::tokens_of(&s.messages()), TOKENS_MAX);
-            s.shown = answer::pick(&found.spans, &s.question, budget);
+            s.shown = answer::pick(&found.spans, &s.asked(), budget);
             Go::to("answer").note("evidence", json!({ "passages": found.spans.len(), "shown": s.shown.len() }))
         }
         Err(failure) => Go::to("answer").note("docs_failed", failure.to_string()),

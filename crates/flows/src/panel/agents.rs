@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::state::{EXPERT_STEPS_MAX, Ending, Error, Expert, Kind, Panel, RESEARCH_STEPS_MAX, Research, Word};
 use super::table::{Report, Step};
 use super::worker::{EXPERT, Handed, RESEARCHER, Task};
-use super::{Done, ORCHESTRATOR, critics, finalizer, orchestrate};
+use super::{Done, HISTORY_TURNS_MAX, ORCHESTRATOR, critics, finalizer, orchestrate};
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{self, Toolbox};
 
@@ -34,7 +34,7 @@ const SMALL_STEPS_MAX: usize = 3;
 const WORKER_MS_MAX: u64 = 15 * 60 * 1_000;
 
 fn ask_tools(s: &Panel) -> Ask {
-    Ask::one(toolbox::ask(&s.question))
+    Ask::one(toolbox::ask(&s.asked()))
 }
 
 /// Without a registry the panel has only what its model knows, and says so.
@@ -90,7 +90,7 @@ fn ask_plan(s: &Panel) -> Ask {
         "properties": { "research_steps": steps(0, if s.tools.is_empty() { 0 } else { research_max }), "expert_steps": steps(1, expert_max) },
     });
     let mut messages = vec![prompt::system(text)];
-    messages.extend(crate::input::fitted(&crate::input::recent(&s.history, 3), mind.history_tokens()));
+    messages.extend(crate::input::fitted(&crate::input::recent(&s.history, HISTORY_TURNS_MAX), mind.history_tokens()));
     messages.push(prompt::user(prompt::clipped(&s.question, mind.question_tokens())));
     let tokens_max = if mind.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
     Ask::one(prompt::call("plan", messages, Some(schema), tokens_max).label("planning"))
@@ -142,7 +142,7 @@ fn ask_research(s: &Panel) -> Ask {
         let name = Step::Researcher.name();
         let words = s.messages.iter().filter(|word| word.step_id == Some(index) && (word.receiver == name || word.sender == name));
         let task = Task {
-            question: s.question.clone(),
+            question: s.asked(),
             steps: vec![one.step.clone()],
             messages: words.cloned().collect(),
             results: Vec::new(),
@@ -183,7 +183,7 @@ fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
 fn ask_expert(s: &Panel) -> Ask {
     let name = Step::Expert.name();
     let task = Task {
-        question: s.question.clone(),
+        question: s.asked(),
         steps: s.expert_steps.clone(),
         messages: s.messages.iter().filter(|word| word.receiver == name || word.sender == name).cloned().collect(),
         results: s.research.iter().map(|one| format!("{}: {}", one.step, one.result.as_deref().unwrap_or_default())).collect(),

@@ -48,7 +48,7 @@ const EXPERT: Standard = Standard {
 /// One judgement: the work goes last and alone, the passages it may rest on before it.
 fn ask(s: &Panel, step: Step, standard: &Standard, work: String, spans: &[evidence::Span]) -> Request {
     let mind = &s.model;
-    let question = prompt::clipped(&s.question, mind.question_tokens());
+    let question = prompt::clipped(&s.asked(), mind.question_tokens());
     let Standard { what, approve, reject } = *standard;
     let mut messages =
         vec![prompt::system(prompt::render(CRITIC.of(mind), json!({ "what": what, "question": question, "approve": approve, "reject": reject })))];

@@ -40,18 +40,14 @@ pub(super) fn ask(s: &Panel) -> Ask {
                 })
             })
             .collect();
-        let text = prompt::render(TRACE, json!({ "question": s.question, "reasoning": expert.reasoning, "words": words }));
+        let text = prompt::render(TRACE, json!({ "question": s.asked(), "reasoning": expert.reasoning, "words": words }));
         let schema = json!({
             "type": "object",
             "required": ["final_reasoning_trace"],
             "additionalProperties": false,
             "properties": { "final_reasoning_trace": { "type": "string", "minLength": 1 } },
         });
-        ask.add(
-            prompt::call("trace", vec![prompt::system(text), prompt::user(s.question.as_str())], Some(schema), TRACE_TOKENS_MAX)
-                .label("retracing")
-                .last(),
-        );
+        ask.add(prompt::call("trace", vec![prompt::system(text), prompt::user(s.asked())], Some(schema), TRACE_TOKENS_MAX).label("retracing").last());
     }
     ask
 }
@@ -60,9 +56,9 @@ pub(super) fn ask(s: &Panel) -> Ask {
 fn told(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
     let mind = &s.model;
     let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(mind), json!({ "answer": approved })))];
-    let question = prompt::user(prompt::clipped(&s.question, mind.question_tokens()));
+    let question = prompt::user(prompt::clipped(&s.asked(), mind.question_tokens()));
     let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&question));
-    let about = format!("{}\n{approved}", s.question);
+    let about = format!("{}\n{approved}", s.asked());
     let (evidence, shown) = answer::show(&s.spans(), &about, mind.evidence_tokens(used, TOKENS_MAX));
     messages.extend(evidence);
     messages.push(question);
@@ -85,7 +81,10 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let answer = answer::finish(&raw, &shown, s.strict);
     s.final_answer = answer.body.clone();
     s.final_reasoning_trace = match replies.len() {
-        2 => prompt::read::<Trace>(replies, 1).map(|trace| trace.final_reasoning_trace).unwrap_or_else(|_| retraced(s)),
+        2 => prompt::read::<Trace>(replies, 1)
+            .map(|trace| trace.final_reasoning_trace)
+            .or_else(|failure| failure.said.as_deref().and_then(prompt::prose).ok_or(failure))
+            .unwrap_or_else(|_| retraced(s)),
         _ => retraced(s),
     };
     s.answer = Some(answer);
@@ -106,7 +105,7 @@ pub(super) fn end(s: &mut Panel) -> Go {
                 let kind = format!("{:?}", error.kind).to_lowercase();
                 format!(" {} failed ({kind} error): {}", error.component, error.message)
             });
-            let shown = answer::pick(&s.spans(), &s.question, LISTED_TOKENS_MAX);
+            let shown = answer::pick(&s.spans(), &s.asked(), LISTED_TOKENS_MAX);
             if shown.is_empty() {
                 fixed(&format!("{UNANSWERED}{why}"))
             } else {

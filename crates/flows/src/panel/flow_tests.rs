@@ -343,3 +343,27 @@ fn passages_that_give_orders_are_still_only_passages() {
     }
     assert_eq!(play("panel", question(), &mut |effect, _| usual(&who(effect), effect)).output()["ending"], "approved");
 }
+
+#[test]
+fn a_follow_up_is_handed_on_with_what_it_follows() {
+    let mut input = question();
+    input["question"] = json!("And who made it?");
+    input["history"] = json!([{ "role": "user", "content": "What is CRISPR?" }, { "role": "assistant", "content": "A technology." }]);
+    let end = check(input, &[]);
+    for agent in ["panel_researcher", "panel_expert"] {
+        let Some(Effect::CallAgent(call)) = end.effects.iter().find(|effect| effect.name() == agent) else { panic!("{agent}") };
+        assert_eq!(call.input["question"], "What is CRISPR? And who made it?");
+    }
+    for effect in end.effects.iter().filter(|effect| ["critic", "answer", "research", "expert"].contains(&effect.name())) {
+        assert!(words(effect).contains("What is CRISPR? And who made it?"), "{}", words(effect));
+    }
+    assert_eq!(end.said[0].1, "And who made it?", "the thread keeps what was said");
+}
+
+#[test]
+fn s7_an_expert_who_answers_in_words_is_heard() {
+    let refused = |said: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(said));
+    let end = check(question(), &[("expert", &[refused("CRISPR is a gene editing technology.")]), ("trace", &[refused("First, it was looked up.")])]);
+    assert_eq!(end.output()["expert_answer"], "CRISPR is a gene editing technology.");
+    assert_eq!((&end.output()["final_reasoning_trace"], &end.output()["retry_count"]), (&json!("First, it was looked up."), &json!(0)));
+}

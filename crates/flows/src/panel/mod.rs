@@ -39,7 +39,7 @@ use table::{Report, Step, When};
 pub use worker::{expert, researcher};
 
 pub fn flow() -> Result<Graph, GraphError> {
-    let mut builder = Graph::of::<Panel>("panel").input(begin).output(output);
+    let mut builder = Graph::of::<Panel>("panel").input(begin).output(output).recall(crate::context::recall(HISTORY_TURNS_MAX));
     for step in Step::ALL {
         let (ask, fold) = agents::of(step);
         let mut edges: Vec<&str> = step.followers().into_iter().map(Step::name).collect();
@@ -55,6 +55,8 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 const APPROVE: &str = "approve_plan";
+/// Turns of the conversation that the planner hears.
+const HISTORY_TURNS_MAX: usize = 3;
 /// What is said when no more tries are left; also the trace then.
 pub(crate) const UNANSWERED: &str = "The question could not be answered.";
 

@@ -177,6 +177,11 @@ impl Error {
 }
 
 impl Panel {
+    /// For those who do not hear the conversation.
+    pub(super) fn asked(&self) -> String {
+        crate::follow_up::in_full(&self.question, &self.history)
+    }
+
     /// What must be true when `step` is carried out. A run is only ever brought out of this by somebody who edits its state.
     pub(super) fn check(&self, step: Step) -> Result<(), Error> {
         let wrong = |message: String| Err(Error::state(step, message));

@@ -357,7 +357,10 @@ fn fold_write(s: &mut Worker, replies: &Replies<'_>) -> Go {
     }
     let written = match s.role {
         Role::Researcher => replies.value(0).map(|value| (prompt::text_of(value).unwrap_or_default(), String::new())),
-        Role::Expert => prompt::read::<Written>(replies, 0).map(|written| (written.expert_answer, written.expert_reasoning)),
+        // An answer that is not in the form that was asked for is an answer; the critic has yet to read it.
+        Role::Expert => prompt::read::<Written>(replies, 0)
+            .map(|written| (written.expert_answer, written.expert_reasoning))
+            .or_else(|failure| Ok((failure.said.as_deref().and_then(prompt::prose).ok_or(failure)?, String::new()))),
     };
     s.outcome = match written {
         // Numbers of passages mean something only beside the passages; the panel's last answer has its own.

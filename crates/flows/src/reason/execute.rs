@@ -113,11 +113,12 @@ fn put(arguments: &mut Value, at: &str, within: Option<std::ops::Range<usize>>, 
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let toolbox = s.toolbox.clone();
+    let (toolbox, question) = (s.toolbox.clone(), s.asked());
     for (at, index) in open(s).into_iter().enumerate() {
         let took_us = replies.get(at).map_or(0, |reply| reply.took_us);
         let came = replies.parse::<Found>(at);
         let doing = &mut s.doing[index];
+        s.has_acted |= !toolbox.get(&doing.call.tool).is_some_and(|tool| tool.read_only && !tool.destructive);
         doing.spent_us = doing.spent_us.saturating_add(took_us);
         let tool = toolbox.get(&doing.call.tool);
         let (kind, why) = match came {
@@ -133,7 +134,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             Err(failure) => (failure.kind, failure.to_string()),
         };
         doing.tries += 1;
-        match again(doing, kind, tool, &toolbox, &s.question) {
+        match again(doing, kind, tool, &toolbox, &question) {
             Some(call) => doing.call = call,
             None => doing.end = Some(Ended::Badly(why)),
         }

@@ -1,10 +1,14 @@
-//! What is worth remembering of a request, and whether a new one is like it. Only data: what is remembered comes in with the input and goes out
-//! with the output. Keeping it, per user and for a while, is the store's.
+//! What is worth remembering of a request, and whether a new one is like it. Only data: what similar requests taught comes in with the input, and what
+//! this one teaches goes out as notes. Keeping them, per user and for a while, is the driver's.
 
 use std::collections::BTreeSet;
 
+use graph::{Context, Note, Reach};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::{Reason, TURNS_MAX};
+use crate::context;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +27,52 @@ pub enum Kind {
     Pattern,
     /// What went wrong and what helped; told to the planner, never taken for a judgement of new results.
     Reflection,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Plan, Kind::Pattern, Kind::Reflection];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Plan => "plan",
+            Kind::Pattern => "pattern",
+            Kind::Reflection => "reflection",
+        }
+    }
+}
+
+/// What a run leaves for later ones of the same user.
+pub(super) fn kept(s: &Reason) -> Vec<Note> {
+    let note =
+        |one: &Remembered| Note { kind: one.kind.name().to_owned(), key: json!(one.key), value: one.value.clone(), reach: Reach::User, ms_max: None };
+    s.lessons().iter().map(note).collect()
+}
+
+/// What a run is given: the conversation, what the user likes, whether the last answer failed, and of each kind what the most similar request taught.
+/// The rest stays where it is, because an input is written down for good.
+pub(super) fn given(input: &mut Value, context: &Context) -> bool {
+    let is_heard = context::fill(input, context, 2 * TURNS_MAX);
+    let key = key(&context::asked(input));
+    let read = |note: &Note| Some(Remembered { kind: of_name(&note.kind)?, key: Key::deserialize(&note.key).ok()?, value: note.value.clone() });
+    // Newest last, as `recall` wants it.
+    let all: Vec<Remembered> = context.notes.iter().rev().filter_map(read).collect();
+    let similar: Vec<&Remembered> = Kind::ALL.into_iter().filter_map(|kind| recall(&all, kind, &key)).collect();
+    let Some(settings) = context::settings(input) else { return is_heard };
+    if let Some(way) = context.preferences.get(context::WAY) {
+        settings.entry("prefers").or_insert_with(|| way.clone());
+    }
+    if context.has_failed_before {
+        settings.entry("previous_failed").or_insert(json!(true));
+    }
+    if similar.is_empty() || settings.contains_key("remembered") {
+        return is_heard;
+    }
+    settings.insert("remembered".to_owned(), json!(similar));
+    true
+}
+
+fn of_name(name: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 /// A request by what it is about.
@@ -103,7 +153,6 @@ const STOP: [&str; 48] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn r8_requests_are_alike_by_their_words() {
@@ -137,5 +186,36 @@ mod tests {
             assert_eq!(recall(&remembered, Kind::Reflection, &key(question)).is_some(), hint, "{question}");
         }
         assert_eq!(recall(&remembered, Kind::Pattern, &key("Find the population of Lyon")), None);
+    }
+
+    #[test]
+    fn r7_r8_an_input_is_given_what_similar_requests_taught_and_nothing_else() {
+        let note =
+            |kind: &str, question: &str, value: Value| Note { kind: kind.into(), key: json!(key(question)), value, reach: Reach::User, ms_max: None };
+        let lyon = "Find the population of the French city Lyon in the year 2020";
+        let notes = vec![
+            note("plan", lyon, json!("newest")),
+            note("plan", lyon, json!("older")),
+            note("pattern", "Bake a cake", json!("other")),
+            note("reflection", lyon, json!("advice")),
+            note("of another version", lyon, json!(1)),
+        ];
+        let preferences = [("way".to_owned(), json!("agentic"))].into();
+        let context = Context { notes, preferences, has_failed_before: true, ..Context::default() };
+        let mut input = json!({ "question": lyon });
+        assert!(given(&mut input, &context), "what models said of tools is not the user's own");
+        let settings = &input["settings"];
+        assert_eq!((&settings["prefers"], &settings["previous_failed"]), (&json!("agentic"), &json!(true)));
+        let values: Vec<&Value> = settings["remembered"].as_array().unwrap().iter().map(|one| &one["value"]).collect();
+        assert_eq!(values, [&json!("newest"), &json!("advice")]);
+        let mut other = json!({ "question": "Who are you?", "settings": { "prefers": "direct" } });
+        assert!(!given(&mut other, &context));
+        assert_eq!(other["settings"], json!({ "prefers": "direct", "previous_failed": true }));
+        // The same words after another question are about something else.
+        let history = vec![graph::Message { role: "user".into(), content: "Who won the cup in 2019?".into() }];
+        let lean = Context { notes: vec![note("plan", "And in 2020?", json!("cup"))], history, ..Context::default() };
+        let mut input = json!({ "question": "And in 2020?" });
+        given(&mut input, &lean);
+        assert_eq!(input["settings"].get("remembered"), None);
     }
 }

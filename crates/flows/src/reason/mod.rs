@@ -15,7 +15,7 @@
 //! A request that looks simple is thought about and planned by rule and its success is seen by rule, so that the only model call before its answer is
 //! none: that is how the agentic way stays under twice the direct one. What is not simple costs a call for each phase that needs one.
 //!
-//! What was learnt ([`memory`]) comes in with the input and goes out with the output. Nothing that changed anything is ever remembered.
+//! What was learnt ([`memory`]) comes in with the input and is kept when the run ends well. Nothing of a run that may have changed anything is ever kept.
 
 mod decide;
 mod execute;
@@ -67,6 +67,8 @@ pub fn with(limits: Limits) -> Result<Graph, GraphError> {
         .phase("iteration", limits.iteration_ms, &["iterate", "think", "plan", "approve_plan", "execute", "reflect"])
         .input(begin)
         .output(output)
+        .recall(memory::given)
+        .keep(memory::kept)
         .build()
 }
 
@@ -137,6 +139,8 @@ pub(super) struct Reason {
     /// What had to be done in a simpler way, and why.
     degraded: Vec<String>,
     to_remember: Vec<Remembered>,
+    /// A tool was called that may have changed something.
+    has_acted: bool,
     answer: Option<Answer>,
 }
 
@@ -169,6 +173,7 @@ fn begin(input: Input<Settings>) -> Reason {
         reflections: Vec::new(),
         degraded: Vec::new(),
         to_remember: Vec::new(),
+        has_acted: false,
         answer: None,
     }
 }
@@ -184,7 +189,7 @@ fn output(s: &Reason) -> Value {
         "results": s.results,
         "reflections": s.reflections,
         "degraded": s.degraded,
-        "to_remember": s.to_remember,
+        "to_remember": s.lessons(),
     });
     if let Value::Object(more) = more {
         output.extend(more);
@@ -193,6 +198,11 @@ fn output(s: &Reason) -> Value {
 }
 
 impl Reason {
+    /// For those who do not hear the conversation.
+    fn asked(&self) -> String {
+        crate::follow_up::in_full(&self.question, &self.history)
+    }
+
     fn iterations_max(&self) -> u32 {
         self.settings.iterations_max.unwrap_or(ITERATIONS_MAX).clamp(1, ITERATIONS_MAX)
     }
@@ -210,12 +220,17 @@ impl Reason {
     }
 
     fn recall(&self, kind: Kind) -> Option<&Remembered> {
-        recall(&self.settings.remembered, kind, &key(&self.question))
+        recall(&self.settings.remembered, kind, &key(&self.asked()))
     }
 
     fn remember(&mut self, kind: Kind, value: Value) {
-        let key = key(&self.question);
+        let key = key(&self.asked());
         self.to_remember.push(Remembered { kind, key, value });
+    }
+
+    /// What may be kept. Of a run that may have changed something, nothing: done again for a request that is only similar, it would be a mistake.
+    fn lessons(&self) -> &[Remembered] {
+        if self.has_acted { &[] } else { &self.to_remember }
     }
 
     fn keep(&mut self, spans: Vec<Span>) {
@@ -263,7 +278,7 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
 
 /// Which tools there are, and what kind of request this is. A simple one, a small model and a remembered pattern need no call for the second.
 fn ask_think(s: &Reason) -> Ask {
-    let mut ask = Ask::one(toolbox::ask(&s.question));
+    let mut ask = Ask::one(toolbox::ask(&s.asked()));
     if complexity(&s.question, s.why) != Complexity::Simple && !s.model.is_small && s.recall(Kind::Pattern).is_none() {
         let schema = json!({
             "type": "object",
@@ -305,14 +320,14 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
 /// A plan that needs no model: of a simple request, from memory, or when there is nothing to plan with.
 fn plan_by_rule(s: &Reason) -> Option<Plan> {
     if s.toolbox.is_empty() {
-        return Some(plan::simple(&s.question, &s.toolbox));
+        return Some(plan::simple(&s.asked(), &s.toolbox));
     }
     if s.iteration > 1 {
         return None;
     }
     let remembered = s.recall(Kind::Plan).and_then(|one| Plan::deserialize(&one.value).ok());
     let fits = |plan: &Plan| plan::is_in_order(plan) && s.is_harmless(plan) && plan.steps.iter().all(|step| s.toolbox.resolve(&step.call()).is_ok());
-    let simple = || Some(plan::simple(&s.question, &s.toolbox)).filter(|plan| s.is_simple() && !plan.steps.is_empty());
+    let simple = || Some(plan::simple(&s.asked(), &s.toolbox)).filter(|plan| s.is_simple() && !plan.steps.is_empty());
     remembered.filter(fits).or_else(simple)
 }
 
@@ -354,11 +369,11 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
             // On a later turn the same look-up would find the same.
             Err(failure) if s.iteration > 1 => {
                 s.degraded.push(format!("not planned again: {failure}"));
-                Plan { steps: Vec::new(), ..plan::simple(&s.question, &Toolbox::default()) }
+                Plan { steps: Vec::new(), ..plan::simple(&s.asked(), &Toolbox::default()) }
             }
             Err(failure) => {
                 s.degraded.push(format!("planned by rule: {failure}"));
-                plan::simple(&s.question, &s.toolbox)
+                plan::simple(&s.asked(), &s.toolbox)
             }
         },
     };

@@ -5,7 +5,7 @@ use graph::{Ask, Go, Message, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Kind, Reason};
+use super::{Kind, Reason, Remembered};
 use crate::answer;
 use crate::prompt::{self, Prompt};
 
@@ -71,7 +71,7 @@ pub(super) fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
     let mut messages = s.told(text);
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&s.spans, &s.question, s.model.evidence_tokens(used, tokens_max(s)));
+    let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));
     messages.extend(evidence);
     messages.extend(question);
     (messages, shown)
@@ -110,9 +110,13 @@ fn learn(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
     let Some(plan) = s.plan.clone().filter(|plan| !plan.steps.is_empty() && s.is_harmless(plan)) else { return };
     // Another way that was taken may not be in the plan.
     let is_as_planned = s.doing.iter().zip(&plan.steps).all(|(doing, step)| doing.is_well() && doing.call == step.call());
-    if reflection.goal_achieved && is_as_planned && !s.is_by_rule {
+    // What a later turn looked up is only what the first had missed.
+    if reflection.goal_achieved && is_as_planned && !s.is_by_rule && s.iteration == 1 {
         s.remember(Kind::Plan, json!(plan));
     }
+    // A remembered plan that did not do is not tried a third time.
+    let used = s.recall(Kind::Plan).filter(|used| !reflection.goal_achieved && used.value == json!(plan)).cloned();
+    s.to_remember.extend(used.map(|used| Remembered { value: Value::Null, ..used }));
     let advice: Vec<&str> = reflection.issues_found.iter().map(String::as_str).chain(reflection.plan_adjustments.as_deref()).collect();
     if is_judged && !advice.is_empty() {
         let advice = prompt::clipped(&advice.join("; "), 120);

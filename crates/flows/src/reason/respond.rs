@@ -32,7 +32,7 @@ fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
     let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({ "issues": issues })));
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&s.spans, &s.question, s.model.evidence_tokens(used, tokens_max(s)));
+    let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));
     messages.extend(evidence);
     messages.extend(question);
     (messages, shown)
@@ -67,7 +67,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
 /// The short way, once more and without evidence: a prompt that was too long or a schema too hard may have been the trouble.
 pub(super) fn ask_direct(s: &Reason) -> Ask {
     let mut messages = vec![prompt::system(prompt::render(DIRECT, json!({})))];
-    messages.push(prompt::user(prompt::clipped(&s.question, s.model.question_tokens())));
+    messages.push(prompt::user(prompt::clipped(&s.asked(), s.model.question_tokens())));
     Ask::one(prompt::call(ANSWER, messages, None, tokens_max(s)).label("answering directly").last())
 }
 
@@ -75,7 +75,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let why = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
-            let shown = answer::pick(&s.spans, &s.question, LISTED_TOKENS_MAX);
+            let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
             let answer = answer::finish(&uncited(&text), &shown, s.strict);
             return end(s, answer);
         }
@@ -96,7 +96,7 @@ fn uncited(text: &str) -> String {
 
 /// What was found is better than nothing; nothing is a failure in words that a person can read.
 fn last_words(s: &mut Reason, why: &str) -> Go {
-    let shown = answer::pick(&s.spans, &s.question, LISTED_TOKENS_MAX);
+    let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
     if shown.is_empty() {
         return Go::fail(format!("no model answered: {why}"));
     }

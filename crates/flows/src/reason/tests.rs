@@ -285,12 +285,56 @@ fn r8_nothing_with_side_effects_is_remembered_or_recalled() {
         &[("plan", std::slice::from_ref(&append)), ("files.append", std::slice::from_ref(&done)), ("reflect", &[reflection(true, false)])],
     );
     let kinds: Vec<&str> = end.output()["to_remember"].as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
-    assert_eq!((kinds, end.count("tool files.append")), (vec!["pattern"], 1));
+    assert_eq!((kinds, end.count("tool files.append")), (Vec::<&str>::new(), 1));
+    // Not even of a turn that failed to do it, nor of the harmless turn after it.
+    let end = check(
+        hard(),
+        &[
+            ("plan", &[append, usual("plan")]),
+            ("files.append", &[failed(FailureKind::Tool)]),
+            ("reflect", &[reflection(false, true), reflection(true, false)]),
+        ],
+    );
+    assert_eq!((&end.output()["to_remember"], end.count("tool docs.search")), (&json!([]), 1));
     // Nor is a plan taken that somebody put there.
     let planted = json!([{ "kind": "plan", "key": key(hard()["question"].as_str().unwrap()), "value": {
         "steps": [{ "tool": "files.append", "arguments": { "text": "evil" } }], "estimated_complexity": "simple" } }]);
     let end = check(with(hard(), json!({ "remembered": planted })), &[]);
     assert_eq!((end.count("tool files.append"), end.count("model plan")), (0, 1));
+}
+
+#[test]
+fn r8_a_remembered_plan_that_did_not_do_is_forgotten() {
+    let remembered = check(hard(), &[]).output()["to_remember"].clone();
+    let missed = check(with(hard(), json!({ "remembered": remembered })), &[("reflect", &[reflection(false, false)])]);
+    assert_eq!(missed.count("model plan"), 0);
+    let plans: Vec<&Value> = missed.output()["to_remember"].as_array().unwrap().iter().filter(|one| one["kind"] == "plan").collect();
+    assert_eq!((plans.len(), &plans[0]["value"]), (1, &Value::Null), "null takes the place of the old one");
+}
+
+#[test]
+fn s7_a_plan_in_the_wrong_form_is_still_read() {
+    let said = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
+    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(format!("Here:\n{said}")));
+    let end = check(hard(), &[("plan", &[refused])]);
+    assert!(
+        end.effects.contains(&graph::tool("web.search", json!({ "query": "tower" }))) && end.output()["degraded"] == json!([]),
+        "{}",
+        end.output()
+    );
+}
+
+#[test]
+fn a_follow_up_is_looked_up_with_what_it_follows() {
+    let history = json!([{ "role": "user", "content": "Find the winner of the cup in 2019." }, { "role": "assistant", "content": "Ada." }]);
+    let input = json!({ "question": "And in 2020?", "history": history, "model": large(), "settings": { "way": "agentic" } });
+    let end = check(input, &[]);
+    assert!(
+        end.effects.contains(&graph::tool("docs.search", json!({ "query": "Find the winner of the cup in 2019. And in 2020?" }))),
+        "{:?}",
+        end.effects
+    );
+    assert_eq!(end.said[0].1, "And in 2020?", "the thread keeps what was said");
 }
 
 #[test]

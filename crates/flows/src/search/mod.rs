@@ -29,6 +29,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
+use crate::context;
+use crate::follow_up;
 use crate::input::{self, Approve, Input, Mind};
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{self, Toolbox};
@@ -38,13 +40,14 @@ pub use plan::{Status, Task};
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
-        .node("discover", (|s: &Search| Ask::one(toolbox::ask(&s.question)), discover), &["plan", "synthesize"])
+        .node("discover", (|s: &Search| Ask::one(toolbox::ask(&s.asked())), discover), &["plan", "synthesize"])
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", END])
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", END])
         .input(Search::of)
         .output(output)
+        .recall(context::recall(HISTORY_TURNS_MAX))
         .build()
 }
 
@@ -129,6 +132,11 @@ impl Search {
         }
     }
 
+    /// For those who do not hear the conversation.
+    fn asked(&self) -> String {
+        follow_up::in_full(&self.question, &self.history)
+    }
+
     /// The tasks of the turn that goes on.
     fn current(&self) -> &[Task] {
         let from = self.thinking_steps.iter().position(|task| task.iteration == self.iteration).unwrap_or(self.thinking_steps.len());
@@ -161,7 +169,7 @@ impl Search {
     fn pick(&mut self) {
         let bare = self.messages(self.instructions(true), Vec::new());
         let budget = self.model.evidence_tokens(prompt::tokens_of(&bare), self.reply_tokens());
-        self.shown = answer::pick(&self.spans(), &self.question, budget);
+        self.shown = answer::pick(&self.spans(), &self.asked(), budget);
     }
 
     fn reply_tokens(&self) -> u32 {
@@ -266,7 +274,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes = Vec::new();
     if !is_usable {
         // What was wrong with the model's own tasks is in the note; the step that counts is the one that takes their place.
-        tasks = plan::fallback(&s.question, &s.tools, s.iteration).into_iter().collect();
+        tasks = plan::fallback(&s.asked(), &s.tools, s.iteration).into_iter().collect();
         let instead = tasks.first().map_or("nothing is looked up, because no tool takes a plain question".to_owned(), |task| {
             format!("one task takes its place: {} {}", task.tool_name, task.tool_arguments)
         });

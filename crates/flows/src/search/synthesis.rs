@@ -59,7 +59,8 @@ pub(super) fn read(reply: Result<&Value, Failure>) -> Result<Synthesis, Failure>
         Ok(value) => of_value(value)
             .or_else(|| value.as_str().and_then(of_text))
             .ok_or_else(|| Failure::new(FailureKind::Invalid, format!("there is no answer in the reply: {}", prompt::shown(value)))),
-        Err(failure) => said_in(&failure).as_deref().and_then(of_text).ok_or(failure),
+        // A reply that does not fit its schema is refused, but its words come with the failure.
+        Err(failure) => failure.said.as_deref().and_then(of_text).ok_or(failure),
     }
 }
 
@@ -107,8 +108,7 @@ fn of_text(text: &str) -> Option<Synthesis> {
     of_value(&json!(text))
         .or_else(|| salvaged(markdown_of(&cut_off(text, "response_content")?), "a reply that was cut off"))
         .or_else(|| salvaged(html::to_markdown(html::found_in(text)?), "HTML in the text"))
-        // JSON that says nothing is not for people.
-        .or_else(|| salvaged(text.trim().to_owned(), "the text").filter(|_| !text.trim_start().starts_with(['{', '['])))
+        .or_else(|| salvaged(prompt::prose(text)?, "the text"))
 }
 
 fn markdown_of(content: &str) -> String {
@@ -134,22 +134,6 @@ fn cut_off(text: &str, field: &str) -> Option<String> {
         raw = &raw[..raw.char_indices().next_back().map_or(0, |(at, _)| at)];
     }
     None
-}
-
-/// The world refuses a reply that does not fit its schema, and shows the beginning of it in words. That much can still be read; what it did not show
-/// is lost, so a long answer without JSON ends where the failure's words end.
-fn said_in(failure: &Failure) -> Option<String> {
-    const MARK: &str = "no JSON in the reply: \"";
-    if failure.kind != FailureKind::Invalid {
-        return None;
-    }
-    // JSON, but not all of what was asked for.
-    if let Some((_, json)) = failure.message.split_once("does not fit its schema") {
-        return json.find("): ").map(|at| json[at + 3..].to_owned());
-    }
-    let rest = failure.message.split_once(MARK)?.1;
-    let quoted = &rest[..rest.rfind('"')?];
-    Some(quoted.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\"").replace("\\'", "'").replace("\\\\", "\\"))
 }
 
 #[cfg(test)]
@@ -179,13 +163,18 @@ mod tests {
         );
         check(Ok(json!("Sure. <p>It is so.</p> Bye.")), "It is so.", Some("HTML in the text"));
         check(Ok(json!("It is so [1].")), "It is so [1].", Some("the text"));
-        let words = Failure::new(FailureKind::Invalid, "m: there is no JSON in the reply: \"It is \\\"so\\\".\\nYes.\"");
-        check(Err(words), "It is \"so\".\nYes.", Some("the text"));
-        let unfit = "m: the reply does not fit its schema (\"reasoning\" is a required property): {\"response_content\":\"It is so.\"}";
-        check(Err(Failure::new(FailureKind::Invalid, unfit)), "It is so.", None);
+        let refused = |said: &str| Err(Failure::new(FailureKind::Invalid, "m: it does not fit").saying(said));
+        check(refused("It is \"so\".\nYes."), "It is \"so\".\nYes.", Some("the text"));
+        check(refused("{\"response_content\":\"It is so.\"}"), "It is so.", None);
+        check(refused("{\"response_content\":\"It is so, and"), "It is so, and", Some("a reply that was cut off"));
+        let long = "It is so. ".repeat(1_000);
+        check(refused(&long), long.trim(), Some("the text"));
         for nothing in [json!(""), json!({ "x": 1 }), json!("{\"tasks\": ["), json!(null), json!({ "claims": [] })] {
             assert!(read(Ok(&nothing)).is_err(), "{nothing}");
         }
-        assert!(read(Err(Failure::new(FailureKind::Network, "gone"))).is_err());
+        // Words about a failure are no words of a model.
+        for why in ["gone", "m: there is no JSON in the reply: \"It is so.\""] {
+            assert!(read(Err(Failure::new(FailureKind::Invalid, why))).is_err());
+        }
     }
 }

@@ -461,3 +461,20 @@ fn bad_input_is_refused_in_words() {
     let foreign = search(with(large(), &json!({ "question": "Wie übersteht es einen Absturz? 崩溃后?" })), |_, _| None);
     assert!(matches!(foreign.outcome, Outcome::Done { .. }));
 }
+
+#[test]
+fn a_follow_up_is_looked_up_with_what_it_follows() {
+    let history = json!([{ "role": "user", "content": "Who won the cup in 2019?" }, { "role": "assistant", "content": "Ada." }]);
+    let input = with(large(), &json!({ "question": "And in 2020?", "history": history }));
+    // No plan can be used, so the question itself is what is looked up.
+    let driven = search(input, plan_is(failed(FailureKind::Invalid)));
+    assert_eq!(driven.tools()[0].1["query"], "Who won the cup in 2019? And in 2020?");
+    let asked = driven.effects().find(|effect| effect.name() == "registry.tools").unwrap();
+    assert!(matches!(asked, Effect::CallTool(call) if call.arguments["query"] == "Who won the cup in 2019? And in 2020?"), "{asked:?}");
+    let told = &driven.models("synthesis")[0].messages;
+    assert_eq!(
+        (told.last().unwrap().content.as_str(), driven.said[0].1.as_str()),
+        ("And in 2020?", "And in 2020?"),
+        "who hears the talk needs no help"
+    );
+}

@@ -30,8 +30,8 @@ pub(crate) use task::Task;
 
 use crate::graph::State;
 use crate::{
-    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Question, Reply, RunError, RunId, Start,
-    TaskId, ThreadId, Told, Usage,
+    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply, RunError, RunId,
+    Start, TaskId, ThreadId, Told, Usage, UserId,
 };
 use ledger::{Ledger, Teller};
 use step::Asking;
@@ -76,6 +76,7 @@ pub enum Next {
 pub struct Job {
     pub thread: ThreadId,
     pub run: RunId,
+    pub user: UserId,
     pub task: TaskId,
     pub attempt: u32,
     pub key: Key,
@@ -294,6 +295,14 @@ impl Run {
         }
     }
 
+    /// What is worth keeping of it, once it ended well. A run that did not has nothing to teach.
+    pub fn notes(&self) -> Vec<Note> {
+        match self.outcome().map(|outcome| &**outcome) {
+            Some(Outcome::Done { .. }) => self.graph.0.behaviour.keep(&self.state),
+            Some(Outcome::Failed { .. } | Outcome::Cancelled { .. }) | None => Vec::new(),
+        }
+    }
+
     pub fn facts(&self) -> &Start {
         &self.start
     }
@@ -377,6 +386,9 @@ impl Run {
 /// What a reply may tell about itself; it is a line of notes, not a second reply.
 const ABOUT_BYTES_MAX: usize = 16 << 10;
 
+/// What a failure may quote of what was said; an answer is seldom longer.
+const SAID_BYTES_MAX: usize = 64 << 10;
+
 /// The reply as the run will remember it: one that is too large or too deep becomes a failure that says so.
 fn bounded(reply: Reply, limits: &Limits) -> Reply {
     let Reply { result, usage, took_us, about } = reply;
@@ -386,6 +398,12 @@ fn bounded(reply: Reply, limits: &Limits) -> Reply {
             take_apart(value);
             Err(Failure::new(FailureKind::Limit, format!("the reply is too large: {why}")))
         }
+    });
+    let result = result.map_err(|mut failure| {
+        if let Some(said) = &mut failure.said {
+            said.truncate(said.floor_char_boundary(SAID_BYTES_MAX));
+        }
+        failure
     });
     // Only a note: one that is out of all proportion is left out, and the reply kept.
     let about = about.and_then(|about| match measure(&about, ABOUT_BYTES_MAX, "ABOUT_BYTES_MAX", limits.json_depth_max) {

@@ -141,6 +141,7 @@ impl Asking {
             jobs.push(Job {
                 thread: start.thread.clone(),
                 run: start.run.clone(),
+                user: start.user.clone(),
                 task: place,
                 attempt: attempt.number,
                 key: Key::of(&start.thread, &start.run, place),

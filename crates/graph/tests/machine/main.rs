@@ -5,6 +5,7 @@
 mod building;
 mod journal;
 mod limits;
+mod memory;
 mod stepping;
 
 use graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, Outcome, Replies, Reply, Run, Start, Told};

@@ -8,21 +8,24 @@
 //! Several processes may open one file; leases keep them out of each other's threads.
 
 mod fault;
+mod notes;
 mod open;
 mod read;
 mod retention;
 mod write;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph::{RunId, ThreadId};
+use graph::{RunId, ThreadId, UserId};
+use serde_json::Value;
 
 use crate::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError,
-    ThreadRow,
+    Commit, Freed, Intent, Lease, Line, MessageRow, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow,
+    Store, StoreError, ThreadRow,
 };
 use read::Readers;
 use retention::Kept;
@@ -158,6 +161,25 @@ impl Store for SqliteStore {
 
     async fn accept(&self, signal: u64) -> Result<()> {
         self.writer.write(0, move |tables| tables.accept(signal)).await
+    }
+
+    async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>> {
+        self.readers.read(move |rows| notes::notes(rows, &filter)).await
+    }
+
+    async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64> {
+        let user = user.clone();
+        self.writer.write(0, move |tables| tables.forget_notes(&user, note)).await
+    }
+
+    async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>> {
+        let user = user.clone();
+        self.readers.read(move |rows| notes::preferences(rows, &user)).await
+    }
+
+    async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()> {
+        let (user, name) = (user.clone(), name.to_owned());
+        self.writer.write(0, move |tables| tables.prefer(&user, &name, value.as_ref())).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

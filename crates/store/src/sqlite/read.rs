@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use graph::{RunId, TaskId, ThreadId};
+use graph::{RunId, TaskId, ThreadId, UserId};
 use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tokio::sync::Semaphore;
@@ -120,7 +120,7 @@ pub(super) fn intents(rows: &Connection, run: &RunId) -> Written<Vec<Intent>> {
     Ok(select.query_map([run], read)?.collect::<rusqlite::Result<_>>()?)
 }
 
-const THREAD_COLUMNS: &str = "name, title, messages, created_ms, updated_ms";
+const THREAD_COLUMNS: &str = "name, title, messages, created_ms, updated_ms, user";
 
 pub(super) fn thread(rows: &Connection, thread: &ThreadId) -> Written<Option<ThreadRow>> {
     Ok(rows.prepare_cached(&format!("SELECT {THREAD_COLUMNS} FROM threads WHERE name = ?1"))?.query_row([thread.as_str()], thread_row).optional()?)
@@ -193,19 +193,20 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 
 fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     let name: String = row.get(0)?;
-    Ok(ThreadRow { thread: name.into(), title: row.get(1)?, messages: unsigned(row, 2)?, created_ms: row.get(3)?, updated_ms: row.get(4)? })
+    let user = row.get::<_, Option<String>>(5)?.map(UserId::from);
+    Ok(ThreadRow { thread: name.into(), user, title: row.get(1)?, messages: unsigned(row, 2)?, created_ms: row.get(3)?, updated_ms: row.get(4)? })
 }
 
-fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+pub(super) fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 
 /// SQLite counts with a sign; the upper half of our numbers is stored as its negatives and comes back whole.
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(|n| n as u64)
 }
 
 /// A number that is past every row is past these too.
-fn number(n: u64) -> i64 {
+pub(super) fn number(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -96,6 +96,11 @@ impl Tables {
         if commit.first_seq != wanted {
             return Err(StoreError::OutOfOrder { run: commit.run.clone(), found: commit.first_seq, wanted }.into());
         }
+        if let Some(new) = &commit.new
+            && self.user_of(thread)?.is_some_and(|user| user != new.user.as_str())
+        {
+            return Err(StoreError::NotYours { thread: commit.lease.thread.clone() }.into());
+        }
 
         let run = match (found, &commit.new) {
             (Some(run), _) => run.id,
@@ -106,6 +111,7 @@ impl Tables {
         self.change_intents(run, commit)?;
         self.change_run(run, commit)?;
         self.change_thread(run, thread, commit)?;
+        self.keep_notes(run, thread, commit)?;
         if commit.release {
             self.end_lease(thread, &commit.lease.thread)?;
         }
@@ -225,16 +231,21 @@ impl Tables {
         if commit.new.is_none() && commit.status.is_none() && commit.outcome.is_none() && commit.messages.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE threads SET updated_ms = max(updated_ms, ?2), title = iif(title = '', ?3, title), messages = messages + ?4
-                   WHERE id = ?1 RETURNING messages";
+        let sql = "UPDATE threads SET updated_ms = max(updated_ms, ?2), title = iif(title = '', ?3, title), messages = messages + ?4,
+                       user = coalesce(user, ?5) WHERE id = ?1 RETURNING messages";
+        let user = commit.new.as_ref().map(|new| new.user.as_str());
         let title = commit.new.as_ref().map_or("", |new| new.title.as_str());
         let count = commit.messages.len() as i64;
-        let messages: i64 = self.connection.prepare_cached(sql)?.query_row(params![thread, commit.at_ms, title, count], |row| row.get(0))?;
+        let messages: i64 = self.connection.prepare_cached(sql)?.query_row(params![thread, commit.at_ms, title, count, user], |row| row.get(0))?;
         for (seq, message) in (messages - count..).zip(&commit.messages) {
             let sql = "INSERT INTO messages (thread, seq, run, role, content, created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             self.connection.prepare_cached(sql)?.execute(params![thread, seq, run, message.role, message.content, commit.at_ms])?;
         }
         Ok(())
+    }
+
+    fn user_of(&self, thread: i64) -> Written<Option<String>> {
+        Ok(self.connection.prepare_cached("SELECT user FROM threads WHERE id = ?1")?.query_row([thread], |row| row.get(0))?)
     }
 
     fn find_run(&mut self, run: &RunId) -> Written<Option<KnownRun>> {

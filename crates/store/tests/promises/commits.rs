@@ -8,7 +8,7 @@ use crate::hand::{Home, NOW, Pen, claim, everything, intent, journal, message, n
 pub(crate) async fn a_commit_is_seen_whole(home: Home) {
     let lease = claim(&home, "t", "me").await;
     let mut commit = Commit::new(run_id("r"), lease.clone(), 1_234, 0);
-    commit.new = Some(NewRun { flow: "research".to_owned(), parent: Some(run_id("p")), title: "why?".to_owned() });
+    commit.new = Some(NewRun { flow: "research".to_owned(), parent: Some(run_id("p")), title: "why?".to_owned(), user: "ada".into() });
     commit.lines = vec![b"one".to_vec(), b"two".to_vec()];
     commit.intents = vec![intent(3, 1, 2)];
     commit.messages = vec![message("user", "why?"), message("assistant", "because")];

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use graph::{Key, RunId, TaskId, ThreadId};
-use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, Result, RunFilter, Store};
+use graph::{Key, RunId, TaskId, ThreadId, UserId};
+use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, NoteFilter, Result, RunFilter, Store};
 
 pub(crate) type Home = Arc<dyn Store>;
 
@@ -37,7 +37,7 @@ pub(crate) fn snapshot(entries: u64, bytes: &[u8]) -> NewSnapshot {
 }
 
 pub(crate) fn new_run(title: &str) -> NewRun {
-    NewRun { flow: "flow".to_owned(), parent: None, title: title.to_owned() }
+    NewRun { flow: "flow".to_owned(), parent: None, title: title.to_owned(), user: UserId::default() }
 }
 
 pub(crate) async fn claim(home: &Home, thread: &str, owner: &str) -> Lease {
@@ -112,6 +112,10 @@ pub(crate) async fn everything(home: &Home) -> String {
     for row in home.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await.unwrap() {
         let (journal, snapshot) = (home.journal(&row.run, 0, usize::MAX).await.unwrap(), home.snapshot(&row.run).await.unwrap());
         all.push(format!("{row:?} {journal:?} {snapshot:?} {:?}", home.intents(&row.run).await.unwrap()));
+    }
+    for user in ["local", "ada"] {
+        let filter = NoteFilter { user: user.into(), flow: None, thread: None, now_ms: i64::MIN, limit: usize::MAX };
+        all.push(format!("{user} {:?} {:?}", home.notes(filter).await.unwrap(), home.preferences(&user.into()).await.unwrap()));
     }
     for owner in ["me", "you"] {
         all.push(format!("{owner} {:?}", home.signals(owner).await.unwrap()));

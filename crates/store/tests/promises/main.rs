@@ -7,6 +7,7 @@ mod commits;
 mod hand;
 mod leases;
 mod lists;
+mod notes;
 mod retention;
 mod signals;
 
@@ -79,6 +80,18 @@ promises! {
         messages_are_numbered_across_runs,
         messages_come_in_pages,
         unknown_names_are_said_to_be,
+    }
+    mod notes {
+        r8_what_a_run_leaves_is_there_when_its_commit_is,
+        r8_a_note_takes_the_place_of_the_one_before,
+        r8_a_note_of_a_thread_is_given_there_alone,
+        r8_notes_are_dropped_after_their_time,
+        r8_notes_are_bounded_in_number_and_bytes,
+        r7_nothing_of_one_user_is_given_to_another,
+        r7_a_thread_is_its_first_users,
+        r7_preferences_are_kept_until_they_are_taken_back,
+        notes_can_be_forgotten,
+        what_a_thread_taught_goes_with_it,
     }
     mod signals {
         signals_reach_whoever_holds_the_thread_in_order,

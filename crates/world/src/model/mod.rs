@@ -276,13 +276,19 @@ impl Models {
                 }
                 Reply::ok(value)
             }
-            Err(message) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {message}"))),
+            Err(Unusable { why, said }) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}")).saying(said)),
         };
         reply.using(usage).about(about)
     }
 }
 
-fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool), String> {
+/// What was said is no answer, and why. The words go with it, because a flow may still find one in them.
+struct Unusable {
+    why: String,
+    said: String,
+}
+
+fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool), Unusable> {
     let cut_off = match (finish, call.tokens_max) {
         (Finish::Length, Some(max)) => format!(" (it was cut off at tokens_max = {max})"),
         (Finish::Length, None) => " (it was cut off at the model's limit)".to_owned(),
@@ -295,7 +301,8 @@ fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool
             for called in calls {
                 let Some(tool) = call.tools.iter().find(|tool| tool.name == called.name) else {
                     let offered: Vec<&str> = call.tools.iter().map(|tool| tool.name.as_str()).collect();
-                    return Err(format!("the model called a tool that is not there, {:?}; offered were {}", called.name, offered.join(", ")));
+                    let why = format!("the model called a tool that is not there, {:?}; offered were {}", called.name, offered.join(", "));
+                    return Err(Unusable { why, said: text });
                 };
                 let arguments = match called.arguments {
                     Value::String(text) if text.trim().is_empty() => structured::check(json!({}), &tool.schema),
@@ -303,27 +310,33 @@ fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool
                     Value::Null => structured::check(json!({}), &tool.schema),
                     value => structured::check(value, &tool.schema),
                 }
-                .map_err(|error| format!("the arguments for {} do not fit: {error}{cut_off}", called.name))?;
+                .map_err(|error| Unusable { why: format!("the arguments for {} do not fit: {error}{cut_off}", called.name), said: text.clone() })?;
                 mended |= arguments.mended;
                 checked.push(json!({"name": called.name, "arguments": arguments.value}));
             }
             Ok((json!({"text": text, "tool_calls": checked}), mended))
         }
-        (Said::Json(value), Some(schema)) => done(structured::check(value, schema), &cut_off),
-        (Said::Text(text) | Said::Calls { text, .. }, Some(schema)) => done(structured::read(&text, schema), &cut_off),
+        (Said::Json(value), Some(schema)) => {
+            let said = value.to_string();
+            done(structured::check(value, schema), said, &cut_off)
+        }
+        (Said::Text(text) | Said::Calls { text, .. }, Some(schema)) => {
+            let read = structured::read(&text, schema);
+            done(read, structured::without_thinking(&text).into_owned(), &cut_off)
+        }
         (Said::Json(value), None) => Ok((value, false)),
         (Said::Text(text) | Said::Calls { text, .. }, None) => {
             let text = structured::without_thinking(&text);
             if text.trim().is_empty() {
-                return Err(format!("the model said nothing{cut_off}"));
+                return Err(Unusable { why: format!("the model said nothing{cut_off}"), said: String::new() });
             }
             Ok((Value::String(text.into_owned()), false))
         }
     }
 }
 
-fn done(read: Result<structured::Read, structured::NotJson>, cut_off: &str) -> Result<(Value, bool), String> {
-    read.map(|read| (read.value, read.mended)).map_err(|error| format!("{error}{cut_off}"))
+fn done(read: Result<structured::Read, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), Unusable> {
+    read.map(|read| (read.value, read.mended)).map_err(|error| Unusable { why: format!("{error}{cut_off}"), said })
 }
 
 /// Nobody could. If waiting may help with any of them, the machine is told so; the first model's trouble leads.

@@ -31,8 +31,8 @@ pub enum NotJson {
     Schema(String),
 }
 
-/// What of a bad reply is shown.
-const SHOWN_BYTES_MAX: usize = 2_000;
+/// What of a bad reply is shown to people; the whole goes to the flow as `Failure::said`.
+const SHOWN_BYTES_MAX: usize = 400;
 const ERRORS_MAX: usize = 5;
 /// Longer texts are parsed but not repaired.
 const REPAIR_BYTES_MAX: usize = 1 << 20;

@@ -65,10 +65,11 @@ async fn json_is_validated_and_never_asked_for_twice() {
     let reply = ask(&models, &wants).await;
     assert_eq!(reply.result, Ok(json!({"n": 1})));
     assert_eq!(reply.about.unwrap()["mended"], json!(true));
-    for _ in 0..2 {
+    for said in ["no", "{\"n\":\"x\"}"] {
         let reply = ask(&models, &wants).await;
         let failure = reply.result.unwrap_err();
         assert_eq!((failure.kind, failure.retry), (FailureKind::Invalid, Retry::No));
+        assert_eq!(failure.said.as_deref(), Some(said), "s7: a flow may still find an answer in it");
         assert_eq!(reply.usage.tokens_in, 10, "what was paid is told");
     }
 }

@@ -1,4 +1,8 @@
+mod csv;
+
 use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::json;
@@ -9,7 +13,7 @@ use crate::place::Place;
 use crate::text::{self, BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
 use crate::{find, wiring};
 
-/// Look at threads and their messages; delete old ones
+/// Look at threads and their messages; take them out as CSV and in again; delete old ones
 #[derive(clap::Subcommand)]
 pub(crate) enum Threads {
     /// List threads, most recently used first
@@ -26,6 +30,24 @@ pub(crate) enum Threads {
         thread: String,
         #[arg(long)]
         json: bool,
+    },
+    /// Write a thread as CSV, a row for every turn
+    #[command(after_help = EXPORT_HELP)]
+    Export {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+        /// Where to [default: stdout]; a file that exists is not written over
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Make a thread out of such CSV: all of it, or nothing if a row is wrong
+    #[command(after_help = IMPORT_HELP)]
+    Import {
+        /// The file; `-` reads stdin
+        file: PathBuf,
+        /// What to call it; there must be none of that name [default: the file's name]
+        #[arg(long)]
+        thread: Option<String>,
     },
     /// Delete a thread with its messages, runs and journals
     Delete {
@@ -44,14 +66,41 @@ pub(crate) enum Threads {
     },
 }
 
+const EXPORT_HELP: &str = "\
+Columns: query, turn, search_results, search_confidence, summary, summary_confidence, reviewed_summary, review_confidence, insights,
+insights_confidence. What flows other than chat answered stands under search_results, what was said of the conversation itself under insights.
+A cell that a spreadsheet would take for a formula has an apostrophe before it; `baton threads import` takes it away again.
+
+Examples:
+  baton threads export wal > wal.csv
+  baton threads export wal --to wal.csv";
+
+const IMPORT_HELP: &str = "\
+Columns may come in any order, and all but query may be missing. A column that is not known, a number that is none, or a row with too few cells is
+an error that names the row, and then nothing is imported. The same file again changes nothing.
+
+Examples:
+  baton threads import state.csv
+  baton threads import state.csv --thread old && baton ask \"What did we discuss?\" --flow chat --thread old";
+
 /// Messages and runs shown of one thread.
 const SHOWN_MAX: usize = 1_000;
 
 impl Threads {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
+            // The only one that may come first of all.
+            if let Threads::Import { file, thread } = self {
+                let rows = csv::read(&file)?;
+                let name = file.file_stem().map_or_else(|| "imported".into(), |stem| stem.to_string_lossy().into_owned());
+                let thread = thread.unwrap_or_else(|| if name == "-" { "imported".to_owned() } else { name.clone() });
+                let engine = wiring::idle_engine_over(Arc::new(place.open_or_make()?))?;
+                return csv::import(&engine, &rows, &ThreadId::from(thread), format!("imported from {name}")).await;
+            }
             let store = place.open()?;
             match self {
+                Threads::Import { .. } => unreachable!("it was dealt with above"),
+                Threads::Export { thread, to } => csv::export(&store, &named(&store, &thread).await?, to.as_deref()).await,
                 Threads::List { limit, json } => list(&store, limit, json).await,
                 Threads::Show { thread, json } => show(&store, &named(&store, &thread).await?, json).await,
                 Threads::Delete { thread } => {

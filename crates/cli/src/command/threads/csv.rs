@@ -1,0 +1,149 @@
+//! A conversation as the document's CSV, out and in again.
+//!
+//! Every turn is a row. What `chat` did is there as it kept it, and what was imported as it came; of other flows the answer stands under
+//! `search_results`, and what was said about the conversation itself under `insights`.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use engine::{At, Engine, Order};
+use flows::chat::{IMPORT, Row};
+use graph::{Digest, Outcome, RunId, ThreadId};
+use serde::Deserialize as _;
+use serde_json::json;
+use store::{RunFilter, RunRow, Store};
+
+use crate::exit::{Exit, Result, Trouble};
+
+const PAGE: usize = 1_000;
+/// What is larger is not a conversation; the reader of the rows says so too, but would have to be given it first.
+const BYTES_MAX: u64 = 64 << 20;
+
+pub(super) async fn export(store: &dyn Store, thread: &ThreadId, to: Option<&Path>) -> Result<Exit> {
+    let rows = rows(store, thread).await?;
+    let text = flows::chat::export(&rows).map_err(|error| Trouble::Failed(error.to_string()))?;
+    match to {
+        // Straight to stdout: what strips colours would take bytes out of cells.
+        None => std::io::stdout().write_all(text.as_bytes())?,
+        Some(path) => {
+            let wrong = |error: std::io::Error| match error.kind() {
+                std::io::ErrorKind::AlreadyExists => Trouble::Usage(format!("{} exists; name another file", path.display())),
+                _ => Trouble::Failed(format!("{} cannot be written: {error}", path.display())),
+            };
+            let mut file = std::fs::File::create_new(path).map_err(wrong)?;
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
+            writeln!(anstream::stdout(), "{} rows of thread {thread} are in {}", rows.len(), path.display())?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
+    let mut said = said(store, thread).await?;
+    let mut rows: Vec<Row> = Vec::new();
+    for run in asked(store, thread).await? {
+        let output = engine::closing_of(&run).and_then(|closing| closing.outcome.output().cloned()).unwrap_or_default();
+        if let Some(imported) = output.get("rows").filter(|_| run.flow == IMPORT) {
+            let imported = Vec::<Row>::deserialize(imported);
+            rows.extend(imported.map_err(|error| Trouble::Failed(format!("the rows of run {} cannot be read: {error}", run.run)))?);
+            continue;
+        }
+        // A run that failed said nothing.
+        let Some(Turn { query, answer }) = said.remove(&run.run) else { continue };
+        let turn = rows.last().map_or(1, |last| last.turn.saturating_add(1));
+        let mut row = match output.get("row").and_then(|row| Row::deserialize(row).ok()) {
+            Some(row) => Row { turn: row.turn.max(turn), ..row },
+            None => Row { query, turn, search_results: answer.clone(), ..Row::default() },
+        };
+        if [&row.search_results, &row.summary, &row.reviewed_summary, &row.insights].into_iter().all(|text| text.is_empty()) {
+            row.insights = answer;
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+#[derive(Default)]
+struct Turn {
+    query: String,
+    answer: String,
+}
+
+/// What each run said in the thread.
+async fn said(store: &dyn Store, thread: &ThreadId) -> Result<HashMap<RunId, Turn>> {
+    let mut turns: HashMap<RunId, Turn> = HashMap::new();
+    let mut from = 0;
+    loop {
+        let page = store.messages(thread, from, PAGE).await?;
+        from += page.len() as u64;
+        let is_last = page.len() < PAGE;
+        for message in page {
+            let turn = turns.entry(message.run).or_default();
+            match message.role.as_str() {
+                "user" => turn.query = message.content,
+                _ => turn.answer = message.content,
+            }
+        }
+        if is_last {
+            return Ok(turns);
+        }
+    }
+}
+
+/// The runs that somebody asked for, oldest first.
+async fn asked(store: &dyn Store, thread: &ThreadId) -> Result<Vec<RunRow>> {
+    let mut runs: Vec<RunRow> = Vec::new();
+    let mut before = None;
+    loop {
+        let page = store.runs(RunFilter { thread: Some(thread.clone()), before: before.take(), limit: PAGE, ..RunFilter::default() }).await?;
+        before = page.last().map(|run| run.run.clone());
+        let is_last = page.len() < PAGE;
+        runs.extend(page.into_iter().filter(|run| run.parent.is_none()));
+        if is_last {
+            runs.reverse();
+            return Ok(runs);
+        }
+    }
+}
+
+pub(super) fn read(file: &Path) -> Result<Vec<Row>> {
+    let wrong = |why: String| Trouble::Usage(format!("{}: {why}", file.display()));
+    let mut bytes = Vec::new();
+    let source: Box<dyn std::io::Read> = match file.to_str() {
+        Some("-") => Box::new(std::io::stdin()),
+        _ => Box::new(std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?),
+    };
+    source.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| wrong(format!("it is not UTF-8: {}", error.utf8_error())))?;
+    let rows = flows::chat::import(&text).map_err(|error| wrong(error.to_string()))?;
+    if rows.is_empty() {
+        return Err(wrong("it has no rows".to_owned()));
+    }
+    Ok(rows)
+}
+
+/// One run takes all rows over, named after what is in them: an import that was cut short is taken up by doing it again, and none is done twice.
+pub(super) async fn import(engine: &Engine, rows: &[Row], thread: &ThreadId, title: String) -> Result<Exit> {
+    let count = rows.len();
+    let input = json!({ "rows": rows });
+    let run = RunId::from(format!("import-{}", Digest::of(&graph::agent(thread.as_str(), input.clone()))));
+    let store = engine.store();
+    let is_known = store.run(&run).await?.is_some();
+    // One that is nobody's was left by an import that was cut short at once.
+    if !is_known && store.thread(thread).await?.is_some_and(|row| row.user.is_some()) {
+        return Err(Trouble::Usage(format!("thread {thread} exists; name a new one with --thread")));
+    }
+    engine.start(Order { thread: Some(thread.clone()), run: Some(run.clone()), title: Some(title), ..Order::new(IMPORT, input) }).await?;
+    if is_known && matches!(engine.at(&run).await?, At::Going) {
+        engine.resume(&run).await?;
+    }
+    match engine.wait(&run).await? {
+        At::Over(closing) if matches!(closing.outcome, Outcome::Done { .. }) => {
+            let words = if is_known { "were already in" } else { "are now in" };
+            writeln!(anstream::stdout(), "{count} rows {words} thread {thread}; `baton ask \"…\" --thread {thread}` goes on with it")?;
+            Ok(Exit::Well)
+        }
+        other => Err(Trouble::Failed(format!("the import came to nothing: {other:?}"))),
+    }
+}

@@ -1,0 +1,100 @@
+//! What a run is told of the time before it, and what is kept of it afterwards, per user and thread.
+//!
+//! ```text
+//!   start, or a child's start ─► Context: history, last outcome, preferences, notes ─► Graph::recall ─► input ─► journal
+//!   last commit of a run that ended well ◄─ notes ◄─ Run::notes
+//! ```
+//!
+//! While a run goes, its context is in its state; between runs it is in the store, and nowhere else: a copy in memory would have to be told
+//! what other processes write. Notes go into the commit that ends a run, in whichever process that is, so they are neither lost nor kept twice.
+//! They are dropped after `Settings::notes_ms`; what was said stays as long as its thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use graph::{Context, Graph, Message, Note, Run, ThreadId, UserId};
+use serde_json::Value;
+use store::{NOTES_MAX, NewNote, NoteFilter, RunFilter, Status, StoreError, ThreadRow};
+
+use crate::open::words_of;
+use crate::{Inner, Result};
+
+/// The end of a conversation that flows are given; each takes what it wants of it.
+const MESSAGES_MAX: u64 = 200;
+const HISTORY_BYTES_MAX: usize = 64 << 10;
+/// One long answer may not push out all else.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// Runs looked at to find the last one that was asked for and is over; those between are children.
+const RUNS_MAX: usize = 100;
+
+impl Inner {
+    /// Puts into an input what its flow wants of the time before. Says whether words went in that may not be the user's own.
+    pub(crate) async fn recall(&self, graph: &Graph, user: &UserId, thread: &ThreadId, input: &mut Value) -> Result<bool> {
+        if !graph.remembers() {
+            return Ok(false);
+        }
+        let context = self.context(graph.name(), user, thread).await?;
+        Ok(graph.recall(input, &context))
+    }
+
+    async fn context(&self, flow: &str, user: &UserId, thread: &ThreadId) -> Result<Context> {
+        let mut context = Context { preferences: self.store.preferences(user).await?, ..Context::default() };
+        let now_ms = (self.settings.clock)();
+        let filter = NoteFilter { user: user.clone(), flow: Some(flow.to_owned()), thread: Some(thread.clone()), now_ms, limit: NOTES_MAX };
+        let as_note = |row: store::NoteRow| Note { kind: row.kind, key: row.key, value: row.value, reach: row.reach, ms_max: None };
+        context.notes = self.store.notes(filter).await?.into_iter().map(as_note).collect();
+        if let Some(row) = self.store.thread(thread).await? {
+            if row.user.as_ref().is_some_and(|owner| owner != user) {
+                return Err(StoreError::NotYours { thread: thread.clone() }.into());
+            }
+            (context.history, context.turns) = self.said(&row).await?;
+            let filter = RunFilter { thread: Some(thread.clone()), limit: RUNS_MAX, ..RunFilter::default() };
+            let runs = self.store.runs(filter).await?;
+            let last = runs.iter().find(|run| run.parent.is_none() && run.status.is_over());
+            context.has_failed_before = last.is_some_and(|run| run.status == Status::Failed);
+        }
+        Ok(context)
+    }
+
+    /// The last messages, oldest first, and how many turns there were in all.
+    async fn said(&self, thread: &ThreadRow) -> Result<(Vec<Message>, u64)> {
+        let from = thread.messages.saturating_sub(MESSAGES_MAX);
+        let rows = self.store.messages(&thread.thread, from, MESSAGES_MAX as usize).await?;
+        let asked = rows.iter().filter(|row| row.role == "user").count() as u64;
+        let mut bytes = 0;
+        let mut said: Vec<Message> = Vec::with_capacity(rows.len());
+        for row in rows.into_iter().rev() {
+            let mut content = row.content;
+            content.truncate(content.floor_char_boundary(MESSAGE_BYTES_MAX));
+            bytes += content.len();
+            if bytes > HISTORY_BYTES_MAX {
+                break;
+            }
+            said.push(Message { role: row.role, content });
+        }
+        said.reverse();
+        // What is further back is questions and answers in turn.
+        Ok((said, from / 2 + asked))
+    }
+
+    /// What a run that ended leaves for later ones.
+    pub(crate) fn notes_of(&self, machine: &Run) -> Vec<NewNote> {
+        let facts = machine.facts();
+        let now_ms = (self.settings.clock)();
+        // Code of the flow. The run is over and its answer is good, so a mistake here costs only the notes.
+        let notes = catch_unwind(AssertUnwindSafe(|| machine.notes())).unwrap_or_else(|panic| {
+            tracing::error!(run = %facts.run, "nothing is kept of the run, because its flow crashed: {}", words_of(&*panic));
+            Vec::new()
+        });
+        let kept_ms = |note: &Note| note.ms_max.unwrap_or(i64::MAX).min(self.settings.notes_ms);
+        let new = |note: Note| NewNote {
+            until_ms: now_ms.saturating_add(kept_ms(&note)),
+            user: facts.user.clone(),
+            flow: facts.flow.to_string(),
+            reach: note.reach,
+            kind: note.kind,
+            key: note.key,
+            value: note.value,
+        };
+        notes.into_iter().filter(|note| kept_ms(note) > 0).map(new).collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! R7, R8: what a run is told of the time before it, and what is kept of it, whoever drives it and wherever it ends.
+
+use std::sync::Arc;
+
+use engine::{Engine, Order, Settings};
+use graph::{Ask, Context, END, Go, Graph, Note, Outcome, Reach, Replies, RunId, tool};
+use serde_json::{Value, json};
+use store::{NoteFilter, NoteRow, RunFilter, StoreError};
+
+use crate::flows::{Notes, fan};
+use crate::{Ground, outcome, output, start};
+
+/// Looks something up, says so, and leaves a note of it; takes what it is told of the time before into `word`.
+fn learner(name: &str) -> Graph {
+    let node = (
+        |_: &Notes| Ask::one(tool("look", json!({}))),
+        |notes: &mut Notes, replies: &Replies<'_>| match replies.value(0) {
+            Ok(value) => {
+                notes.got.push(value.clone());
+                Go::end().say("user", "why?").say("assistant", "so.")
+            }
+            Err(failure) => Go::fail(failure.message),
+        },
+    );
+    let told = |input: &mut Value, context: &Context| {
+        let said: Vec<&str> = context.history.iter().map(|message| message.content.as_str()).collect();
+        let learnt: Vec<&Value> = context.notes.iter().map(|note| &note.value).collect();
+        let word = json!([said, context.turns, context.has_failed_before, context.preferences, learnt]);
+        input["word"] = json!(word.to_string());
+        !learnt.is_empty()
+    };
+    let left = |notes: &Notes| {
+        let note = |value: &Value| Note { kind: "seen".into(), key: json!("k"), value: value.clone(), reach: Reach::User, ms_max: None };
+        notes.got.iter().map(note).collect()
+    };
+    Graph::of::<Notes>(name).node("n", node, &[END]).output(|notes| json!(notes.word)).recall(told).keep(left).build().unwrap()
+}
+
+async fn learnt(ground: &Ground, user: &str) -> Vec<NoteRow> {
+    let filter = NoteFilter { user: user.into(), flow: None, thread: None, now_ms: 0, limit: 99 };
+    ground.store.notes(filter).await.unwrap()
+}
+
+async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, engine::EngineError> {
+    engine.start(Order { user: user.into(), thread: Some(thread.into()), ..Order::new("learner", json!({})) }).await
+}
+
+/// What the flow was told, as JSON.
+async fn told(engine: &Engine, run: &RunId) -> Value {
+    serde_json::from_str(output(engine, run).await.as_str().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn r7_a_run_is_told_what_was_said_liked_and_learnt() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    let first = ask(&engine, "ada", "t").await.unwrap();
+    assert_eq!(told(&engine, &first).await, json!([[], 0, false, {}, []]));
+    ground.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
+    let second = ask(&engine, "ada", "t").await.unwrap();
+    assert_eq!(told(&engine, &second).await, json!([["why?", "so."], 1, false, { "way": "agentic" }, [7]]));
+    let elsewhere = ask(&engine, "ada", "u").await.unwrap();
+    assert_eq!(told(&engine, &elsewhere).await, json!([[], 0, false, { "way": "agentic" }, [7]]));
+    assert_eq!(learnt(&ground, "ada").await.len(), 1, "the same is kept once");
+}
+
+#[tokio::test]
+async fn r7_nothing_of_one_user_reaches_another() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    let adas = ask(&engine, "ada", "t").await.unwrap();
+    told(&engine, &adas).await;
+    ground.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
+    assert_eq!(ask(&engine, "bob", "t").await, Err(StoreError::NotYours { thread: "t".into() }.into()), "a thread is its first user's");
+    let bobs = ask(&engine, "bob", "u").await.unwrap();
+    assert_eq!(told(&engine, &bobs).await, json!([[], 0, false, {}, []]));
+}
+
+#[tokio::test]
+async fn r7_a_run_after_one_that_failed_knows_it_and_a_failed_one_teaches_nothing() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool look fail refused \"no\" times 1\nwhen tool look reply 7", vec![learner("learner")]);
+    let failed = ask(&engine, "ada", "t").await.unwrap();
+    assert!(matches!(outcome(&engine, &failed).await, Outcome::Failed { .. }));
+    assert!(learnt(&ground, "ada").await.is_empty());
+    let next = ask(&engine, "ada", "t").await.unwrap();
+    assert_eq!(told(&engine, &next).await[2], true);
+    let after = ask(&engine, "ada", "t").await.unwrap();
+    assert_eq!(told(&engine, &after).await[2], false);
+}
+
+#[tokio::test]
+async fn r8_what_a_child_learnt_is_kept_and_given_to_the_next() {
+    let ground = Ground::new();
+    let flows = || vec![fan("parent", vec![graph::agent("learner", json!({}))]), learner("learner")];
+    let engine = ground.engine("when tool look reply 7", flows());
+    let order = || Order { user: "ada".into(), thread: Some("t".into()), ..Order::new("parent", json!({})) };
+    let first = engine.start(order()).await.unwrap();
+    assert_eq!(output(&engine, &first).await, json!([json!([[], 0, false, {}, []]).to_string()]));
+    let second = engine.start(order()).await.unwrap();
+    assert_eq!(output(&engine, &second).await, json!([json!([[], 0, false, {}, [7]]).to_string()]), "a child speaks not in the thread, but learns");
+    let rows = learnt(&ground, "ada").await;
+    let children = ground.store.runs(RunFilter::default()).await.unwrap().into_iter().filter(|row| row.parent.is_some());
+    assert!(children.map(|row| row.run).any(|run| run == rows[0].run), "{rows:?}");
+}
+
+#[tokio::test]
+async fn r8_a_run_that_is_taken_up_by_another_process_teaches_once() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool look reply 7 after 50s", vec![learner("learner")]);
+    let run = ask(&engine, "ada", "t").await.unwrap();
+    drop(engine);
+    assert!(learnt(&ground, "ada").await.is_empty());
+    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    engine.recover().await.unwrap();
+    assert_eq!(told(&engine, &run).await, json!([[], 0, false, {}, []]), "what it was told at its start is what it knows");
+    assert_eq!(learnt(&ground, "ada").await.len(), 1);
+    assert!(engine.resume(&run).await.is_err(), "it is over");
+    assert_eq!(learnt(&ground, "ada").await.len(), 1);
+}
+
+#[tokio::test]
+async fn r8_notes_are_kept_as_long_as_the_settings_say() {
+    for (notes_ms, kept) in [(0, 0), (1_000, 1)] {
+        let ground = Ground::new();
+        let world = world::script::ScriptedWorld::parse("when tool look reply 7").unwrap();
+        let settings = Settings { notes_ms, clock: Arc::new(|| 5_000), ..Settings::default() };
+        let engine = Engine::new(ground.store.clone(), Arc::new(world), vec![learner("learner")], settings);
+        let run = start(&engine, "learner", json!({})).await;
+        output(&engine, &run).await;
+        let rows = learnt(&ground, "local").await;
+        assert_eq!(rows.len(), kept);
+        assert!(rows.iter().all(|row| row.until_ms == 6_000));
+    }
+}
+
+#[tokio::test]
+async fn what_was_recalled_may_be_somebody_elses_idea() {
+    let ground = Ground::new();
+    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    for expected in [false, true] {
+        let run = ask(&engine, "ada", if expected { "t" } else { "u" }).await.unwrap();
+        told(&engine, &run).await;
+        let first = ground.store.journal(&run, 0, 1).await.unwrap().remove(0);
+        let Ok(graph::Entry::Started(start)) = graph::Entry::decode(&first.bytes) else { panic!("a start") };
+        assert_eq!((start.has_heard, start.user.as_str()), (expected, "ada"));
+    }
+}

@@ -1,0 +1,39 @@
+//! Rows of the document's `state.csv` made into a conversation.
+//!
+//! It is a run like any other, so that an import is whole or not at all, outlives a crash, and can be looked at. It asks nobody anything. Its output
+//! has the rows as they were, which is what an export reads; what was said in them goes into the thread.
+
+use graph::{Ask, END, Go, Graph, GraphError, Limits, Replies};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::Row;
+
+/// The flow's name.
+pub const IMPORT: &str = "chat_import";
+
+pub fn flow() -> Result<Graph, GraphError> {
+    Graph::of::<Rows>(IMPORT)
+        .node("take_over", (|_: &Rows| Ask::nothing(), take_over), &[END])
+        // A file has its own limit, and all of it is one run.
+        .limits(Limits { input_bytes_max: 512 << 20, ..Limits::default() })
+        .output(|s| json!({ "answer": format!("{} rows are in the thread now.", s.rows.len()), "flow": IMPORT, "rows": s.rows }))
+        .build()
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rows {
+    rows: Vec<Row>,
+}
+
+fn take_over(s: &mut Rows, _: &Replies<'_>) -> Go {
+    let mut go = Go::end();
+    for row in &s.rows {
+        go = go.say("user", row.query.as_str());
+        // The last stage that was carried out is what the user was told.
+        let told = [&row.insights, &row.reviewed_summary, &row.summary, &row.search_results].into_iter().find(|text| !text.trim().is_empty());
+        go = told.into_iter().fold(go, |go, text| go.say("assistant", text.as_str()));
+    }
+    go
+}

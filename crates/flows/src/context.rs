@@ -1,0 +1,127 @@
+//! What a flow takes of the time before its run: how a [`graph::Context`] becomes part of its input.
+//!
+//! ```text
+//! Graph::of::<S>(…).recall(context::recall(TURNS))     history and `strict`, for flows that want no more
+//! fill(&mut input, &context, messages_max) -> bool     the same by hand; whether words of others went in
+//! settings(&mut input) -> &mut Map                     to add to the flow's own settings
+//! PREFERENCES                                          what a user may like, and how it is checked
+//! ```
+//!
+//! What the caller says himself stands. What is put in here goes into the journal with the input, so each flow takes only what it will use.
+
+use graph::{Context, Message};
+use serde_json::{Map, Value, json};
+
+/// Something a user may like once and for all.
+pub struct Preference {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub choices: &'static [&'static str],
+}
+
+/// All there are.
+pub const PREFERENCES: [Preference; 2] = [
+    Preference {
+        name: WAY,
+        about: "how to answer what no rule decides: at once, or by planning and looking things up",
+        choices: &["direct", "agentic"],
+    },
+    Preference { name: STRICT, about: "whether sentences that nothing supports are removed, and not only marked", choices: &["yes", "no"] },
+];
+
+pub const WAY: &str = "way";
+const STRICT: &str = "strict";
+
+impl Preference {
+    pub fn named(name: &str) -> Option<&'static Preference> {
+        PREFERENCES.iter().find(|preference| preference.name == name)
+    }
+
+    /// A choice as it is kept; `None` if it is none.
+    pub fn value(&self, choice: &str) -> Option<Value> {
+        self.choices.contains(&choice).then(|| match choice {
+            "yes" => json!(true),
+            "no" => json!(false),
+            other => json!(other),
+        })
+    }
+}
+
+/// For flows that want no more than what was said, so many turns of it.
+pub fn recall(turns: usize) -> impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static {
+    move |input, context| fill(input, context, 2 * turns)
+}
+
+pub fn fill(input: &mut Value, context: &Context, messages_max: usize) -> bool {
+    let Some(fields) = input.as_object_mut() else { return false };
+    if let Some(strict) = context.preferences.get(STRICT).filter(|value| value.is_boolean()) {
+        fields.entry("strict").or_insert_with(|| strict.clone());
+    }
+    if fields.contains_key("history") || context.history.is_empty() {
+        return false;
+    }
+    let from = context.history.len().saturating_sub(messages_max);
+    fields.insert("history".to_owned(), json!(context.history[from..]));
+    true
+}
+
+/// The flow's settings in an input, made if there are none; `None` if the input is no input.
+pub fn settings(input: &mut Value) -> Option<&mut Map<String, Value>> {
+    let settings = input.as_object_mut()?.entry("settings").or_insert(Value::Null);
+    if settings.is_null() {
+        *settings = json!({});
+    }
+    settings.as_object_mut()
+}
+
+/// What is asked, with what it leans on, out of an input that is not read yet.
+pub fn asked(input: &Value) -> String {
+    let question = input.get("question").and_then(Value::as_str).unwrap_or_default();
+    let history: Vec<Message> = input.get("history").and_then(|history| serde_json::from_value(history.clone()).ok()).unwrap_or_default();
+    crate::follow_up::in_full(question.trim(), &history)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> Context {
+        let said = |n: usize| Message { role: if n % 2 == 0 { "user" } else { "assistant" }.into(), content: n.to_string() };
+        let preferences = [("strict".to_owned(), json!(true)), ("way".to_owned(), json!("agentic"))].into();
+        Context { history: (0..30).map(said).collect(), turns: 15, preferences, ..Context::default() }
+    }
+
+    #[test]
+    fn r7_what_the_caller_says_stands_and_the_rest_is_filled_in() {
+        let mut input = json!({ "question": "q" });
+        assert!(fill(&mut input, &context(), 20), "answers are not the user's own words");
+        assert_eq!((input["history"].as_array().unwrap().len(), &input["history"][0]["content"], &input["strict"]), (20, &json!("10"), &json!(true)));
+        let mut own = json!({ "question": "q", "history": [], "strict": false });
+        assert!(!fill(&mut own, &context(), 20));
+        assert_eq!(own, json!({ "question": "q", "history": [], "strict": false }));
+        let mut first = json!({ "question": "q" });
+        assert!(!fill(&mut first, &Context::default(), 20));
+        assert_eq!(first, json!({ "question": "q" }));
+        assert!(!fill(&mut json!("no input"), &context(), 20));
+    }
+
+    #[test]
+    fn r7_every_flow_that_people_ask_is_told_of_the_time_before() {
+        for graph in crate::all().unwrap() {
+            let is_asked = ["auto", "chat", "direct", "panel", "reason", "search"].contains(&graph.name());
+            assert_eq!(graph.remembers(), is_asked, "{}", graph.name());
+            if is_asked {
+                let mut input = json!({ "question": "q" });
+                assert!(graph.recall(&mut input, &context()));
+                graph::Run::start(&graph, graph::Start::new(graph.name(), "t", "r", input)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn r7_preferences_are_of_a_known_kind() {
+        let value = |name: &str, choice: &str| Preference::named(name).and_then(|preference| preference.value(choice));
+        assert_eq!((value("way", "agentic"), value("strict", "no")), (Some(json!("agentic")), Some(json!(false))));
+        assert_eq!((value("way", "sideways"), value("colour", "red")), (None, None));
+    }
+}

@@ -1,0 +1,52 @@
+//! What a flow is told of the time before a run, and what it leaves for the time after. Only data: a driver gathers the one and keeps the other.
+//!
+//! ```text
+//!   Context ── recall ──► input ── run ──► Done ── keep ──► Notes
+//! ```
+//!
+//! What was recalled is in the run's input and so in its journal; a run that is taken up or replayed never looks at the memory again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Message;
+
+/// What is known when a run begins, of one user in one thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Context {
+    /// The end of what was said in the thread, oldest first.
+    pub history: Vec<Message>,
+    /// How often somebody asked something in the thread.
+    pub turns: u64,
+    /// The run before this one in the thread did not end well.
+    pub has_failed_before: bool,
+    /// What the user likes, by name.
+    pub preferences: BTreeMap<String, Value>,
+    /// What earlier runs of the same flow left, newest first.
+    pub notes: Vec<Note>,
+}
+
+/// Something a run found out that a later run of the same flow may use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    pub kind: String,
+    /// What it is about. A note with the kind and key of an older one takes its place.
+    pub key: Value,
+    /// Null takes the older one away and leaves nothing.
+    pub value: Value,
+    pub reach: Reach,
+    /// It is true no longer than this, whatever the driver's time is.
+    pub ms_max: Option<i64>,
+}
+
+/// Where a note is of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Wherever the same user asks.
+    User,
+    /// Only in the thread it was made in.
+    Thread,
+}
