@@ -118,7 +118,7 @@ fn gullible(call: &ModelCall) -> Value {
 async fn a_page_that_gives_orders_sends_no_mail_without_a_persons_yes() {
     let ground = Ground::new();
     let engine = engine(&ground, HOSTILE, gullible).await;
-    let searching = json!({ "max_turn_iterations": 3, "enabled_tools": ["search.search", "mail.send"] });
+    let searching = json!({ "max_turn_iterations": 2, "enabled_tools": ["search.search", "mail.send"] });
     let cases = [
         ("search", "What is a relay?", searching.clone(), 1),
         ("auto", "Please look up relays.", json!({ "flows": ["direct", "search"], "each": { "search": searching } }), 1),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{Ground, input, output};
 
 /// One flow over both dialects; `check` sees what it answered, what the model's server was asked, and the folder.
-async fn over_http(flow: &str, question: &str, more: Value, check: impl Fn(&Value, &[Seen], &Path)) {
+async fn over_http(flow: &str, question: &str, more: &Value, check: impl Fn(&Value, &[Seen], &Path)) {
     for dialect in [Dialect::OpenaiChat, Dialect::Ollama] {
         let ground = Ground::new();
         let server = Server::start(dialect, Behaviour::Thinks(thought::to_request)).await;
@@ -35,7 +35,7 @@ async fn over_http(flow: &str, question: &str, more: Value, check: impl Fn(&Valu
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s1_search_asks_a_model_server_twice_and_does_what_was_planned() {
     let tools = ["stories.search_stories", "calc.calculate", "search.search", "files.append", "mail.send"];
-    over_http("search", "Errand 5: what is a relay?", json!({ "settings": { "enabled_tools": tools } }), |answered, seen, folder| {
+    over_http("search", "Errand 5: what is a relay?", &json!({ "settings": { "enabled_tools": tools } }), |answered, seen, folder| {
         assert_eq!(seen.len(), 2);
         let steps: Vec<(&str, &str)> = answered["thinking_steps"]
             .as_array()
@@ -54,7 +54,7 @@ async fn s1_search_asks_a_model_server_twice_and_does_what_was_planned() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_chat_searches_over_http_and_says_how_sure_it_is() {
-    over_http("chat", "Errand 5: what is a relay?", json!({}), |answered, seen, _| {
+    over_http("chat", "Errand 5: what is a relay?", &json!({}), |answered, seen, _| {
         assert_eq!((&answered["intent"], &answered["executed_stages"], seen.len()), (&json!("search"), &json!(["search"]), 3));
         assert!(answered["results"]["search_results"].as_str().unwrap().contains("exchange zone"), "{answered}");
         assert!(answered["results"]["search_confidence"].as_f64().is_some_and(|number| (0.0..=1.0).contains(&number)), "{answered}");
@@ -64,7 +64,7 @@ async fn c4_chat_searches_over_http_and_says_how_sure_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_reason_goes_through_its_phases_over_http() {
-    over_http("reason", "Think about errand 5 and write it down.", json!({}), |answered, seen, folder| {
+    over_http("reason", "Think about errand 5 and write it down.", &json!({}), |answered, seen, folder| {
         assert_eq!((&answered["way"], &answered["iterations"], &answered["degraded"], seen.len()), (&json!("agentic"), &json!(1), &json!([]), 4));
         assert!(answered["results"].as_array().unwrap().iter().all(|step| step["success"] == true), "{answered}");
         assert_eq!(std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap().lines().count(), 1);
@@ -74,7 +74,7 @@ async fn r1_reason_goes_through_its_phases_over_http() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k1_a_panel_meets_over_http() {
-    over_http("panel", "Errand 5: what is a relay?", json!({}), |answered, seen, _| {
+    over_http("panel", "Errand 5: what is a relay?", &json!({}), |answered, seen, _| {
         assert_eq!((answered["research_results"].as_array().unwrap().len(), &answered["retry_count"]), (2, &json!(0)), "{answered}");
         assert!(!answered["final_reasoning_trace"].as_str().unwrap().is_empty());
         assert!(seen.iter().any(|seen| seen.body.to_string().contains("exchange zone")), "the researchers searched");
@@ -84,7 +84,7 @@ async fn k1_a_panel_meets_over_http() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x2_the_front_door_opens_over_http() {
-    over_http("auto", "Please look up errand 5.", json!({ "settings": { "flows": ["direct", "search"] } }), |answered, seen, _| {
+    over_http("auto", "Please look up errand 5.", &json!({ "settings": { "flows": ["direct", "search"] } }), |answered, seen, _| {
         assert_eq!((&answered["chosen"]["flow"], seen.len()), (&json!("search"), 2), "{answered}");
     })
     .await;
@@ -92,7 +92,7 @@ async fn x2_the_front_door_opens_over_http() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn direct_answers_over_http_with_the_documents() {
-    over_http("direct", "Errand 5: how heavy is a relay baton?", json!({ "docs": true }), |_, seen, _| {
+    over_http("direct", "Errand 5: how heavy is a relay baton?", &json!({ "docs": true }), |_, seen, _| {
         assert_eq!(seen.len(), 1);
         assert!(seen[0].body.to_string().contains("at least 50 grams"), "{}", seen[0].body);
     })

@@ -11,7 +11,6 @@ mod replay;
 use std::sync::Arc;
 
 use engine::{Closing, Engine, Order, Settings};
-use graph::{Key, Waiting};
 use lab::house::mind;
 use lab::person::{Person, agreeable, through};
 use serde_json::{Value, json};
@@ -50,7 +49,7 @@ pub(crate) fn input(question: &str, more: Value) -> Value {
 
 /// A run to its end, with a person who agrees.
 pub(crate) async fn run(engine: &Engine, order: Order) -> Arc<Closing> {
-    run_with(engine, order, &|key: Key, waiting: &Waiting| agreeable(key, waiting)).await
+    run_with(engine, order, &agreeable).await
 }
 
 pub(crate) async fn run_with(engine: &Engine, order: Order, person: Person<'_>) -> Arc<Closing> {

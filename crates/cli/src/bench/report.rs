@@ -95,10 +95,9 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn tell(&self, is_json: bool) -> Result<Exit> {
-        if is_json {
-            self.print_json()?
-        } else {
-            self.print()?
+        match is_json {
+            true => self.print_json()?,
+            false => self.print()?,
         }
         Ok(Exit::Well)
     }
