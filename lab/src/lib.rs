@@ -2,10 +2,15 @@
 //!
 //! - [`sim`]: seeded runs of random graphs and of the sample flows, cut at every point and compared with the uncut run.
 //!   `cargo run --release -p lab --bin simulate` is its command.
-//! - [`kill`]: what the real-process kill test and its victim (`--bin victim`) share.
+//! - [`kill`]: what the real-process kill tests and their victims (`--bin victim`, `--bin flow_victim`) share.
+//! - [`provider`]: models, mailbox and encyclopedia on the other side of a socket. [`house`]: the world that is connected to them.
+//!   [`person`]: who answers what a run asks.
 //! - [`mcp`]: both ends for the MCP conformance suite (`--bin mcp_server`, `--bin mcp_client`); `peers/mcp` runs it.
-//! - `tests/`: the kill test, properties, bad input. `benches/`: what a step costs.
+//! - `tests/`: the kill tests, whole flows, properties, bad input, and which test stands for which item of the specification. `benches/`: what a step costs.
 
+pub mod house;
 pub mod kill;
 pub mod mcp;
+pub mod person;
+pub mod provider;
 pub mod sim;

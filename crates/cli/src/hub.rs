@@ -68,7 +68,7 @@ fn own_documents() -> Vec<PathBuf> {
 }
 
 /// Those that come with Baton run in this process.
-fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
+pub(crate) fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
     let (ready, unready) = tools::all(settings);
     for lack in unready {
         tracing::info!("{lack}");

@@ -1,13 +1,11 @@
 //! Models over real HTTP, against a test server for each dialect: everything such a server can do, well or badly, ends in a
 //! reply or in a clear error within its deadline. And over gRPC, against one that speaks KServe v2.
 
-mod dialect;
 mod going_wrong;
 #[allow(clippy::all, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned, unused_qualifications, unreachable_pub)]
 #[rustfmt::skip]
 mod kserve_server;
 mod secrets;
-mod server;
 mod triton;
 mod well;
 
@@ -16,6 +14,7 @@ use std::time::Duration;
 
 use dialect::Dialect;
 use graph::{Key, Message, ModelCall, Reply, TaskId, ToolSpec};
+use lab::provider::{dialect, server};
 use serde_json::{Value, json};
 use server::{Behaviour, Server};
 use world::Progress;

@@ -173,7 +173,7 @@ async fn failure(behaviour: Behaviour) -> graph::Failure {
 }
 
 #[tokio::test]
-async fn decoupled_models_stream_and_others_answer_whole() {
+async fn r10_decoupled_models_stream_and_others_answer_whole() {
     for behaviour in
         [Behaviour::Decoupled("Hello there, reader."), Behaviour::Whole("Hello there, reader."), Behaviour::PlainOnly("Hello there, reader.")]
     {

@@ -12,7 +12,7 @@ use crate::server::{Behaviour, Nonsense, Seen, Server};
 use crate::{both_ways, find, key, question, try_one, with_schema, with_tools};
 
 #[tokio::test]
-async fn text_comes_whole_with_its_cost_and_in_pieces_to_those_who_listen() {
+async fn r10_text_comes_whole_with_its_cost_and_in_pieces_to_those_who_listen() {
     for (dialect, streaming) in both_ways() {
         let (outcome, seen) = try_one(dialect, Behaviour::Says(Said::Text("Hello there, reader.")), &question(), streaming).await;
         let outcome = outcome.expect("in time");

@@ -42,6 +42,9 @@ pub(crate) struct Sizes {
     pub(crate) journal_steps: u64,
     pub(crate) long_steps: u64,
     pub(crate) starts: usize,
+    /// Runs of a real flow one after the other, and at once.
+    pub(crate) flow_runs: u64,
+    pub(crate) flow_crowd: u64,
 }
 
 impl Sizes {
@@ -58,6 +61,8 @@ impl Sizes {
         journal_steps: 500,
         long_steps: 10_000,
         starts: 11,
+        flow_runs: 60,
+        flow_crowd: 500,
     };
     pub(crate) const QUICK: Sizes = Sizes {
         is_quick: true,
@@ -72,6 +77,8 @@ impl Sizes {
         journal_steps: 20,
         long_steps: 60,
         starts: 2,
+        flow_runs: 2,
+        flow_crowd: 4,
     };
 }
 
@@ -135,10 +142,18 @@ pub(crate) async fn whole(engine: &Engine, flow: &str, input: Value) -> Result<R
 
 /// Runs the journal of a measured run again. `events` is how many it must have told.
 pub(crate) async fn replay(engine: &Engine, run: &RunId, events: u64) -> Result<Replayed> {
+    let replayed = replay_any(engine, run).await?;
+    match replayed.events as u64 == events {
+        true => Ok(replayed),
+        false => Err(wrong(format!("{} events were told, and {events} were due", replayed.events))),
+    }
+}
+
+/// The same of a run whose events nobody has counted.
+pub(crate) async fn replay_any(engine: &Engine, run: &RunId) -> Result<Replayed> {
     let replayed = engine::replay(&**engine.store(), engine.flows(), run).await?;
     match &replayed.difference {
         Some(difference) => Err(wrong(format!("a replay differs: {difference}"))),
-        None if replayed.events as u64 != events => Err(wrong(format!("{} events were told, and {events} were due", replayed.events))),
         None => Ok(replayed),
     }
 }

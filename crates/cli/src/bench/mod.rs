@@ -11,6 +11,7 @@
 mod child;
 mod durable;
 mod flow;
+mod flows;
 mod ground;
 mod memory;
 pub(crate) mod models;
@@ -29,6 +30,7 @@ use report::Numbers;
 #[derive(clap::Subcommand)]
 pub(crate) enum Bench {
     Engine(EngineBench),
+    Flows(flows::FlowsBench),
     #[command(hide = true)]
     Child(child::Child),
 }
@@ -40,12 +42,19 @@ pub(crate) struct EngineBench {
     /// Measure a peer as well, in turns, and print both
     #[arg(long, value_name = "PEER")]
     versus: Option<peer::Peer>,
-    /// How often to measure; the best of each number counts
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rounds: u32,
     /// Only these rows, with commas between them
     #[arg(long, value_delimiter = ',', value_name = "ROWS", value_parser = row_named)]
     only: Vec<&'static str>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How every bench measures.
+#[derive(clap::Args)]
+pub(crate) struct How {
+    /// How often to measure; the best of each number counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
     /// Where the databases are written; it decides which disk is measured [default: the user's cache folder]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -55,6 +64,12 @@ pub(crate) struct EngineBench {
     /// Tiny sizes: shows that everything works, and measures nothing
     #[arg(long, hide = true)]
     quick: bool,
+}
+
+impl How {
+    fn ground(&self) -> Result<Ground> {
+        Ground::new(self.dir.as_deref(), if self.quick { Sizes::QUICK } else { Sizes::FULL })
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -92,6 +107,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<Exit> {
         match self {
             Bench::Engine(bench) => bench.run(),
+            Bench::Flows(bench) => bench.run(),
             Bench::Child(child) => child.run(),
         }
     }
@@ -99,29 +115,26 @@ impl Bench {
 
 impl EngineBench {
     fn run(self) -> Result<Exit> {
-        let ground = Ground::new(self.dir.as_deref(), if self.quick { Sizes::QUICK } else { Sizes::FULL })?;
+        let (ground, rounds) = (self.how.ground()?, self.how.rounds);
         let rows: Vec<&Row> = ROWS.iter().filter(|row| self.only.is_empty() || self.only.contains(&row.name)).collect();
         let peer = self.versus.map(|peer| peer.ready()).transpose()?;
         let (mut ours, mut theirs, mut replays) = (Numbers::new(), Numbers::new(), BTreeMap::new());
-        for round in 1..=self.rounds {
+        for round in 1..=rounds {
             for row in &rows {
-                remark(&format!("round {round} of {}: {}", self.rounds, row.name));
+                remark(&format!("round {round} of {rounds}: {}", row.name));
                 let found = (row.measure)(&ground)?;
-                report::keep_best(&mut ours, found.numbers);
+                report::keep_best(&report::ENGINE, &mut ours, found.numbers);
                 if let Some(replayed) = found.replayed {
                     replays.insert(row.name, replayed);
                 }
                 if let (Some(peer), Some(script)) = (&peer, row.peer) {
-                    report::keep_best(&mut theirs, peer.measure(row.name, script, &ground)?);
+                    report::keep_best(&report::ENGINE, &mut theirs, peer.measure(row.name, script, &ground)?);
                 }
             }
         }
-        let report = report::Report { ours, theirs: peer.map(|peer| (peer.version(), theirs)), replays, host: ground.host(), rounds: self.rounds };
-        match self.json {
-            true => report.print_json()?,
-            false => report.print()?,
-        }
-        Ok(Exit::Well)
+        let theirs = peer.map(|peer| (peer.version(), theirs));
+        let report = report::Report { table: &report::ENGINE, ours, theirs, replays, host: ground.host(), rounds };
+        report.tell(self.how.json)
     }
 }
 
@@ -143,6 +156,6 @@ mod tests {
     fn help_names_every_row() {
         let named: Vec<&str> = AFTER_HELP.lines().next().unwrap().trim_start_matches("Rows: ").trim_end_matches('.').split(", ").collect();
         assert_eq!(named, ROWS.map(|row| row.name));
-        assert!(report::NUMBERS.iter().all(|number| !number.what.is_empty()));
+        assert!(report::ENGINE.iter().all(|number| !number.what.is_empty()));
     }
 }

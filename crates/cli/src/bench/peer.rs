@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::ground::Ground;
-use super::report::NUMBERS;
+use super::report::ENGINE;
 use super::wrong;
 use crate::exit::{Result, Trouble};
 use crate::follow::remark;
@@ -68,7 +68,7 @@ impl Ready {
         let printed = run(&mut command, "the peer's script failed")?;
         let line = printed.lines().last().unwrap_or_default();
         let Ok(Value::Object(object)) = serde_json::from_str(line) else { return Err(wrong(format!("the peer printed {line:?}"))) };
-        let known = |key: &str| NUMBERS.iter().map(|number| number.key).find(|known| *known == key);
+        let known = |key: &str| ENGINE.iter().map(|number| number.key).find(|known| *known == key);
         object.iter().map(|(key, number)| Ok((known(key).ok_or_else(|| wrong(key))?, number.as_f64().ok_or_else(|| wrong(number))?))).collect()
     }
 }

@@ -40,3 +40,27 @@ fn the_bench_has_a_table_for_people() {
     }
     home.baton(&["bench", "engine", "--only", "speed"]).complains(2, &["steps, effects"]);
 }
+
+#[test]
+fn the_flows_are_measured_and_what_was_measured_is_replayed() {
+    let home = Home::new();
+    let dir = home.folder.path().to_str().unwrap();
+    let said = home.well(&["bench", "flows", "--quick", "--json", "--rounds", "1", "--dir", dir]);
+    let object = said.lines().remove(0);
+    for flow in ["search", "chat", "reason", "panel", "direct", "auto"] {
+        for number in ["model_calls", "tokens", "overhead_ms", "crowd_ms"] {
+            let key = format!("{flow}.{number}");
+            assert!(object[&key].as_f64().is_some_and(|number| number > 0.0), "{key}: {object}");
+        }
+    }
+    for key in ["parallel_efficiency", "reason.agentic_over_direct", "search.discover_ms"] {
+        assert!(object[key].as_f64().is_some_and(|number| number > 0.0), "{key}: {object}");
+    }
+    let calls = |flow: &str| object[format!("{flow}.model_calls")].as_u64();
+    assert_eq!((calls("search"), calls("direct"), calls("auto"), calls("reason")), (Some(2), Some(1), Some(2), Some(4)), "{object}");
+    assert_eq!(object["replayed"]["difference"], false);
+    let table = home.well(&["bench", "flows", "--quick", "--rounds", "1", "--dir", dir]);
+    for words in ["search: model calls", "≤ 2", "≥ 0.95", "no difference"] {
+        assert!(table.out.contains(words), "no {words:?} in {}", table.out);
+    }
+}

@@ -29,7 +29,7 @@ fn a_server_that_cannot_be_says_why() {
 }
 
 #[test]
-fn a_server_speaks_over_standard_input_and_output() {
+fn x5_a_server_speaks_mcp_over_standard_input_and_output() {
     let home = Home::new();
     std::fs::write(home.folder.path().join("note.txt"), "hello from a file").unwrap();
     let root = home.folder.path().to_str().unwrap().to_owned();

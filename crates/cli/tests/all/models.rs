@@ -23,7 +23,7 @@ fn say(mut command: Command) -> Said {
 }
 
 #[test]
-fn with_nothing_at_all_there_is_still_an_answer_and_the_way_to_a_better_one() {
+fn x4_with_nothing_at_all_there_is_still_an_answer_and_the_way_to_a_better_one() {
     let home = Home::new();
     let said = say(bare(&home, &["ask", "--flow", "direct", "What is a write-ahead log?"]));
     assert_eq!(said.code, Some(0), "{said:?}");

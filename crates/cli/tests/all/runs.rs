@@ -52,7 +52,7 @@ fn lists_and_shows_what_ran() {
 }
 
 #[test]
-fn watching_begins_wherever_one_likes() {
+fn x3_watching_begins_wherever_one_likes() {
     let home = Home::new();
     home.well(&["ask", "What is it?"]);
     let run = home.newest();
@@ -63,7 +63,7 @@ fn watching_begins_wherever_one_likes() {
 }
 
 #[test]
-fn a_replay_finds_no_difference() {
+fn x3_a_replay_finds_no_difference() {
     let home = Home::new();
     home.well(&["ask", "What is it?"]);
     let run = home.newest();
@@ -74,7 +74,7 @@ fn a_replay_finds_no_difference() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way_from_a_step() {
+fn x3_a_fork_goes_its_own_way_from_a_step() {
     let home = Home::new();
     home.well(&["ask", "What is it?"]);
     let run = home.newest();
@@ -92,7 +92,7 @@ fn a_fork_goes_its_own_way_from_a_step() {
 }
 
 #[test]
-fn cancelling_ends_a_run_that_waits() {
+fn x3_cancelling_ends_a_run_that_waits() {
     let home = Home::new();
     home.baton(&["ask", "What is it?", "--approve"]);
     let run = home.newest();

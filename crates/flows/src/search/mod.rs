@@ -75,7 +75,7 @@ const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
 /// How often a person is asked again when what they sent is no plan.
 const ASKED_MAX: u32 = 5;
 
-const NOTHING_FOUND: &str = "Nothing was found, and no model answered.";
+const NOTHING_FOUND: &str = "Nothing was found, and no model answered";
 const GATHERED: &str = "No model wrote an answer; this is what was found:";
 const DECLINED: &str = "The plan was not approved, so nothing was looked up.";
 
@@ -481,7 +481,8 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 return notes.into_iter().fold(done(s, Go::end()), |go, (name, value)| go.note(name, value));
             }
             let raw = match s.shown.is_empty() {
-                true => NOTHING_FOUND.to_owned(),
+                // Why, too: a user can do something about a budget or a key.
+                true => format!("{NOTHING_FOUND}: {}.", failure.message.trim_end_matches('.')),
                 false => answer::listed(GATHERED, &s.shown),
             };
             (raw, String::new(), false)

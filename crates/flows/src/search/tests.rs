@@ -322,7 +322,7 @@ fn s7_failed_tasks_still_lead_to_synthesis_from_what_succeeded() {
         "docs.search" | "stories.search" | "synthesis" | "plan" => Some(failed(FailureKind::Network)),
         _ => None,
     });
-    assert_eq!(nothing.answer(), super::NOTHING_FOUND);
+    assert_eq!(nothing.answer(), format!("{}: no luck.", super::NOTHING_FOUND));
 }
 
 #[test]

@@ -3,11 +3,13 @@
 //! A model of a few billion parameters takes the calculator for a question about crashes and runs Python to look something up. So rules choose for it: where
 //! things are looked up, the user's own documents first; and others only when the question speaks of them. A larger model sees everything.
 
-use super::{ASKED, Tool, Toolbox};
+use super::{Tool, Toolbox};
 use crate::input::Mind;
 
 /// It reads slowly, and chooses badly from many.
 const SMALL_TOOLS_MAX: usize = 6;
+/// What the argument of a look-up is called.
+const ASKED: [&str; 4] = ["query", "q", "question", "search"];
 /// Where the user's own documents are found.
 const DOCUMENTS: &str = "docs.search";
 /// Words in tools' names that say nothing of what they are about.

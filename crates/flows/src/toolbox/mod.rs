@@ -130,12 +130,12 @@ impl Toolbox {
         Ok(ToolCall { tool: tool.name.clone(), arguments: Value::Object(arguments) })
     }
 
-    /// The first tool that changes nothing and can be asked a plain question, or else the first that can be called with a text alone.
+    /// The first tool that changes nothing and can be called with a text alone, best with one that is a question and not a path or a sum;
+    /// otherwise there is none.
     pub fn fallback(&self, text: &str) -> Option<ToolCall> {
-        let harmless = || self.tools.iter().filter(|tool| tool.read_only && !tool.destructive);
-        let asked = harmless().find(|tool| tool.text_argument().is_some_and(|name| ASKED.contains(&name)));
-        let tool = asked.or_else(|| harmless().find(|tool| tool.text_argument().is_some()))?;
-        Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
+        let able = || self.tools.iter().filter(|tool| tool.read_only && !tool.destructive).filter_map(|tool| Some((tool, tool.text_argument()?)));
+        let (tool, name) = able().find(|(_, name)| QUESTIONS.contains(name)).or_else(|| able().next())?;
+        Some(ToolCall { tool: tool.name.clone(), arguments: json!({ name: text }) })
     }
 
     pub fn told(&self, mind: &Mind) -> String {
@@ -163,8 +163,8 @@ impl Toolbox {
     }
 }
 
-/// What an argument is called that takes a question in plain words.
-const ASKED: [&str; 4] = ["query", "q", "question", "search"];
+/// What arguments are called that take a question.
+const QUESTIONS: [&str; 8] = ["query", "q", "question", "search", "text", "input", "topic", "prompt"];
 
 /// What a server says of a tool is read this far.
 const DESCRIPTION_CHARS_MAX: usize = 400;
@@ -188,13 +188,12 @@ impl Tool {
 
     /// The argument that takes the question, if all others may be left out.
     pub fn text_argument(&self) -> Option<&str> {
-        const USUAL: [&str; 8] = ["query", "q", "question", "search", "text", "input", "topic", "prompt"];
         let is_text = |schema: &Value| kinds(schema).contains(&"string") && schema.get("enum").is_none();
         let texts: Vec<&str> = self.properties().into_iter().filter(|(_, schema)| is_text(schema)).map(|(name, _)| name.as_str()).collect();
         let required: Vec<&str> = self.required().collect();
         match required.as_slice() {
             [only] => texts.into_iter().find(|name| name == only),
-            [] => USUAL.into_iter().find_map(|usual| texts.iter().copied().find(|name| *name == usual)),
+            [] => QUESTIONS.into_iter().find_map(|usual| texts.iter().copied().find(|name| *name == usual)),
             _ => None,
         }
     }

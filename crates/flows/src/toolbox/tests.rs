@@ -57,6 +57,17 @@ fn s4_the_fallback_only_reads_and_needs_only_a_text() {
     assert_eq!(toolbox().fallback("why?"), Some(ToolCall { tool: "docs.search".into(), arguments: json!({ "query": "why?" }) }));
     assert_eq!(toolbox().enabled(&["mail".into(), "files".into()]).fallback("why?"), None);
     assert_eq!(Toolbox::default().fallback("why?"), None);
+    // A sum or a path is a text too, but no place for a question.
+    let text = |tool: &str, name: &str| Tool {
+        name: tool.into(),
+        schema: json!({ "type": "object", "required": [name], "properties": { name: { "type": "string" } } }),
+        read_only: true,
+        ..Tool::default()
+    };
+    let mut tools = Toolbox { tools: vec![text("calc.calculate", "expression"), text("files.list", "path"), text("docs.search", "query")] };
+    assert_eq!(tools.fallback("why?").unwrap().tool, "docs.search");
+    tools.tools.pop();
+    assert_eq!(tools.fallback("why?").unwrap().tool, "calc.calculate", "better than nothing");
 }
 
 #[test]

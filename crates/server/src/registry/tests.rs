@@ -70,7 +70,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn tools_are_listed_described_called_found_and_switched() {
+async fn s2_tools_are_listed_described_called_found_and_switched() {
     let registry = serve().await;
     assert_eq!(registry.get("/health").await.1["status"], "ok");
     let (_, list) = registry.get("/tools").await;
@@ -131,7 +131,7 @@ async fn an_import_is_written_down_and_switched_off() {
 
 /// The registry is a server to another hub, and passes on what it is told.
 #[tokio::test]
-async fn a_hub_can_stand_on_a_registry() {
+async fn s2_a_hub_can_stand_on_a_registry() {
     let registry = serve().await;
     let above = Tools::builder().with_server("below", world::tool::ServerConfig::http(format!("{}/mcp", registry.base))).build();
     let names: Vec<String> = above.list().await.iter().map(|tool| tool.name.clone()).collect();

@@ -88,7 +88,7 @@ async fn writes_whole_files() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out() {
+async fn r11_no_path_leads_out() {
     let house = house();
     let (root, outside) = (&house.root, &house.outside);
     symlink(outside, root.join("link-out")).unwrap();
@@ -197,7 +197,7 @@ async fn no_path_leads_out() {
 
 /// Somebody swaps a folder for a link to the outside, again and again, while files are read and written through it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn races_lead_nowhere() {
+async fn r11_races_lead_nowhere() {
     let house = house();
     let (root, outside) = (house.root.clone(), house.outside.clone());
     fs::create_dir(root.join("door")).unwrap();

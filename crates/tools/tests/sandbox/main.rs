@@ -40,7 +40,7 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(what_honest_code_gets());
-    runtime.block_on(hostile_code_is_contained_and_told_about());
+    runtime.block_on(r11_hostile_code_is_contained_and_told_about());
     runtime.block_on(a_run_nobody_waits_for_is_ended());
     the_walls_hold_without_the_interpreter();
     garbage_is_answered_and_strangers_are_turned_away();
@@ -83,7 +83,7 @@ async fn what_honest_code_gets() {
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "scratch folders stay behind");
 }
 
-async fn hostile_code_is_contained_and_told_about() {
+async fn r11_hostile_code_is_contained_and_told_about() {
     use Outcome::*;
     let home = tempfile::tempdir().unwrap();
     let code = Code::new(settings(home.path()));

@@ -282,7 +282,7 @@ async fn a_server_that_cannot_be_reached_says_why_and_when_it_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_change_of_tools_is_heard() {
+async fn s10_a_change_of_tools_is_heard() {
     let odd = Odd::default();
     let tools = hub(&odd);
     let before = tools.list().await.len();

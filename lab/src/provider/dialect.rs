@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub enum Dialect {
     OpenaiChat,
     OpenaiResponses,
     Anthropic,
@@ -13,20 +13,20 @@ pub(crate) enum Dialect {
 
 /// What the model on the other side says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Said {
-    Text(&'static str),
+pub enum Said<'s> {
+    Text(&'s str),
     /// add(a: 1, b: 2)
     Call,
     /// Text that stops at the token limit.
-    CutOff(&'static str),
+    CutOff(&'s str),
 }
 
-pub(crate) const TOKENS: (u64, u64) = (11, 7);
+pub const TOKENS: (u64, u64) = (11, 7);
 
 impl Dialect {
-    pub(crate) const ALL: [Dialect; 5] = [Dialect::OpenaiChat, Dialect::OpenaiResponses, Dialect::Anthropic, Dialect::Gemini, Dialect::Ollama];
+    pub const ALL: [Dialect; 5] = [Dialect::OpenaiChat, Dialect::OpenaiResponses, Dialect::Anthropic, Dialect::Gemini, Dialect::Ollama];
 
-    pub(crate) fn model(self) -> &'static str {
+    pub fn model(self) -> &'static str {
         match self {
             Dialect::OpenaiChat => "compat/lab/qwen-max",
             Dialect::OpenaiResponses => "openai/gpt-4o",
@@ -36,7 +36,7 @@ impl Dialect {
         }
     }
 
-    pub(crate) fn table(self, url: &str) -> Value {
+    pub fn table(self, url: &str) -> Value {
         let key = json!({"env": "LAB_KEY"});
         match self {
             Dialect::OpenaiChat => json!({
@@ -51,11 +51,11 @@ impl Dialect {
     }
 
     /// Ollama has two doors.
-    pub(crate) fn at(self, path: &str) -> Dialect {
+    pub fn at(self, path: &str) -> Dialect {
         if self == Dialect::Ollama && path == "/v1/chat/completions" { Dialect::OpenaiChat } else { self }
     }
 
-    pub(crate) fn path(self, streaming: bool, schema: bool) -> &'static str {
+    pub fn path(self, streaming: bool, schema: bool) -> &'static str {
         match (self, streaming) {
             (Dialect::OpenaiChat, _) => "/v1/chat/completions",
             (Dialect::OpenaiResponses, _) => "/v1/responses",
@@ -68,7 +68,7 @@ impl Dialect {
     }
 
     /// The header that carries the key, and what stands before it.
-    pub(crate) fn key_header(self) -> (&'static str, &'static str) {
+    pub fn key_header(self) -> (&'static str, &'static str) {
         match self {
             Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Ollama => ("authorization", "Bearer "),
             Dialect::Anthropic => ("x-api-key", ""),
@@ -76,11 +76,11 @@ impl Dialect {
         }
     }
 
-    pub(crate) fn takes_idempotency_key(self) -> bool {
+    pub fn takes_idempotency_key(self) -> bool {
         matches!(self, Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic)
     }
 
-    pub(crate) fn body(self, said: &Said) -> Value {
+    pub fn body(self, said: &Said<'_>) -> Value {
         let arguments = json!({"a": 1, "b": 2});
         match (self, said) {
             (Dialect::OpenaiChat, said) => {
@@ -138,7 +138,7 @@ impl Dialect {
     }
 
     /// The same, piece by piece, as the provider's events.
-    pub(crate) fn stream(self, said: &Said) -> Vec<String> {
+    pub fn stream(self, said: &Said<'_>) -> Vec<String> {
         let (text, cut_off) = match said {
             Said::Text(text) => (*text, false),
             Said::CutOff(text) => (*text, true),
@@ -245,7 +245,7 @@ impl Dialect {
     }
 
     /// An error where it can only be told in the stream.
-    pub(crate) fn stream_error(self) -> String {
+    pub fn stream_error(self) -> String {
         match self {
             Dialect::Anthropic => {
                 format!("event: error\n{}", data(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})))

@@ -1,20 +1,16 @@
-//! What the victim of the kill test does, and how it leaves traces that a kill cannot wipe out.
-//!
-//! Everything outside is a file: a log to which each performance adds a line before and after, and a folder with a file for
-//! each effect that changes the world, to which it adds a line each time it really happens.
+//! Flows made up for being killed: every kind of effect, in a world that leaves traces of each.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use graph::{Ask, Backoff, Digest, END, Failure, FailureKind, Go, Graph, Hole, Job, Key, Message, Replies, Reply, Request};
+use engine::Order;
+use graph::{Ask, Backoff, Digest, END, Failure, FailureKind, Go, Graph, Hole, Job, Key, Message, Replies, Reply, Request, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use world::{LookUp, Nature, Progress, World};
 
+use super::traces::{Trace, Traces};
 use crate::sim::dice::hash;
 
 /// The flows the victim runs: `errand`, which calls `helper` as a child.
@@ -38,8 +34,19 @@ pub fn flows() -> Vec<Graph> {
     [errand.build(), helper.build()].map(|built| built.expect("it is well drawn")).to_vec()
 }
 
-pub fn input(number: u64) -> Value {
+pub fn order(number: u64) -> Order {
+    Order::new("errand", input(number))
+}
+
+fn input(number: u64) -> Value {
     json!({ "number": number })
+}
+
+/// The person: looks outside, and says what it saw.
+pub fn person(traces: &Traces, key: Key, waiting: &Waiting) -> Value {
+    let happened = traces.happened(key);
+    traces.log(&Trace::Verdict { key, attempt: waiting.attempt, happened: happened.is_some() });
+    happened.map_or(json!({ "verdict": "again" }), |value| json!({ "verdict": "done", "value": value }))
 }
 
 /// The messages an errand adds to its thread.
@@ -158,93 +165,5 @@ pub fn nature_of(name: &str) -> Nature {
         "write" => Nature::Checkable,
         "send" => Nature::Once,
         _ => Nature::Repeatable,
-    }
-}
-
-/// One line of the log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trace {
-    Begin {
-        #[serde(with = "key_text")]
-        key: Key,
-        attempt: u32,
-        name: String,
-    },
-    End {
-        #[serde(with = "key_text")]
-        key: Key,
-        attempt: u32,
-    },
-    /// A start was confirmed, so this run must never be lost.
-    Started { number: u64 },
-    /// What the person said about an effect in doubt.
-    Verdict {
-        #[serde(with = "key_text")]
-        key: Key,
-        attempt: u32,
-        happened: bool,
-    },
-}
-
-/// The files outside.
-pub struct Traces {
-    log: File,
-    outside: PathBuf,
-    life: u64,
-}
-
-impl Traces {
-    pub fn open(folder: &Path, life: u64) -> std::io::Result<Traces> {
-        let outside = folder.join("outside");
-        fs::create_dir_all(&outside)?;
-        Ok(Traces { log: OpenOptions::new().create(true).append(true).open(folder.join("log"))?, outside, life })
-    }
-
-    /// One line, one write: a kill leaves the whole of it or nothing.
-    pub fn log(&self, trace: &Trace) {
-        let line = format!("{}\n", serde_json::to_string(&(self.life, trace)).expect("it is plain data"));
-        (&self.log).write_all(line.as_bytes()).expect("the log can be written");
-    }
-
-    pub fn happen(&self, key: Key, value: &Value) {
-        let mut file = OpenOptions::new().create(true).append(true).open(self.outside.join(key.to_string())).expect("the outside can be changed");
-        file.write_all(format!("{value}\n").as_bytes()).expect("the outside can be changed");
-    }
-
-    pub fn happened(&self, key: Key) -> Option<Value> {
-        let text = fs::read_to_string(self.outside.join(key.to_string())).ok()?;
-        serde_json::from_str(text.lines().next()?).ok()
-    }
-}
-
-/// The whole log, each line with the life that wrote it.
-pub fn read_log(folder: &Path) -> Vec<(u64, Trace)> {
-    let text = fs::read_to_string(folder.join("log")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).expect("every line is whole")).collect()
-}
-
-/// How often each effect happened.
-pub fn read_outside(folder: &Path) -> Vec<(Key, usize)> {
-    let Ok(files) = fs::read_dir(folder.join("outside")) else { return Vec::new() };
-    let files = files.map(|file| file.expect("the folder can be read"));
-    let happened = files.filter_map(|file| {
-        let key = file.file_name().to_str()?.parse().ok()?;
-        Some((key, fs::read_to_string(file.path()).ok()?.lines().count()))
-    });
-    happened.collect()
-}
-
-mod key_text {
-    use graph::Key;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(key: &Key, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(key)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }

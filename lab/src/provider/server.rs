@@ -9,11 +9,13 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use futures::stream;
 use serde_json::Value;
 
-use crate::dialect::{Dialect, Said};
+use super::dialect::{Dialect, Said};
 
 #[derive(Clone, Debug)]
-pub(crate) enum Behaviour {
-    Says(Said),
+pub enum Behaviour {
+    Says(Said<'static>),
+    /// Whatever this makes of the request.
+    Thinks(fn(&Value) -> String),
     /// A status, headers and a body.
     Refuses(u16, &'static [(&'static str, &'static str)], String),
     /// Breaks off in the middle, with a dead connection or with a clean end.
@@ -31,7 +33,7 @@ pub(crate) enum Behaviour {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Nonsense {
+pub enum Nonsense {
     Html,
     BrokenJson,
     OtherJson,
@@ -40,31 +42,31 @@ pub(crate) enum Nonsense {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) path: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Value,
+pub struct Seen {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Value,
 }
 
 impl Seen {
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
-pub(crate) struct Server {
-    pub(crate) url: String,
+pub struct Server {
+    pub url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
-    pub(crate) async fn start(dialect: Dialect, behaviour: Behaviour) -> Server {
+    pub async fn start(dialect: Dialect, behaviour: Behaviour) -> Server {
         Server::start_with(dialect, vec![behaviour]).await
     }
 
     /// Behaves in turn, and goes on as it did last.
-    pub(crate) async fn start_with(dialect: Dialect, behaviours: Vec<Behaviour>) -> Server {
+    pub async fn start_with(dialect: Dialect, behaviours: Vec<Behaviour>) -> Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
@@ -88,7 +90,7 @@ impl Server {
         Server { url, seen, task }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("lock").clone()
     }
 }
@@ -107,11 +109,12 @@ async fn respond(dialect: Dialect, behaviour: Behaviour, path: &str, body: &Valu
         (true, Dialect::Ollama) => "application/x-ndjson",
         (true, _) => "text/event-stream",
     };
-    let chunks = |said: &Said| if streaming { dialect.stream(said) } else { vec![dialect.body(said).to_string()] };
+    let chunks = |said: &Said<'_>| if streaming { dialect.stream(said) } else { vec![dialect.body(said).to_string()] };
     let hello = Said::Text("Hello there, reader.");
     let ok = |kind: &str, body: Body| Response::builder().status(200).header("content-type", kind).body(body).expect("a response");
     match behaviour {
         Behaviour::Says(said) => ok(kind, dripping(chunks(&said), End::Clean)),
+        Behaviour::Thinks(think) => ok(kind, dripping(chunks(&Said::Text(&think(body))), End::Clean)),
         Behaviour::Refuses(status, headers, words) => {
             let mut response = Response::builder().status(StatusCode::from_u16(status).expect("a status")).header("content-type", "application/json");
             for (name, value) in headers {

@@ -1,0 +1,19 @@
+//! The process that `tests/kill_flows.rs` kills: `flow_victim ERRAND`, where the errand is JSON (`lab::kill::real::Sent`).
+
+use std::sync::Arc;
+
+use lab::kill::real::{self, Sent};
+use lab::kill::traces::Traces;
+use lab::kill::victim::{Life, Result, live};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [sent] = words.as_slice() else { return Err("usage: flow_victim ERRAND".into()) };
+    let sent: Sent = serde_json::from_str(sent)?;
+    let world = Arc::new(sent.house().world().await);
+    let folder = sent.folder.clone();
+    let person = Box::new(move |traces: &Traces, key, waiting: &graph::Waiting| real::person(&folder, traces, key, waiting));
+    let life = Life { traces: Traces::open(&sent.folder, sent.life)?, order: real::order, person };
+    live(&sent.folder, world, flows::all()?, sent.first..sent.target, life).await
+}

@@ -1,0 +1,120 @@
+//! The world as the command line furnishes it, with the other ends of its wires in this machine: a model server, an encyclopedia, a mailbox,
+//! a folder. For trying whole flows.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tools::mail;
+use world::World;
+use world::model::{Models, Table};
+use world::rooms::Rooms;
+use world::tool::{Room, Tools};
+
+use crate::provider::dialect::Dialect;
+
+pub struct House {
+    pub dialect: Dialect,
+    /// Where the model answers, and what it is told as a key.
+    pub model: String,
+    pub key: String,
+    /// Where the encyclopedia is.
+    pub web: String,
+    /// The folder everything is written below.
+    pub folder: PathBuf,
+    /// Where mails go; without one they are only written down.
+    pub smtp_port: Option<u16>,
+    /// Documents to search.
+    pub docs: Option<PathBuf>,
+    /// What needs no yes.
+    pub allowed: Vec<String>,
+}
+
+/// Servers that come with Baton and have something to do here. Others would only make the list of tools longer than a planner is told.
+const SERVERS: [&str; 7] = ["stories", "calc", "search", "summary", "files", "mail", "docs"];
+/// The same, for single tools.
+const OFF: [&str; 3] = ["mail.settle", "mail.draft", "files.find"];
+
+impl House {
+    pub fn new(dialect: Dialect, model: &str, web: &str, folder: &Path) -> House {
+        House {
+            dialect,
+            model: model.to_owned(),
+            key: "sk-lab".to_owned(),
+            web: web.to_owned(),
+            folder: folder.to_owned(),
+            smtp_port: None,
+            docs: None,
+            allowed: Vec::new(),
+        }
+    }
+
+    /// The folder that `files` keeps to.
+    pub fn root(folder: &Path) -> PathBuf {
+        folder.join("files")
+    }
+
+    pub async fn world(self) -> Rooms {
+        let table: Table = serde_json::from_value(self.dialect.table(&self.model)).expect("a table");
+        let env = |name: &str| (name == "LAB_KEY").then(|| self.key.clone());
+        let models = Models::new(table.over(), self.dialect.model().parse().expect("a name"), &env).expect("models");
+        self.world_of(models).await
+    }
+
+    /// With somebody else to think.
+    pub async fn world_of(self, models: impl World) -> Rooms {
+        let tools = self.tools().await;
+        Rooms { models: Some(Arc::new(models)), tools: Some(Arc::new(Room::new(tools, self.allowed))) }
+    }
+
+    async fn tools(&self) -> Tools {
+        let settings = self.settings();
+        let mut hub = Tools::builder();
+        for kind in SERVERS.iter().filter_map(|name| tools::kind(name)) {
+            // `docs` is not ready where no folder is named.
+            let Ok(server) = kind.build(&settings) else { continue };
+            hub = hub.with_local(server.name, server.trust, move |pipe| {
+                let session = server.clone().serve(pipe);
+                Box::pin(async move { drop(session.await) })
+            });
+        }
+        let hub = hub.build();
+        hub.meet_locals().await;
+        for tool in OFF {
+            hub.enable(tool, false).await.expect("it is there");
+        }
+        hub
+    }
+
+    fn settings(&self) -> tools::Settings {
+        let web = self.web.clone();
+        let root = House::root(&self.folder);
+        std::fs::create_dir_all(&root).expect("a folder");
+        let transport = match self.smtp_port {
+            None => mail::Transport::DryRun,
+            Some(port) => {
+                let smtp = mail::SmtpSettings { host: "127.0.0.1".into(), port: Some(port), tls: mail::Tls::None, ..Default::default() };
+                mail::Transport::Smtp(smtp)
+            }
+        };
+        let mail = mail::Settings { from: Some("lab@example.org".into()), outbox: self.folder.join("outbox"), transport, ..Default::default() };
+        let docs = self.docs.as_ref().map(|folder| {
+            let home = self.folder.join("index");
+            let folders = index::Folders::open(std::slice::from_ref(folder), &home, &index::Model::none(), index::Limits::default());
+            let folders = folders.expect("the documents can be searched");
+            folders.refresh(&mut |_| {}).expect("the documents can be read");
+            Arc::new(folders)
+        });
+        tools::Settings {
+            env: Arc::new(move |name| (name == "WIKIPEDIA_URL").then(|| web.clone())),
+            root: Some(root),
+            mail: Some(mail),
+            docs,
+            ..tools::Settings::bare()
+        }
+    }
+}
+
+/// What flows are told of the model here.
+pub fn mind() -> serde_json::Value {
+    serde_json::json!({ "is_small": false, "context_tokens": 32_000 })
+}

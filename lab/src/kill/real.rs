@@ -1,0 +1,108 @@
+//! The flows that Baton has, with what makes a kill hurt: models that are paid for, a mail that is sent, a line that is added to a file.
+//!
+//! Every run is about an errand of its own number. The model (`provider::thought`) names that number in whatever it has a tool do, so a look
+//! at the mailbox and the file shows how often each run did what it should do once.
+
+use std::path::{Path, PathBuf};
+
+use engine::Order;
+use graph::{Key, Waiting};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::traces::{Trace, Traces};
+use crate::house::{House, mind};
+use crate::person::wanted;
+use crate::provider::dialect::Dialect;
+use crate::provider::mailbox;
+use crate::provider::thought::{LEDGER, errand_in};
+
+/// One life of the victim.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sent {
+    pub folder: PathBuf,
+    pub life: u64,
+    pub first: u64,
+    pub target: u64,
+    pub model: String,
+    pub web: String,
+    pub smtp_port: u16,
+}
+
+impl Sent {
+    pub fn house(&self) -> House {
+        House {
+            // So that the server knows who asks, however late a request of a dead process comes.
+            key: format!("life-{}", self.life),
+            smtp_port: Some(self.smtp_port),
+            ..House::new(Dialect::OpenaiChat, &self.model, &self.web, &self.folder)
+        }
+    }
+}
+
+pub const FLOWS: [&str; 6] = ["search", "chat", "reason", "panel", "auto", "direct"];
+
+pub fn flow_of(number: u64) -> &'static str {
+    FLOWS[(number % FLOWS.len() as u64) as usize]
+}
+
+pub fn order(number: u64) -> Order {
+    let flow = flow_of(number);
+    let question = match flow {
+        "reason" => format!("Think about errand {number} and write it down: what do the stories say about upstream, and what is {number} + 1?"),
+        "auto" => format!("Please look up errand {number} in the stories."),
+        _ => format!("Errand {number}: what is a relay?"),
+    };
+    let searching = json!({ "enabled_tools": ["stories.search_stories", "calc.calculate", "search.search", "files.append", "mail.send"] });
+    let settings = match flow {
+        "search" => searching,
+        "auto" => json!({ "flows": ["direct", "search", "chat", "reason", "panel"], "each": { "search": searching } }),
+        _ => Value::Null,
+    };
+    Order::new(flow, json!({ "question": question, "model": mind(), "settings": settings }))
+}
+
+/// What must have happened outside when the run is over. Panels only read, a chat only searches, and reasoning is offered nothing that destroys.
+pub fn due(number: u64) -> Outside {
+    match flow_of(number) {
+        "search" | "auto" => Outside { mails: 1, lines: 1 },
+        "reason" => Outside { mails: 0, lines: 1 },
+        _ => Outside { mails: 0, lines: 0 },
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outside {
+    pub mails: usize,
+    pub lines: usize,
+}
+
+/// What has happened, as anybody can see who looks.
+pub fn outside(folder: &Path, number: u64) -> Outside {
+    let ledger = std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap_or_default();
+    let mails = mailbox::subjects(&mailbox_of(folder));
+    Outside {
+        mails: mails.iter().filter(|subject| errand_in(subject) == Some(number)).count(),
+        lines: ledger.lines().filter(|line| errand_in(line) == Some(number)).count(),
+    }
+}
+
+pub fn mailbox_of(folder: &Path) -> PathBuf {
+    folder.join("mailbox")
+}
+
+/// The person: agrees to whatever the run wants to do, and about what is in doubt looks outside and says what it saw.
+pub fn person(folder: &Path, traces: &Traces, key: Key, waiting: &Waiting) -> Value {
+    match wanted(waiting) {
+        "allow" => return json!({ "allow": true }),
+        other => assert_eq!(other, "verdict", "nobody was to be asked this: {waiting:?}"),
+    }
+    let prompt = &waiting.question.prompt;
+    let seen = outside(folder, errand_in(prompt).expect("it is about an errand"));
+    let happened = if prompt.contains("tool mail.send") { seen.mails > 0 } else { seen.lines > 0 };
+    traces.log(&Trace::Verdict { key, attempt: waiting.attempt, happened });
+    match happened {
+        true => json!({ "verdict": "done", "value": { "text": "done", "data": null, "spans": [] } }),
+        false => json!({ "verdict": "again" }),
+    }
+}

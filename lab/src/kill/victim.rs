@@ -1,0 +1,76 @@
+//! One life of a process that is killed: it takes up whatever the database says is not finished, and drives the runs it is told to, a few
+//! at a time. Where a run waits for a person, the person is here.
+
+#[path = "../../../crates/cli/src/owner.rs"]
+mod owner;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::{Engine, Order, Settings};
+use graph::{Graph, Key, Waiting};
+use serde_json::Value;
+use store::{SqliteSettings, SqliteStore, Store};
+use world::World;
+
+use super::traces::{Trace, Traces};
+use super::{DB, run_of, thread_of};
+use crate::person::through;
+
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What a run is asked to do, and who answers its questions. The key is that of the effect in question.
+pub struct Life {
+    pub traces: Traces,
+    pub order: fn(u64) -> Order,
+    pub person: Box<dyn Fn(&Traces, Key, &Waiting) -> Value + Send + Sync>,
+}
+
+/// Runs that go at once.
+const WORKERS: usize = 6;
+
+/// Returns when all of these are over.
+pub async fn live(folder: &Path, world: Arc<dyn World>, flows: Vec<Graph>, numbers: Range<u64>, life: Life) -> Result<()> {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.join(DB), SqliteSettings::default())?);
+    let settings = Settings {
+        owner: owner::this(),
+        is_gone: Arc::new(owner::is_gone),
+        // Small, so that runs are also opened from snapshots.
+        snapshot_bytes_min: 1_000,
+        ..Settings::default()
+    };
+    let engine = Engine::new(store, world, flows, settings);
+    engine.recover().await?;
+    let (next, life) = (Arc::new(AtomicU64::new(numbers.start)), Arc::new(life));
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let (engine, life, next) = (engine.clone(), life.clone(), next.clone());
+            tokio::spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= numbers.end {
+                        return Ok(());
+                    }
+                    whole(&engine, &life, number).await?;
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        let done: Result<()> = worker.await?;
+        done?;
+    }
+    Ok(())
+}
+
+async fn whole(engine: &Engine, life: &Life, number: u64) -> Result<()> {
+    let (run, thread) = (run_of(number), thread_of(number));
+    if engine.store().run(&run).await?.is_none() {
+        engine.start(Order { run: Some(run.clone()), thread: Some(thread.clone()), ..(life.order)(number) }).await?;
+        life.traces.log(&Trace::Started { number });
+    }
+    through(engine, &thread, &run, &|key, waiting| (life.person)(&life.traces, key, waiting)).await?;
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Runs that ask, and the person who answers: drives a run to its end, whatever it or its children want to know on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{At, Closing, Engine, EngineError};
+use graph::{Key, RunId, ThreadId, Waiting};
+use serde_json::{Value, json};
+use store::{RunFilter, Status};
+
+/// Says what a person says to a question about the effect with this key.
+pub type Person<'p> = &'p (dyn Fn(Key, &Waiting) -> Value + Send + Sync);
+
+/// Waits for the end, and has every question of the thread answered until then.
+pub async fn through(engine: &Engine, thread: &ThreadId, run: &RunId, person: Person<'_>) -> Result<Arc<Closing>, EngineError> {
+    loop {
+        match engine.wait(run).await? {
+            At::Over(closing) => return Ok(closing),
+            At::Parked(_) | At::Going | At::Lost(_) => answer(engine, thread, person).await?,
+        }
+    }
+}
+
+async fn answer(engine: &Engine, thread: &ThreadId, person: Person<'_>) -> Result<(), EngineError> {
+    let filter = RunFilter { statuses: vec![Status::Asking], thread: Some(thread.clone()), ..RunFilter::default() };
+    let asking = engine.store().runs(filter).await?;
+    if asking.is_empty() {
+        // Its child has just been answered and goes on.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for row in asking {
+        for waiting in engine.waiting(&row.run).await? {
+            let said = person(Key::of(thread, &row.run, waiting.task), &waiting);
+            engine.answer(&row.run, waiting.task, waiting.attempt, said).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What the question wants to know: `allow`, `verdict`, `approve`…
+pub fn wanted(waiting: &Waiting) -> &str {
+    let schema = waiting.question.schema.as_ref();
+    schema.and_then(|schema| schema["required"][0].as_str()).unwrap_or_default()
+}
+
+/// Somebody who agrees to everything.
+pub fn agreeable(_: Key, waiting: &Waiting) -> Value {
+    json!({ wanted(waiting): true })
+}

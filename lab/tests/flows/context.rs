@@ -1,0 +1,107 @@
+//! What a conversation knows: everything that was said, kept in a database by thread, told to the next run as far as its flow wants to hear it,
+//! and dropped when its time is over.
+
+use std::sync::{Arc, Mutex};
+
+use engine::{Engine, Order};
+use graph::{Message, ModelCall, ThreadId};
+use lab::house::House;
+use lab::provider::dialect::Dialect;
+use lab::provider::thought::{self, Mind};
+use lab::provider::web;
+use serde_json::json;
+use store::{Retention, RunFilter, SqliteSettings, SqliteStore, Store};
+
+use crate::{Ground, input, output};
+
+/// Everything a model was asked.
+type Heard = Arc<Mutex<Vec<ModelCall>>>;
+
+async fn engine(ground: &Ground) -> (Engine, Heard) {
+    let heard = Heard::default();
+    let kept = heard.clone();
+    let web = web::serve(web::ARTICLE).await;
+    let house = House::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
+    let mind = Mind(move |call: &ModelCall| {
+        kept.lock().unwrap().push(call.clone());
+        thought::to_call(call)
+    });
+    (ground.engine(house.world_of(mind).await), heard)
+}
+
+async fn history(engine: &Engine, thread: &ThreadId) -> Vec<Message> {
+    if engine.store().thread(thread).await.unwrap().is_none() {
+        return Vec::new();
+    }
+    let rows = engine.store().messages(thread, 0, usize::MAX >> 1).await.unwrap();
+    rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect()
+}
+
+/// Asks as the command line does: with all that was said in the thread before.
+async fn ask(engine: &Engine, thread: &str, flow: &str, question: &str) {
+    let thread = ThreadId::from(thread);
+    let history = history(engine, &thread).await;
+    let order = Order { has_heard: !history.is_empty(), thread: Some(thread), ..Order::new(flow, input(question, json!({ "history": history }))) };
+    output(engine, order).await;
+}
+
+/// Whether any model call since was told this.
+fn was_told(heard: &Heard, words: &str) -> bool {
+    heard.lock().unwrap().drain(..).any(|call| call.messages.iter().any(|message| message.content.contains(words)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c7_the_whole_history_is_kept_in_a_database_however_long() {
+    const TURNS: usize = 60;
+    let ground = Ground::new();
+    let (engine, heard) = engine(&ground).await;
+    for turn in 1..=TURNS {
+        ask(&engine, "long", if turn % 2 == 0 { "direct" } else { "chat" }, &format!("Errand {turn}: and what then?")).await;
+    }
+    // Another process finds all of it, in order.
+    let (again, _) = self::engine(&ground).await;
+    let said = history(&again, &"long".into()).await;
+    assert_eq!(said.len(), 2 * TURNS);
+    for (turn, pair) in said.chunks(2).enumerate() {
+        assert_eq!((pair[0].role.as_str(), pair[1].role.as_str()), ("user", "assistant"));
+        assert!(pair[0].content.starts_with(&format!("Errand {}: ", turn + 1)), "{pair:?}");
+    }
+    // And a question about the conversation is answered from all of it.
+    heard.lock().unwrap().clear();
+    ask(&engine, "long", "chat", "What did this conversation begin with?").await;
+    assert!(was_told(&heard, "Errand 1: and what then?"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r7_what_is_known_belongs_to_one_chat_is_stored_and_dropped_after_its_time() {
+    let ground = Ground::new();
+    let (engine, heard) = engine(&ground).await;
+    for (chat, flow, question) in [("ann/1", "reason", "Think about errand 1."), ("ann/2", "search", "Errand 2: what is a relay?")] {
+        ask(&engine, chat, flow, question).await;
+    }
+    heard.lock().unwrap().clear();
+    // A follow-up hears its own chat and no other, also in another process.
+    let (later, heard) = self::engine(&ground).await;
+    for (chat, own, other) in [("ann/1", "errand 1", "Errand 2"), ("ann/2", "Errand 2", "errand 1")] {
+        ask(&later, chat, "direct", "And why is that so?").await;
+        let calls = heard.lock().unwrap().clone();
+        assert!(was_told(&heard, own), "{chat}: {calls:?}");
+        assert!(!calls.iter().any(|call| call.messages.iter().any(|message| message.content.contains(other))), "{chat}: {calls:?}");
+    }
+    // What was reasoned and which tools said what is there too, run by run.
+    let runs = later.store().runs(RunFilter { thread: Some("ann/1".into()), ..RunFilter::default() }).await.unwrap();
+    let told = engine::History::of(&**later.store(), later.flows(), &runs.last().unwrap().run).await.unwrap();
+    let notes: Vec<String> = told.events.iter().map(|told| serde_json::to_string(told).unwrap()).filter(|line| line.contains("\"noted\"")).collect();
+    for name in ["plan", "results", "reflection"] {
+        assert!(notes.iter().any(|line| line.contains(&format!("\"{name}\""))), "{name}: {notes:?}");
+    }
+    // A user's own way of doing things comes in with the input.
+    let prefers = json!({ "settings": { "prefers": "agentic" } });
+    assert_eq!(output(&later, Order::new("reason", input("Who is she?", prefers))).await["way"], "agentic");
+    drop((engine, later));
+    // Nobody uses it any more: after a time it is gone.
+    let store = SqliteStore::open(ground.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
+    let freed = store.retain(Retention::KeepSince { ms: i64::MAX - 1 }, i64::MAX).await.unwrap();
+    assert!(freed.threads >= 2, "{freed:?}");
+    assert!(store.thread(&"ann/1".into()).await.unwrap().is_none());
+}

@@ -1,0 +1,56 @@
+//! A world that never answers, phase by phase, under an engine whose clock runs as fast as nothing happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use engine::{Engine, Order, Settings};
+use graph::{Effect, Job, Reply};
+use lab::provider::thought;
+use serde_json::{Value, json};
+use store::MemoryStore;
+use tokio::time::Instant;
+use world::{Nature, Progress, World};
+
+use crate::{input, output};
+
+/// Says nothing to whoever is named, and does well otherwise.
+struct Hanging(&'static str);
+
+#[async_trait]
+impl World for Hanging {
+    fn nature(&self, _: &Job) -> Nature {
+        Nature::Repeatable
+    }
+
+    async fn perform(&self, job: &Job, _: &Progress) -> Reply {
+        if job.effect.name() == self.0 || (self.0 == "all but the answer" && job.effect.name() != "answer") {
+            std::future::pending::<()>().await;
+        }
+        Reply::ok(match &*job.effect {
+            Effect::CallModel(call) => thought::to_call(call),
+            Effect::CallTool(call) if call.tool == "registry.tools" => json!({ "text": "", "data": { "tools": [tool()] }, "spans": [] }),
+            _ => json!({ "text": "Upstream stories say so.", "data": null, "spans": [] }),
+        })
+    }
+}
+
+fn tool() -> Value {
+    let schema = json!({ "type": "object", "required": ["query"], "properties": { "query": { "type": "string" }, "size": { "type": "integer" } } });
+    json!({ "name": "stories.search_stories", "description": "Finds stories.", "schema": schema, "read_only": true, "destructive": false })
+}
+
+#[tokio::test(start_paused = true)]
+async fn r6_a_phase_that_hangs_is_left_in_time_and_there_is_an_answer() {
+    // What hangs, and the longest that the document lets it.
+    let cases = [("registry.tools", 10), ("think", 10), ("plan", 15), ("stories.search_stories", 60), ("reflect", 10), ("all but the answer", 60)];
+    for (hanging, seconds) in cases {
+        let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(Hanging(hanging)), flows::all().unwrap(), Settings::default());
+        let begun = Instant::now();
+        let answered = output(&engine, Order::new("reason", input("Think about errand 3.", json!({})))).await;
+        let took = begun.elapsed();
+        assert!(answered["answer"].as_str().unwrap().contains("Errand 3 is done"), "{hanging}: {answered}");
+        assert!(took <= Duration::from_secs(seconds) + Duration::from_secs(1), "{hanging}: {took:?}");
+        assert!(took >= Duration::from_secs(1), "{hanging} did not hang: {took:?}, {answered}");
+    }
+}

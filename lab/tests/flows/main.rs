@@ -1,0 +1,64 @@
+//! Whole flows: engine, world, the tools that come with Baton, and somebody on the other side of every wire.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test are as free as the test")]
+
+mod bad_input;
+mod context;
+mod hanging;
+mod http;
+mod replay;
+
+use std::sync::Arc;
+
+use engine::{Closing, Engine, Order, Settings};
+use lab::house::mind;
+use lab::person::{Person, agreeable, through};
+use serde_json::{Value, json};
+use store::{SqliteSettings, SqliteStore};
+use tempfile::TempDir;
+use world::World;
+
+/// The flows that a user may ask.
+pub(crate) const FLOWS: [&str; 6] = ["search", "chat", "reason", "panel", "auto", "direct"];
+
+/// A folder with a database in it, and everything that is written below.
+pub(crate) struct Ground {
+    pub(crate) folder: TempDir,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Ground {
+        Ground { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A new process, as far as the store can tell; the ones before it are dead.
+    pub(crate) fn engine(&self, world: impl World) -> Engine {
+        let store = SqliteStore::open(self.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
+        let settings = Settings { is_gone: Arc::new(|_| true), ..Settings::default() };
+        Engine::new(Arc::new(store), Arc::new(world), flows::all().unwrap(), settings)
+    }
+}
+
+/// What every flow of these tests is asked, and what else its input holds.
+pub(crate) fn input(question: &str, more: Value) -> Value {
+    let mut input = json!({ "question": question, "model": mind() });
+    let (Value::Object(fields), Value::Object(more)) = (&mut input, more) else { panic!("an object") };
+    fields.extend(more);
+    input
+}
+
+/// A run to its end, with a person who agrees.
+pub(crate) async fn run(engine: &Engine, order: Order) -> Arc<Closing> {
+    run_with(engine, order, &agreeable).await
+}
+
+pub(crate) async fn run_with(engine: &Engine, order: Order, person: Person<'_>) -> Arc<Closing> {
+    let run = engine.start(order).await.unwrap();
+    let thread = engine.store().run(&run).await.unwrap().unwrap().thread;
+    through(engine, &thread, &run, person).await.unwrap()
+}
+
+pub(crate) async fn output(engine: &Engine, order: Order) -> Value {
+    let closing = run(engine, order).await;
+    closing.outcome.output().unwrap_or_else(|| panic!("{closing:?}")).clone()
+}

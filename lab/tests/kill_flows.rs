@@ -1,0 +1,167 @@
+//! The real flows in a real process that is killed with SIGKILL at random moments and started again, over a model server that counts, a
+//! mailbox and a file. `BATON_KILLS` says how often; `./check --long` kills it a thousand times.
+//!
+//! What is promised, to the call:
+//!
+//! - Every run that was started ends, with its answer, and its journal gives the same events again.
+//! - Every mail is in the mailbox once, every line in the file once.
+//! - A model call whose answer is in the journal is never asked again. What may be asked again is a call that was in flight when the process
+//!   died: at most once for each kill, because within a life nothing is asked twice.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Json;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use engine::closing_of;
+use graph::{Key, Outcome};
+use lab::kill::hunt::{Hunt, Known, block_on, open_store, setting};
+use lab::kill::real::{Sent, due, flow_of, mailbox_of, outside};
+use lab::kill::traces::{Trace, read_log};
+use lab::kill::{run_of, thread_of};
+use lab::provider::dialect::{Dialect, Said};
+use lab::provider::mailbox::Mailbox;
+use lab::provider::{thought, web};
+use lab::sim::dice::hash;
+use serde_json::Value;
+use store::{RunFilter, Store};
+
+/// Fits into half a minute.
+const KILLS: u64 = 80;
+
+#[test]
+fn x3_kills_of_real_flows_lose_nothing_send_nothing_twice_and_pay_for_no_answer_again() {
+    let (seed, kills) = (setting("BATON_KILL_SEED", 20_261_115), setting("BATON_KILLS", KILLS));
+    println!("BATON_KILL_SEED={seed} BATON_KILLS={kills}");
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_owned();
+    let counted = Counted::default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (model, encyclopedia, mailbox) =
+        runtime.block_on(async { (counted.serve().await, web::serve(web::ARTICLE).await, Mailbox::serve(&mailbox_of(&place)).await) });
+    let spawn = |life: u64, numbers: Range<u64>| {
+        let (first, target) = (numbers.start, numbers.end);
+        let sent = Sent { folder: place.clone(), life, first, target, model: model.clone(), web: encyclopedia.clone(), smtp_port: mailbox.port };
+        let mut victim = Command::new(env!("CARGO_BIN_EXE_flow_victim"));
+        victim.arg(serde_json::to_string(&sent).unwrap()).stdin(Stdio::null()).spawn().unwrap()
+    };
+    let settle = || runtime.block_on(mailbox.settle());
+    let hunt = Hunt { folder: place.clone(), kills, seed, ahead: 60, life_ms: 20..400, spawn: &spawn, settle: &settle };
+    let known = hunt.run();
+    let paid = verify_calls(&known, &counted.asked.lock().unwrap());
+    let vouched = verify_outside(&known, &place);
+    verify_runs(&known, &place);
+    println!("{kills} kills, {} runs; {paid}; {vouched}", known.target());
+}
+
+/// The model's server: it writes down who asked for what, in which life.
+#[derive(Clone, Default)]
+struct Counted {
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+struct Asked {
+    life: u64,
+    key: Key,
+    /// The answer was handed over; whether it arrived, only the journal knows.
+    is_answered: bool,
+}
+
+impl Counted {
+    async fn serve(&self) -> String {
+        let asked = self.asked.clone();
+        let answer = move |headers: HeaderMap, Json(body): Json<Value>| {
+            let asked = asked.clone();
+            async move {
+                let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+                let life = header("authorization").trim_start_matches("Bearer life-").parse().expect("it says whose life it is");
+                let key: Key = header("idempotency-key").parse().expect("every call has its key");
+                let at = {
+                    let mut asked = asked.lock().unwrap();
+                    asked.push(Asked { life, key, is_answered: false });
+                    asked.len() - 1
+                };
+                tokio::time::sleep(Duration::from_millis(hash(key.to_string().as_bytes()) % 8)).await;
+                let said = thought::to_request(&body);
+                asked.lock().unwrap()[at].is_answered = true;
+                Json(Dialect::OpenaiChat.body(&Said::Text(&said)))
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let app = Router::new().route("/v1/chat/completions", post(answer));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        url
+    }
+}
+
+fn verify_calls(known: &Known, asked: &[Asked]) -> String {
+    let mut lives: HashMap<Key, Vec<&Asked>> = HashMap::new();
+    for one in asked {
+        let earlier = lives.entry(one.key).or_default();
+        assert!(earlier.iter().all(|other| other.life != one.life), "life {} asked {} twice", one.life, one.key);
+        let journalled = known.answered.get(&one.key).into_iter().flat_map(BTreeMap::values).find(|answer| answer.is_ok && answer.life < one.life);
+        assert!(journalled.is_none(), "life {} paid for {} again, whose answer was journalled: {journalled:?}", one.life, one.key);
+        earlier.push(one);
+    }
+    for (key, lives) in &lives {
+        let is_kept = known.answered.get(key).is_some_and(|answers| answers.values().any(|answer| answer.is_ok));
+        assert!(is_kept, "the answer to {key}, asked {} times, is in no journal", lives.len());
+    }
+    let repeated: usize = lives.values().map(|lives| lives.len() - 1).sum();
+    let paid_twice: usize = lives.values().map(|lives| lives.iter().filter(|one| one.is_answered).count().saturating_sub(1)).sum();
+    let cut: HashSet<u64> = lives.values().flat_map(|lives| lives[..lives.len() - 1].iter().map(|one| one.life)).collect();
+    format!(
+        "{} model calls, {repeated} asked again because a kill fell into them ({paid_twice} after the server had answered), in {} of the lives",
+        lives.len(),
+        cut.len()
+    )
+}
+
+fn verify_outside(known: &Known, folder: &Path) -> String {
+    for number in 0..known.target() {
+        assert_eq!(outside(folder, number), due(number), "run {number}, {}", flow_of(number));
+    }
+    let (mut done, mut again) = (0, 0);
+    for (_, trace) in read_log(folder) {
+        match trace {
+            Trace::Started { number } => assert!(known.roots.contains(&number), "run {number} was started and is lost"),
+            Trace::Verdict { happened: true, .. } => done += 1,
+            Trace::Verdict { happened: false, .. } => again += 1,
+            Trace::Begin { .. } | Trace::End { .. } => {}
+        }
+    }
+    let total = |count: fn(u64) -> usize| (0..known.target()).map(count).sum::<usize>();
+    let (mails, lines) = (total(|number| due(number).mails), total(|number| due(number).lines));
+    format!("{mails} mails and {lines} lines, each once; {done} vouched for, {again} done again at a person's word")
+}
+
+fn verify_runs(known: &Known, folder: &Path) {
+    let store = open_store(folder);
+    let graphs = flows::all().unwrap().into_iter().map(|graph| (graph.name().to_owned(), graph)).collect();
+    block_on(async {
+        for number in 0..known.target() {
+            let (run, thread, flow) = (run_of(number), thread_of(number), flow_of(number));
+            let row = store.run(&run).await.unwrap().unwrap_or_else(|| panic!("run {number} is lost"));
+            let Outcome::Done { output } = closing_of(&row).unwrap().outcome else { panic!("{flow} {number}: {row:?}") };
+            let answer = output["answer"].as_str().unwrap();
+            assert!(answer.contains(&format!("Errand {number} is done")), "{flow} {number}: {output}");
+            let said: Vec<(String, String)> =
+                store.messages(&thread, 0, 100).await.unwrap().into_iter().map(|message| (message.role, message.content)).collect();
+            assert_eq!(said.iter().map(|(role, _)| role.as_str()).collect::<Vec<_>>(), ["user", "assistant"], "{flow} {number}");
+            assert_eq!(said[1].1, answer, "{flow} {number}");
+            for row in store.runs(RunFilter { thread: Some(thread.clone()), ..RunFilter::default() }).await.unwrap() {
+                assert!(row.status.is_over(), "{flow} {number}: {row:?}");
+                assert_eq!(engine::replay(&store, &graphs, &row.run).await.unwrap().difference, None, "{flow} {number}");
+            }
+        }
+    });
+}
