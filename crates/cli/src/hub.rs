@@ -26,6 +26,11 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
+    /// The user named documents to answer from.
+    pub(crate) fn has_docs(&self) -> bool {
+        !self.docs.is_empty()
+    }
+
     /// Nothing is started by this: servers are when somebody needs them.
     pub(crate) fn hub(&self, place: &Place, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<Tools> {
         let folder = folder(place)?;
@@ -100,7 +105,8 @@ pub(crate) fn imported(place: &Place) -> Result<PathBuf> {
     Ok(folder(place)?.join("imported.json"))
 }
 
-fn folder(place: &Place) -> Result<PathBuf> {
+/// Where Baton keeps what belongs to the database.
+pub(crate) fn folder(place: &Place) -> Result<PathBuf> {
     Ok(place.path()?.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 

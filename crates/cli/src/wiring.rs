@@ -21,14 +21,13 @@ use crate::text::{DIM, paint};
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
 pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
-    let store = Arc::new(place.open_or_make()?);
-    let (world, mind) = world(place, thinking, is_quiet).await?;
-    Ok((engine(store, world)?, mind))
+    engine_over(Arc::new(place.open_or_make()?), place, thinking, is_quiet).await
 }
 
-/// The same, over a store that is open: a run is found before anything is made ready for it.
-pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
-    engine(store, world(place, thinking, is_quiet).await?.0)
+/// The same, over a store that is open: a run is found before anything is made ready for it, and a session may change its mind.
+pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
+    let (world, mind) = world(place, thinking, is_quiet).await?;
+    Ok((engine(store, world)?, mind))
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.

@@ -1,20 +1,18 @@
 use std::io::Read as _;
 
-use engine::{Engine, Order};
-use flows::input::Mind;
-use graph::{Budget, Message, ThreadId};
-use serde_json::{Value, json};
+use graph::{Budget, ThreadId};
 
 use super::budget;
-use crate::exit::{Exit, Result, Trouble};
-use crate::follow::Follow;
+use crate::asking::{self, Asking};
+use crate::exit::{self, Exit, Result, Trouble};
+use crate::follow::{self, OnInterrupt};
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::wiring;
 
 /// Ask a question: run a flow here, watch it work, print its answer
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = exit::with_codes(AFTER_HELP))]
 pub(crate) struct Ask {
     /// The question; `-` reads it from stdin. For the flow team: topics with `;` between them
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
@@ -25,7 +23,7 @@ pub(crate) struct Ask {
     /// The thread it belongs to [default: a new one]
     #[arg(long)]
     thread: Option<String>,
-    /// Have a person agree to the plan before it is carried out
+    /// Have a person agree to the plan, or change it, before it is carried out
     #[arg(long)]
     approve: bool,
     /// Remove sentences that nothing supports, and not only mark them
@@ -49,6 +47,7 @@ Examples:
   baton ask \"And what is it called in Postgres?\" --thread wal
   baton ask \"…\" --model ollama/qwen3:4b --budget tokens=4000,time=2m
   baton ask \"…\" --record tape.jsonl          then, without any model: --replay tape.jsonl
+  baton ask \"…\" --flow search --approve     shows the plan first; y, n, or e to change it in $EDITOR
   baton ask \"…\" --json | jq -r 'select(.event == \"replied\") | .task'
 
 Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
@@ -56,23 +55,23 @@ Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 impl Ask {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         let question = self.question()?;
-        let flow = self.flow(place)?;
+        let flow = asking::flow(self.flow.as_deref(), place)?;
+        if self.approve {
+            asking::must_plan(&flow)?;
+        }
+        let asking = Asking {
+            flow: &flow,
+            question: &question,
+            thread: self.thread.as_deref().map(thread_named).transpose()?,
+            has_docs: self.thinking.servers.has_docs(),
+            approve: self.approve,
+            strict: self.strict,
+            budget: self.budget.unwrap_or_default(),
+        };
         wiring::block_on(async {
             let (engine, mind) = wiring::new_engine(place, &self.thinking, self.json).await?;
-            let thread = self.thread()?;
-            let history = match &thread {
-                Some(thread) => history(&engine, thread).await?,
-                None => Vec::new(),
-            };
-            let input = self.input(&flow, &question, &history, mind)?;
-            let title = Some(question.chars().take(TITLE_CHARS_MAX).collect());
-            let has_heard = !history.is_empty();
-            let run = engine::fresh();
-            let budget = self.budget.unwrap_or_default();
-            let order = Order { thread, run: Some(run.clone()), budget, title, has_heard, ..Order::new(&flow, input) };
-            let follow = Follow::new(&engine, &run, self.json)?;
-            engine.start(order).await?;
-            follow.until_rest().await
+            let order = asking.order(&engine, mind).await?;
+            Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
     }
 
@@ -86,63 +85,14 @@ impl Ask {
             question => Ok(question.to_owned()),
         }
     }
-
-    fn thread(&self) -> Result<Option<ThreadId>> {
-        match self.thread.as_deref().map(str::trim) {
-            Some("") => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
-            thread => Ok(thread.map(ThreadId::from)),
-        }
-    }
-
-    /// Known before anything is made ready for it.
-    fn flow(&self, place: &Place) -> Result<String> {
-        // A script plays the samples' world.
-        let usual = if place.script.is_some() { "research" } else { "direct" };
-        let flow = self.flow.as_deref().unwrap_or(usual);
-        let known = wiring::flows()?;
-        if !known.contains_key(flow) {
-            return Err(engine::EngineError::NoFlow { flow: flow.into(), known: known.into_keys().collect() }.into());
-        }
-        Ok(flow.to_owned())
-    }
-
-    /// What each flow wants to be told.
-    fn input(&self, flow: &str, question: &str, history: &[Message], mind: Mind) -> Result<Value> {
-        match (flow, self.approve) {
-            ("team" | "direct" | "chat" | "reason", true) => {
-                Err(Trouble::Usage(format!("the flow {flow} asks nobody; --approve goes with --flow search, panel or auto")))
-            }
-            ("team", false) => {
-                let topics: Vec<&str> = question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
-                Ok(json!({ "topics": topics }))
-            }
-            ("research", approve) => Ok(json!({ "question": question, "approve": approve })),
-            (_, approve) => Ok(json!({
-                "question": question,
-                "history": history,
-                "model": mind,
-                "strict": self.strict,
-                "docs": !self.thinking.servers.docs.is_empty(),
-                "approve": if approve { "plan" } else { "none" },
-                "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
-            })),
-        }
-    }
 }
 
-/// The last turns of the thread, oldest first.
-async fn history(engine: &Engine, thread: &ThreadId) -> Result<Vec<Message>> {
-    let store = engine.store();
-    let Some(count) = store.thread(thread).await?.map(|row| row.messages) else { return Ok(Vec::new()) };
-    let rows = store.messages(thread, count.saturating_sub(HISTORY_MESSAGES_MAX), HISTORY_MESSAGES_MAX as usize).await?;
-    Ok(rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect())
+pub(crate) fn thread_named(name: &str) -> Result<ThreadId> {
+    match name.trim() {
+        "" => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
+        name => Ok(ThreadId::from(name)),
+    }
 }
-
-/// What `auto` may choose from.
-const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
-
-const HISTORY_MESSAGES_MAX: u64 = 20;
-const TITLE_CHARS_MAX: usize = 120;
 
 /// The limit of a run's input is the graph's; this one only keeps a wrong file from filling the memory.
 const QUESTION_BYTES_MAX: u64 = 8 << 20;

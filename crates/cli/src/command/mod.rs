@@ -1,7 +1,9 @@
 //! The commands. Each is a file with its arguments and what it does; this list names them all.
 
-mod ask;
+pub(crate) mod ask;
 mod budget;
+mod chat;
+mod completions;
 mod doctor;
 mod eval;
 mod flows;
@@ -22,6 +24,7 @@ use crate::place::Place;
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),
+    Chat(chat::Chat),
     #[command(subcommand)]
     Runs(runs::Runs),
     #[command(subcommand)]
@@ -39,12 +42,14 @@ pub(crate) enum Command {
     Index(index::Index),
     #[command(subcommand)]
     Eval(eval::Eval),
+    Completions(completions::Completions),
 }
 
 impl Command {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         match self {
             Command::Ask(ask) => ask.run(place),
+            Command::Chat(chat) => chat.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Flows(flows) => flows.run(),
@@ -56,6 +61,7 @@ impl Command {
             Command::Bench(bench) => bench.run(),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(),
+            Command::Completions(completions) => completions.run(),
         }
     }
 }

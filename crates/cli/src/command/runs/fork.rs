@@ -43,7 +43,7 @@ impl Fork {
         wiring::block_on(async {
             let store = Arc::new(place.open()?);
             let row = find::run(&*store, &self.run).await?;
-            let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+            let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
             let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();
             let new = engine::fresh();
             let thread = self.thread.map(ThreadId::from);

@@ -1,16 +1,16 @@
 use std::io::Write as _;
 
 use engine::{Engine, History, closing_of};
-use graph::{Event, Key, Outcome, TaskId, child_run};
+use graph::{Event, Key, Outcome, RunId, child_run};
 use serde_json::json;
 use store::RunRow;
 
+use crate::answer::Answer;
 use crate::exit::{Exit, Result};
-use crate::follow::answer_of;
 use crate::place::Place;
 use crate::question::{self, Open};
 use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
-use crate::view::lines::Lines;
+use crate::view::tree::{self, Tree};
 use crate::{find, wiring};
 
 /// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
@@ -32,7 +32,10 @@ impl Show {
             let open = if row.status.is_over() { Vec::new() } else { question::open(&engine, &row).await? };
             match self.json {
                 true => print_json(&row, history, &open)?,
-                false => print(&engine, &row, &history, &open)?,
+                false => {
+                    let tree = tree(&engine, &row.run).await;
+                    print(&row, &history, &tree, &open)?;
+                }
             }
             Ok(Exit::Well)
         })
@@ -50,7 +53,7 @@ fn print_json(row: &RunRow, history: engine::Result<History>, open: &[Open]) -> 
     Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": told, "waiting": open }))?)
 }
 
-fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open: &[Open]) -> Result<()> {
+fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open]) -> Result<()> {
     let mut out = anstream::stdout().lock();
     let fact = |name: &str, value: String| format!("{}  {value}", paint(DIM, format!("{name:<7}")));
     let (head, end) = short(&row.run);
@@ -71,20 +74,24 @@ fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open:
             }
             writeln!(out, "{}", fact("spent", format!("{}, {}", spent(&past.spent), took(past.elapsed_us))))?;
             writeln!(out)?;
-            let said = print_steps(&mut out, engine, row, past)?;
+            for line in tree.lines(tree::Open::Still) {
+                writeln!(out, "{}", line.text)?;
+            }
             if let Some(Outcome::Done { output }) = past.outcome.as_deref() {
-                writeln!(out, "\n{}", answer_of(output, said.as_deref()))?;
+                drop(out);
+                writeln!(anstream::stdout())?;
+                return Answer::of(output, said(past)).print();
             }
         }
         Err(error) => {
             writeln!(out, "\n{} {error}", paint(YELLOW, "its steps cannot be told:"))?;
             if let Some(closing) = closing_of(row) {
-                writeln!(out, "{}", crate::view::lines::ended(&closing.outcome))?;
+                writeln!(out, "{}", tree::ended(&closing.outcome))?;
             }
         }
     }
     for open in open {
-        writeln!(out, "\n{} {}", paint(YELLOW, "?"), open.waiting.question.prompt)?;
+        writeln!(out, "\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt))?;
         writeln!(out, "  answer with: {}", paint(BOLD, open.how()))?;
     }
     if row.status == store::Status::Running {
@@ -93,30 +100,29 @@ fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open:
     Ok(())
 }
 
-/// Gives back what the flow last said.
-fn print_steps(out: &mut impl std::io::Write, engine: &Engine, row: &RunRow, past: &History) -> Result<Option<String>> {
-    let mut lines = Lines::default();
-    for told in &past.events {
-        let is_child = |task: &TaskId| {
-            let effect = lines.open.get(task).map(|open| &*open.effect);
-            matches!(effect, Some(graph::Effect::CallAgent(call)) if engine.flows().contains_key(&call.agent))
-        };
-        let child = match &told.event {
-            Event::Replied { task, .. } if is_child(task) => Some(child_run(Key::of(&row.thread, &row.run, *task))),
-            _ => None,
-        };
-        for line in lines.of(&told.event) {
-            match &child {
-                Some(child) => writeln!(out, "{line}  {}", paint(DIM, format!("run {}", tail(child))))?,
-                None => writeln!(out, "{line}")?,
+/// What the flow last said.
+fn said(past: &History) -> Option<&str> {
+    past.events.iter().rev().find_map(|told| match &told.event {
+        Event::Said { content, .. } => Some(content.as_str()),
+        _ => None,
+    })
+}
+
+/// The run with all runs below it.
+async fn tree(engine: &Engine, root: &RunId) -> Tree {
+    let mut tree = Tree::new(root.clone());
+    let mut runs = vec![root.clone()];
+    while let Some(run) = runs.pop() {
+        // One that cannot be told any more leaves the others be.
+        let Ok(past) = History::of(&**engine.store(), engine.flows(), &run).await else { continue };
+        for told in past.events {
+            if let (Event::Asked { task, effect, .. }, Some(start)) = (&told.event, &past.start)
+                && effect.kind() == "agent"
+            {
+                runs.push(child_run(Key::of(&start.thread, &run, *task)));
             }
+            tree.see(&run, &told.event);
         }
     }
-    for (task, open) in &lines.open {
-        let tries = if open.attempt > 1 { format!(", attempt {}", open.attempt) } else { String::new() };
-        if !open.effect.is_for_a_person() {
-            writeln!(out, "    {} {}  {}", paint(YELLOW, "…"), open.label, paint(DIM, format!("task {task}{tries}, no answer yet")))?;
-        }
-    }
-    Ok(lines.said)
+    tree
 }

@@ -1,0 +1,124 @@
+//! From what a user says to the run that answers it; the same for one question and for a session.
+
+use engine::{Engine, Order};
+use flows::input::Mind;
+use graph::{Budget, Graph, Message, ThreadId};
+use serde_json::{Value, json};
+
+use crate::exit::{Result, Trouble};
+use crate::place::Place;
+use crate::wiring;
+
+/// A question, and how it wants to be answered.
+pub(crate) struct Asking<'a> {
+    /// One that there is; see [`flow`].
+    pub(crate) flow: &'a str,
+    pub(crate) question: &'a str,
+    /// The thread it continues; a new one otherwise.
+    pub(crate) thread: Option<ThreadId>,
+    /// The user named documents.
+    pub(crate) has_docs: bool,
+    /// A person agrees to the plan before it is carried out.
+    pub(crate) approve: bool,
+    pub(crate) strict: bool,
+    pub(crate) budget: Budget,
+}
+
+/// The flow that was named, or the usual one. Known before anything is made ready for it.
+pub(crate) fn flow(named: Option<&str>, place: &Place) -> Result<String> {
+    // A script plays the samples' world.
+    let usual = if place.script.is_some() { "research" } else { "direct" };
+    let flow = named.unwrap_or(usual);
+    let known = wiring::flows()?;
+    if !known.contains_key(flow) {
+        return Err(engine::EngineError::NoFlow { flow: flow.into(), known: known.into_keys().collect() }.into());
+    }
+    Ok(flow.to_owned())
+}
+
+/// Whether a flow can put its plan before a person, and if not, which ones can.
+pub(crate) fn must_plan(flow: &str) -> Result<()> {
+    let known = wiring::flows()?;
+    // The front door passes the wish on to the flow it takes.
+    let asks = |graph: &Graph| graph.name() == "auto" || nodes(graph).iter().any(|node| node.starts_with("approve"));
+    if known.get(flow).is_some_and(asks) {
+        return Ok(());
+    }
+    let others: Vec<&str> = known.values().filter(|graph| asks(graph)).map(Graph::name).collect();
+    Err(Trouble::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
+}
+
+fn nodes(graph: &Graph) -> Vec<String> {
+    let drawing = graph.json();
+    drawing["nodes"].as_array().into_iter().flatten().filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
+}
+
+impl Asking<'_> {
+    /// What to start, with what was said in the thread before.
+    pub(crate) async fn order(self, engine: &Engine, mind: Mind) -> Result<Order> {
+        if self.approve {
+            must_plan(self.flow)?;
+        }
+        let history = match &self.thread {
+            Some(thread) => history(engine, thread).await?,
+            None => Vec::new(),
+        };
+        Ok(Order {
+            title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
+            has_heard: !history.is_empty(),
+            budget: self.budget,
+            thread: self.thread.clone(),
+            ..Order::new(self.flow, self.input(&history, mind))
+        })
+    }
+
+    /// What each flow wants to be told.
+    fn input(&self, history: &[Message], mind: Mind) -> Value {
+        match self.flow {
+            "team" => {
+                let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
+                json!({ "topics": topics })
+            }
+            "research" => json!({ "question": self.question, "approve": self.approve }),
+            flow => json!({
+                "question": self.question,
+                "history": history,
+                "model": mind,
+                "strict": self.strict,
+                "docs": self.has_docs,
+                "approve": if self.approve { "plan" } else { "none" },
+                "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
+            }),
+        }
+    }
+}
+
+/// The last turns of the thread, oldest first.
+async fn history(engine: &Engine, thread: &ThreadId) -> Result<Vec<Message>> {
+    let store = engine.store();
+    let Some(count) = store.thread(thread).await?.map(|row| row.messages) else { return Ok(Vec::new()) };
+    let rows = store.messages(thread, count.saturating_sub(HISTORY_MESSAGES_MAX), HISTORY_MESSAGES_MAX as usize).await?;
+    Ok(rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect())
+}
+
+/// What `auto` may choose from.
+pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
+
+const HISTORY_MESSAGES_MAX: u64 = 20;
+const TITLE_CHARS_MAX: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
+        for flow in ["auto", "panel", "reason", "research", "search"] {
+            assert!(must_plan(flow).is_ok(), "{flow}");
+        }
+        for flow in ["chat", "direct", "team", "panel_expert"] {
+            let why = must_plan(flow).unwrap_err().to_string();
+            assert!(why.contains("--flow auto, panel, reason, research, search"), "{why}");
+        }
+    }
+}
