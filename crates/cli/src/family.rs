@@ -3,11 +3,12 @@
 //! Children have journals and events of their own; a person wants to see one piece of work. Each run is watched in a task of its own, because a
 //! watcher that is dropped in the middle of catching up loses its place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, History, Seen, Watcher};
-use graph::{Effect, Event, Key, RunId, ThreadId, child_run};
+use graph::{Effect, Event, Key, RunId, TaskId, ThreadId, Told, child_run};
 use tokio::sync::mpsc;
 
 pub(crate) struct Family {
@@ -33,17 +34,33 @@ pub(crate) enum Whom {
     All,
 }
 
+/// How many events of each run were told before.
+pub(crate) type Known = BTreeMap<RunId, u64>;
+
+/// In which of its steps the front door starts the flow it takes. Whether a model streams is decided when it is asked, which may be before anybody could
+/// have heard of its run; so these are listened to before they are known to be.
+const FRONT_DOOR_STEPS: std::ops::RangeInclusive<u64> = 1..=3;
+
 /// Events that may wait to be drawn.
 const EVENTS_MAX: usize = 256;
 
 impl Family {
-    /// Listens from now on, even to a run that is not started yet. Events before `known_seq` were told before.
-    pub(crate) fn watch(engine: &Engine, run: &RunId, known_seq: u64, whom: Whom) -> Family {
+    /// Listens from now on, even to a run that is not started yet.
+    pub(crate) fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known, whom: Whom) -> Family {
         let (to, events) = mpsc::channel(EVENTS_MAX);
-        let from_seq = if whom == Whom::One { known_seq } else { 0 };
+        let mut foretold = BTreeMap::new();
+        let from_seq = match whom {
+            Whom::One => known.get(run).copied().unwrap_or(0),
+            Whom::All => {
+                let children = FRONT_DOOR_STEPS.map(|step| child_run(Key::of(thread, run, TaskId { step, index: 0 })));
+                foretold.extend(children.map(|child| (child.clone(), engine.watch(&child, 0))));
+                0
+            }
+        };
         let watcher = engine.watch(run, from_seq);
-        let one = Member { engine: engine.clone(), run: run.clone(), known_seq, whom, speaks: true, to };
-        tokio::spawn(one.listen(watcher));
+        let (engine, thread, known) = (engine.clone(), thread.clone(), Arc::new(known));
+        let one = Member { engine, thread, run: run.clone(), known, whom, speaks: true, foretold, to };
+        tokio::spawn(one.begin(watcher));
         Family { events }
     }
 
@@ -53,18 +70,61 @@ impl Family {
     }
 }
 
+/// Everything a run and those below it told so far; a run comes before its children. One that cannot be told any more is left out.
+pub(crate) async fn past(engine: &Engine, root: &RunId) -> Vec<(RunId, Vec<Told>)> {
+    let mut all = Vec::new();
+    let mut runs = vec![root.clone()];
+    while let Some(run) = runs.pop() {
+        let Ok(past) = History::of(&**engine.store(), engine.flows(), &run).await else { continue };
+        let thread = past.start.as_ref().map(|start| start.thread.clone());
+        for told in &past.events {
+            if let (Event::Asked { task, effect, .. }, Some(thread)) = (&told.event, &thread)
+                && is_child(engine, effect)
+            {
+                let child = child_run(Key::of(thread, &run, *task));
+                // Another attempt is the same child.
+                if !runs.contains(&child) {
+                    runs.push(child);
+                }
+            }
+        }
+        all.push((run, past.events));
+    }
+    all
+}
+
+fn is_child(engine: &Engine, effect: &Effect) -> bool {
+    matches!(effect, Effect::CallAgent(call) if engine.flows().contains_key(&call.agent))
+}
+
 struct Member {
     engine: Engine,
+    thread: ThreadId,
     run: RunId,
-    known_seq: u64,
+    known: Arc<Known>,
     whom: Whom,
     speaks: bool,
+    foretold: BTreeMap<RunId, Watcher>,
     to: mpsc::Sender<engine::Result<Heard>>,
 }
 
 impl Member {
-    async fn listen(self, mut watcher: Watcher) {
-        let mut of: Option<(ThreadId, bool)> = None;
+    /// A run is in the store a moment after it was asked for, or never.
+    async fn begin(self, watcher: Watcher) {
+        const MOMENT: Duration = Duration::from_millis(2);
+        while !matches!(self.engine.store().run(&self.run).await, Ok(Some(_))) {
+            tokio::select! {
+                () = tokio::time::sleep(MOMENT) => {}
+                () = self.to.closed() => return,
+            }
+        }
+        self.listen(watcher).await;
+    }
+
+    async fn listen(mut self, mut watcher: Watcher) {
+        let known_seq = self.known.get(&self.run).copied().unwrap_or(0);
+        // The front door passes on what the chosen flow answers.
+        let mut passes_on = false;
         let mut children = BTreeSet::new();
         loop {
             let seen = tokio::select! {
@@ -76,15 +136,15 @@ impl Member {
                 None => return,
                 Some(Err(error)) => Err(error),
                 Some(Ok(seen)) => {
-                    let is_known = matches!(&seen, Seen::Told(told) if told.seq < self.known_seq);
+                    let mut is_known = false;
                     if let Seen::Told(told) = &seen {
-                        match (&told.event, &of) {
-                            // The front door passes on what the chosen flow answers.
-                            (Event::Started { thread, flow, .. }, _) => of = Some((thread.clone(), &**flow == "auto")),
-                            (Event::Asked { task, effect, .. }, Some((thread, passes_on))) if self.is_child(effect) => {
-                                let child = child_run(Key::of(thread, &self.run, *task));
+                        is_known = told.seq < known_seq;
+                        match &told.event {
+                            Event::Started { flow, .. } => passes_on = &**flow == "auto",
+                            Event::Asked { task, effect, .. } if self.whom == Whom::All && is_child(&self.engine, effect) => {
+                                let child = child_run(Key::of(&self.thread, &self.run, *task));
                                 if children.insert(child.clone()) {
-                                    self.listen_to(child, is_known, self.speaks && *passes_on);
+                                    self.listen_to(child, self.speaks && passes_on);
                                 }
                             }
                             _ => {}
@@ -100,29 +160,18 @@ impl Member {
         }
     }
 
-    fn is_child(&self, effect: &Effect) -> bool {
-        self.whom == Whom::All && matches!(effect, Effect::CallAgent(call) if self.engine.flows().contains_key(&call.agent))
-    }
-
-    /// Listens before the child goes, so that not a word of a stream is missed.
-    fn listen_to(&self, run: RunId, is_known: bool, speaks: bool) {
-        let watcher = self.engine.watch(&run, 0);
-        let child = Member { engine: self.engine.clone(), run, known_seq: 0, whom: self.whom, speaks, to: self.to.clone() };
-        tokio::spawn(child.begin(watcher, is_known));
-    }
-
-    /// A child is in the store a moment after it was asked for, or never.
-    async fn begin(mut self, watcher: Watcher, is_known: bool) {
-        const MOMENT: Duration = Duration::from_millis(5);
-        while !matches!(self.engine.store().run(&self.run).await, Ok(Some(_))) {
-            tokio::select! {
-                () = tokio::time::sleep(MOMENT) => {}
-                () = self.to.closed() => return,
-            }
-        }
-        if is_known {
-            self.known_seq = History::of(&**self.engine.store(), self.engine.flows(), &self.run).await.map_or(0, |past| past.events.len() as u64);
-        }
-        self.listen(watcher).await;
+    fn listen_to(&mut self, run: RunId, speaks: bool) {
+        let watcher = self.foretold.remove(&run).unwrap_or_else(|| self.engine.watch(&run, 0));
+        let child = Member {
+            engine: self.engine.clone(),
+            thread: self.thread.clone(),
+            run,
+            known: self.known.clone(),
+            whom: self.whom,
+            speaks,
+            foretold: BTreeMap::new(),
+            to: self.to.clone(),
+        };
+        tokio::spawn(child.begin(watcher));
     }
 }

@@ -12,7 +12,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use engine::{At, Closing, Delivery, Engine, History, Order, Seen};
-use graph::{Event, Outcome, RunId};
+use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,7 +21,7 @@ use crate::answer::Answer;
 use crate::approval::{self, Proposal};
 use crate::editor::{Editor, Typed};
 use crate::exit::{Exit, Result, Trouble};
-use crate::family::{Family, Heard};
+use crate::family::{self, Family, Heard, Known};
 use crate::plan::Plan;
 use crate::question::{self, Open};
 use crate::streamed::Streamed;
@@ -72,25 +72,31 @@ enum Rest {
 /// Starts a run and follows it.
 pub(crate) async fn drive(engine: &Engine, order: Order, as_json: bool, on_interrupt: OnInterrupt) -> Result<(RunId, Exit)> {
     let run = order.run.clone().unwrap_or_else(engine::fresh);
-    let follow = Follow { on_interrupt, ..Follow::new(engine, &run, as_json)? };
-    engine.start(Order { run: Some(run.clone()), ..order }).await?;
+    let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
+    let follow = Follow { on_interrupt, ..Follow::new(engine, &thread, &run, as_json)? };
+    engine.start(Order { run: Some(run.clone()), thread: Some(thread.clone()), ..order }).await?;
     let exit = follow.until_rest().await?;
     Ok((run, exit))
 }
 
 impl<'a> Follow<'a> {
-    /// To be called before the run is started or taken up.
-    pub(crate) fn new(engine: &'a Engine, run: &'a RunId, as_json: bool) -> Result<Self> {
-        Follow::from(engine, run, as_json, 0)
+    /// Follows a run from its first event. To be called before it is started.
+    pub(crate) fn new(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
+        Follow::from(engine, thread, run, as_json, Known::new())
     }
 
-    /// Shows only what happens from this event on. What was before is still read, to know what is open.
-    pub(crate) fn from(engine: &'a Engine, run: &'a RunId, as_json: bool, known_seq: u64) -> Result<Self> {
+    /// Follows a run that goes on. To be called before it is taken up: what was told until now need not be told again.
+    pub(crate) async fn again(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
+        let past = family::past(engine, run).await;
+        Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
+    }
+
+    fn from(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool, known: Known) -> Result<Self> {
         let view = View::new(run, as_json);
         Ok(Follow {
             engine,
             run,
-            family: Family::watch(engine, run, known_seq, view.whom()),
+            family: Family::watch(engine, thread, run, known, view.whom()),
             view,
             next_seq: 0,
             said: None,

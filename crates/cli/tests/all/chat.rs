@@ -60,7 +60,7 @@ fn commands_are_done_and_unknown_ones_are_told_with_the_nearest() {
     for words in ["the nearest is /flow", "no flow \"chess\"", "thread chat-", "what nothing supports is removed", "nowhere is no folder"] {
         assert!(said.err.contains(words), "no {words:?} in {}", said.err);
     }
-    for words in ["direct; there are: direct, search", "nothing was answered yet", "thread mine, 2 messages: Why?", "/sources"] {
+    for words in ["direct; there are: auto, direct, search", "nothing was answered yet", "thread mine, 2 messages: Why?", "/sources"] {
         assert!(said.out.contains(words), "no {words:?} in {}", said.out);
     }
     assert_eq!(said.out.matches("Because.").count(), 2, "a new thread has heard nothing: {}", said.out);
@@ -121,7 +121,7 @@ fn a_terminal_has_a_prompt_a_history_and_keys_that_mean_something() {
     screen.send_line("Why \\").unwrap();
     screen.send_line("not?").unwrap();
     screen.exp_string("Because.").unwrap();
-    screen.exp_string("nothing was looked up").unwrap();
+    screen.exp_string("1 call, 34 tokens").unwrap();
     screen.exp_string("› ").unwrap();
     // Ctrl-C while a run goes cancels it.
     screen.send_line("Think slowly").unwrap();

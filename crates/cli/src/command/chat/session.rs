@@ -131,7 +131,7 @@ impl Session<'_> {
 
     async fn command(&mut self, slash: Slash<'_>) -> Result<Exit> {
         match slash {
-            Slash::Flow(None) => say(&format!("{}; there are: {}", self.flow, asking::BEHIND_THE_FRONT_DOOR.join(", ")))?,
+            Slash::Flow(None) => say(&format!("{}; there are: auto, {}", self.flow, asking::BEHIND_THE_FRONT_DOOR.join(", ")))?,
             Slash::Flow(Some(named)) => {
                 let flow = asking::flow(Some(named), self.place)?;
                 if self.chat.approve {

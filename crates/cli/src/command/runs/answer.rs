@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use engine::{Delivery, History};
+use engine::Delivery;
 use graph::{RunId, TaskId};
 use store::{RunRow, Store, StoreError};
 
@@ -47,9 +47,9 @@ impl Answer {
             let open = question::choose(&question::open(&engine, &row).await?, task)?;
             let value = question::answer(&open.waiting.question, typed);
             // A child's answer moves the whole family, and the eldest has what the user asked for.
+            let thread = row.thread.clone();
             let root = eldest(store, row).await?;
-            let known = History::of(store, engine.flows(), &root).await.map_or(0, |past| past.events.len() as u64);
-            let mut follow = Follow::from(&engine, &root, self.json, known)?;
+            let mut follow = Follow::again(&engine, &thread, &root, self.json).await?;
             match follow.give(&open, value).await? {
                 Delivery::Taken => follow.until_rest().await,
                 Delivery::Posted => {

@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, EngineError, History};
+use engine::{Engine, EngineError};
 use store::{RunFilter, Status};
 
 use crate::exit::{Exit, Result, Trouble};
@@ -34,9 +34,7 @@ impl Resume {
                 let store = Arc::new(place.open()?);
                 let row = find::run(&*store, typed).await?;
                 let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
-                // What was told before the interruption need not be told again.
-                let known = History::of(&**engine.store(), engine.flows(), &row.run).await.map_or(0, |past| past.events.len() as u64);
-                let follow = Follow::from(&engine, &row.run, self.json, known)?;
+                let follow = Follow::again(&engine, &row.thread, &row.run, self.json).await?;
                 engine.resume(&row.run).await?;
                 follow.until_rest().await
             }),

@@ -1,7 +1,7 @@
 use std::io::Write as _;
 
-use engine::{Engine, History, closing_of};
-use graph::{Event, Key, Outcome, RunId, child_run};
+use engine::{History, closing_of};
+use graph::{Event, Outcome};
 use serde_json::json;
 use store::RunRow;
 
@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::question::{self, Open};
 use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
 use crate::view::tree::{self, Tree};
-use crate::{find, wiring};
+use crate::{family, find, wiring};
 
 /// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
 #[derive(clap::Args)]
@@ -33,7 +33,10 @@ impl Show {
             match self.json {
                 true => print_json(&row, history, &open)?,
                 false => {
-                    let tree = tree(&engine, &row.run).await;
+                    let mut tree = Tree::new(row.run.clone());
+                    for (run, told) in family::past(&engine, &row.run).await {
+                        told.iter().for_each(|told| tree.see(&run, &told.event));
+                    }
                     print(&row, &history, &tree, &open)?;
                 }
             }
@@ -106,23 +109,4 @@ fn said(past: &History) -> Option<&str> {
         Event::Said { content, .. } => Some(content.as_str()),
         _ => None,
     })
-}
-
-/// The run with all runs below it.
-async fn tree(engine: &Engine, root: &RunId) -> Tree {
-    let mut tree = Tree::new(root.clone());
-    let mut runs = vec![root.clone()];
-    while let Some(run) = runs.pop() {
-        // One that cannot be told any more leaves the others be.
-        let Ok(past) = History::of(&**engine.store(), engine.flows(), &run).await else { continue };
-        for told in past.events {
-            if let (Event::Asked { task, effect, .. }, Some(start)) = (&told.event, &past.start)
-                && effect.kind() == "agent"
-            {
-                runs.push(child_run(Key::of(&start.thread, &run, *task)));
-            }
-            tree.see(&run, &told.event);
-        }
-    }
-    tree
 }
