@@ -5,23 +5,56 @@ use flows::input::Mind;
 use graph::{Budget, Graph, Message, ThreadId};
 use serde_json::{Value, json};
 
+use crate::command::budget;
 use crate::exit::{Result, Trouble};
+use crate::mind::Thinking;
 use crate::place::Place;
 use crate::wiring;
 
-/// A question, and how it wants to be answered.
+/// How a user wants to be answered: the options of one question and of a session.
+#[derive(clap::Args)]
+pub(crate) struct Wishes {
+    /// Which flow answers; `baton flows` lists them [default: direct; in a session auto, which picks one for each message]
+    #[arg(long)]
+    pub(crate) flow: Option<String>,
+    /// The thread it belongs to [default: a new one]
+    #[arg(long)]
+    thread: Option<String>,
+    /// Have a person agree to the plan, or change it, before it is carried out
+    #[arg(long)]
+    pub(crate) approve: bool,
+    /// Remove sentences that nothing supports, and not only mark them
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
+    #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
+    budget: Option<Budget>,
+    #[command(flatten)]
+    pub(crate) thinking: Thinking,
+}
+
+impl Wishes {
+    /// The thread that was named.
+    pub(crate) fn thread(&self) -> Result<Option<ThreadId>> {
+        self.thread.as_deref().map(thread).transpose()
+    }
+}
+
+pub(crate) fn thread(named: &str) -> Result<ThreadId> {
+    match named.trim() {
+        "" => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
+        name => Ok(ThreadId::from(name)),
+    }
+}
+
+/// A question that is about to be answered.
 pub(crate) struct Asking<'a> {
     /// One that there is; see [`flow`].
     pub(crate) flow: &'a str,
     pub(crate) question: &'a str,
     /// The thread it continues; a new one otherwise.
     pub(crate) thread: Option<ThreadId>,
-    /// The user named documents.
-    pub(crate) has_docs: bool,
-    /// A person agrees to the plan before it is carried out.
-    pub(crate) approve: bool,
-    pub(crate) strict: bool,
-    pub(crate) budget: Budget,
+    pub(crate) wishes: &'a Wishes,
 }
 
 /// The flow that was named, or the usual one. Known before anything is made ready for it.
@@ -56,7 +89,7 @@ fn nodes(graph: &Graph) -> Vec<String> {
 impl Asking<'_> {
     /// What to start, with what was said in the thread before.
     pub(crate) async fn order(self, engine: &Engine, mind: Mind) -> Result<Order> {
-        if self.approve {
+        if self.wishes.approve {
             must_plan(self.flow)?;
         }
         let history = match &self.thread {
@@ -66,7 +99,7 @@ impl Asking<'_> {
         Ok(Order {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             has_heard: !history.is_empty(),
-            budget: self.budget,
+            budget: self.wishes.budget.unwrap_or_default(),
             thread: self.thread.clone(),
             ..Order::new(self.flow, self.input(&history, mind))
         })
@@ -79,14 +112,14 @@ impl Asking<'_> {
                 let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
                 json!({ "topics": topics })
             }
-            "research" => json!({ "question": self.question, "approve": self.approve }),
+            "research" => json!({ "question": self.question, "approve": self.wishes.approve }),
             flow => json!({
                 "question": self.question,
                 "history": history,
                 "model": mind,
-                "strict": self.strict,
-                "docs": self.has_docs,
-                "approve": if self.approve { "plan" } else { "none" },
+                "strict": self.wishes.strict,
+                "docs": self.wishes.thinking.servers.has_docs(),
+                "approve": if self.wishes.approve { "plan" } else { "none" },
                 "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
             }),
         }

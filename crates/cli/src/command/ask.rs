@@ -1,12 +1,8 @@
 use std::io::Read as _;
 
-use graph::{Budget, ThreadId};
-
-use super::budget;
-use crate::asking::{self, Asking};
+use crate::asking::{self, Asking, Wishes};
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::{self, OnInterrupt};
-use crate::mind::Thinking;
 use crate::place::Place;
 use crate::wiring;
 
@@ -17,23 +13,8 @@ pub(crate) struct Ask {
     /// The question; `-` reads it from stdin. For the flow team: topics with `;` between them
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
     question: Vec<String>,
-    /// Which flow to run; `baton flows` lists them [default: direct]
-    #[arg(long)]
-    flow: Option<String>,
-    /// The thread it belongs to [default: a new one]
-    #[arg(long)]
-    thread: Option<String>,
-    /// Have a person agree to the plan, or change it, before it is carried out
-    #[arg(long)]
-    approve: bool,
-    /// Remove sentences that nothing supports, and not only mark them
-    #[arg(long)]
-    strict: bool,
-    /// What the run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
-    #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
-    budget: Option<Budget>,
     #[command(flatten)]
-    thinking: Thinking,
+    wishes: Wishes,
     /// Print one JSON object a line: the events, then how it ended
     #[arg(long)]
     json: bool,
@@ -55,21 +36,14 @@ Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 impl Ask {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         let question = self.question()?;
-        let flow = asking::flow(self.flow.as_deref(), place)?;
-        if self.approve {
+        let wishes = &self.wishes;
+        let flow = asking::flow(wishes.flow.as_deref(), place)?;
+        if wishes.approve {
             asking::must_plan(&flow)?;
         }
-        let asking = Asking {
-            flow: &flow,
-            question: &question,
-            thread: self.thread.as_deref().map(thread_named).transpose()?,
-            has_docs: self.thinking.servers.has_docs(),
-            approve: self.approve,
-            strict: self.strict,
-            budget: self.budget.unwrap_or_default(),
-        };
+        let asking = Asking { flow: &flow, question: &question, thread: wishes.thread()?, wishes };
         wiring::block_on(async {
-            let (engine, mind) = wiring::new_engine(place, &self.thinking, self.json).await?;
+            let (engine, mind) = wiring::new_engine(place, &wishes.thinking, self.json).await?;
             let order = asking.order(&engine, mind).await?;
             Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
@@ -84,13 +58,6 @@ impl Ask {
             "" => Err(Trouble::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into())),
             question => Ok(question.to_owned()),
         }
-    }
-}
-
-pub(crate) fn thread_named(name: &str) -> Result<ThreadId> {
-    match name.trim() {
-        "" => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
-        name => Ok(ThreadId::from(name)),
     }
 }
 

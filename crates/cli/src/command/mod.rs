@@ -1,7 +1,7 @@
 //! The commands. Each is a file with its arguments and what it does; this list names them all.
 
-pub(crate) mod ask;
-mod budget;
+mod ask;
+pub(crate) mod budget;
 mod chat;
 mod completions;
 mod doctor;

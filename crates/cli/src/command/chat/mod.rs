@@ -3,34 +3,16 @@
 mod session;
 mod slash;
 
-use graph::Budget;
-
-use super::budget;
+use crate::asking::Wishes;
 use crate::exit::{self, Exit, Result};
-use crate::mind::Thinking;
 use crate::place::Place;
 
 /// Talk: message by message in one thread, with the model kept ready in between
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(&format!("{}\n\n{AFTER_HELP}", slash::help())))]
 pub(crate) struct Chat {
-    /// The thread to go on with [default: a new one]
-    #[arg(long)]
-    thread: Option<String>,
-    /// The flow that answers, until /flow names another [default: auto, which picks one for each message]
-    #[arg(long)]
-    flow: Option<String>,
-    /// Have a person agree to each plan, or change it, before it is carried out
-    #[arg(long)]
-    approve: bool,
-    /// Remove sentences that nothing supports, and not only mark them
-    #[arg(long)]
-    strict: bool,
-    /// What each message may spend: tokens=N,usd=X,time=30s,calls=N, any of them
-    #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
-    budget: Option<Budget>,
     #[command(flatten)]
-    thinking: Thinking,
+    wishes: Wishes,
 }
 
 const AFTER_HELP: &str = "\
@@ -44,6 +26,6 @@ Examples:
 
 impl Chat {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        session::run(self, place)
+        session::run(self.wishes, place)
     }
 }

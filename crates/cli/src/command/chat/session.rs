@@ -10,11 +10,9 @@ use flows::input::Mind;
 use graph::{Outcome, RunId, ThreadId};
 use store::{SqliteStore, Store as _};
 
-use super::Chat;
 use super::slash::{self, Slash};
 use crate::answer::Answer;
-use crate::asking::{self, Asking};
-use crate::command::ask::thread_named;
+use crate::asking::{self, Asking, Wishes};
 use crate::editor::{self, Editor, Typed, Words};
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::{self, Interrupts, OnInterrupt, remark};
@@ -23,19 +21,19 @@ use crate::place::Place;
 use crate::text::{BOLD, DIM, count, one_line, paint, tail};
 use crate::{hub, wiring};
 
-pub(super) fn run(chat: Chat, place: &Place) -> Result<Exit> {
+pub(super) fn run(wishes: Wishes, place: &Place) -> Result<Exit> {
     // A script plays the samples' world, and its flow is theirs.
     let usual = place.script.is_none().then_some("auto");
-    let flow = asking::flow(chat.flow.as_deref().or(usual), place)?;
-    if chat.approve {
+    let flow = asking::flow(wishes.flow.as_deref().or(usual), place)?;
+    if wishes.approve {
         asking::must_plan(&flow)?;
     }
-    let thread = chat.thread.as_deref().map(thread_named).transpose()?;
+    let thread = wishes.thread()?;
     wiring::block_on(async {
         let store = Arc::new(place.open_or_make()?);
-        let (engine, mind) = wiring::engine_over(store.clone(), place, &chat.thinking, false).await?;
+        let (engine, mind) = wiring::engine_over(store.clone(), place, &wishes.thinking, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
-        let mut session = Session { place, store, engine, mind, flow, thread, chat, last: None, exit: Exit::Well };
+        let mut session = Session { place, store, engine, mind, flow, thread, wishes, last: None, exit: Exit::Well };
         session.talk().await
     })
 }
@@ -47,8 +45,8 @@ struct Session<'a> {
     mind: Mind,
     flow: String,
     thread: ThreadId,
-    /// The options, as they are by now.
-    chat: Chat,
+    /// As they are by now.
+    wishes: Wishes,
     last: Option<Answer>,
     /// That of the first message that did not go well.
     exit: Exit,
@@ -112,15 +110,7 @@ impl Session<'_> {
     }
 
     async fn message(&mut self, question: &str) -> Result<Exit> {
-        let asking = Asking {
-            flow: &self.flow,
-            question,
-            thread: Some(self.thread.clone()),
-            has_docs: self.chat.thinking.servers.has_docs(),
-            approve: self.chat.approve,
-            strict: self.chat.strict,
-            budget: self.chat.budget.unwrap_or_default(),
-        };
+        let asking = Asking { flow: &self.flow, question, thread: Some(self.thread.clone()), wishes: &self.wishes };
         let order = asking.order(&self.engine, self.mind).await?;
         let (run, exit) = follow::drive(&self.engine, order, false, OnInterrupt::Cancel).await?;
         if let Some(answer) = answered(&self.engine, &run).await? {
@@ -134,16 +124,16 @@ impl Session<'_> {
             Slash::Flow(None) => say(&format!("{}; there are: auto, {}", self.flow, asking::BEHIND_THE_FRONT_DOOR.join(", ")))?,
             Slash::Flow(Some(named)) => {
                 let flow = asking::flow(Some(named), self.place)?;
-                if self.chat.approve {
+                if self.wishes.approve {
                     asking::must_plan(&flow)?;
                 }
                 self.flow = flow;
                 remark(&format!("flow {}", self.flow));
             }
-            Slash::Model(None) => say(self.chat.thinking.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
+            Slash::Model(None) => say(self.wishes.thinking.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
             Slash::Model(Some(named)) => self.change(|thinking| thinking.model = Some(named.to_owned())).await?,
             Slash::Docs(None) => {
-                let folders: Vec<String> = self.chat.thinking.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
+                let folders: Vec<String> = self.wishes.thinking.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
                 say(if folders.is_empty() { "none".to_owned() } else { folders.join("\n") }.as_str())?;
             }
             Slash::Docs(Some("-")) => self.change(|thinking| thinking.servers.docs.clear()).await?,
@@ -161,7 +151,7 @@ impl Session<'_> {
             },
             Slash::Thread(None) => say(&self.about_thread().await?)?,
             Slash::Thread(Some(named)) => {
-                self.thread = thread_named(named)?;
+                self.thread = asking::thread(named)?;
                 remark(&self.about_thread().await?);
             }
             Slash::New => {
@@ -169,8 +159,8 @@ impl Session<'_> {
                 remark(&self.about_thread().await?);
             }
             Slash::Strict => {
-                self.chat.strict = !self.chat.strict;
-                remark(if self.chat.strict { "what nothing supports is removed" } else { "what nothing supports is marked" });
+                self.wishes.strict = !self.wishes.strict;
+                remark(if self.wishes.strict { "what nothing supports is removed" } else { "what nothing supports is marked" });
             }
             Slash::Help => say(&slash::help())?,
             // The loop ends with it.
@@ -181,7 +171,7 @@ impl Session<'_> {
 
     /// Makes the world anew; if that fails, everything stays as it was.
     async fn change(&mut self, change: impl FnOnce(&mut Thinking)) -> Result<()> {
-        let thinking = &mut self.chat.thinking;
+        let thinking = &mut self.wishes.thinking;
         let before = (thinking.model.clone(), thinking.servers.docs.clone());
         change(thinking);
         match wiring::engine_over(self.store.clone(), self.place, thinking, false).await {
