@@ -20,6 +20,21 @@ pub(crate) enum Exit {
     Terminated,
 }
 
+/// What they mean, for `--help`.
+const CODES: &str = "\
+Exit codes:
+    0  it went well
+    1  the run failed or was cancelled, a check found a difference, or something outside did not work
+    2  wrong usage: an unknown option, run, thread, flow or model, or a wrong configuration
+    3  the database cannot be used
+    4  the run waits for a person; the way to answer was printed
+  130  interrupted; an unfinished run can be resumed (143 when terminated)";
+
+/// A help text that ends with them.
+pub(crate) fn with_codes(help: &str) -> String {
+    format!("{help}\n\n{CODES}")
+}
+
 impl Exit {
     pub(crate) fn code(self) -> ExitCode {
         ExitCode::from(match self {

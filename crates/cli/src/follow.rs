@@ -4,44 +4,62 @@
 //!   going ──► over ─────────────────────────────────► answer on stdout, exit 0 or 1
 //!     │ ▲───► a question ──► typed at the terminal
 //!     │            └───────► nobody there ───────────► how to answer, exit 4
-//!     └─────► Ctrl-C, SIGTERM ──► graceful stop ─────► how to resume, exit 130 or 143
+//!     ├─────► Ctrl-C, SIGTERM ──► graceful stop ─────► how to resume, exit 130 or 143
+//!     └─────► Ctrl-C in a session ──► cancelled ─────► the session goes on
 //! ```
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use engine::{At, Closing, Delivery, Engine, History, Seen, Watcher};
-use graph::{Event, Outcome, RunId};
+use engine::{At, Closing, Delivery, Engine, History, Order, Seen};
+use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 
+use crate::answer::Answer;
+use crate::approval::{self, Proposal};
+use crate::editor::{Editor, Typed};
 use crate::exit::{Exit, Result, Trouble};
+use crate::family::{self, Family, Heard, Known};
+use crate::plan::Plan;
 use crate::question::{self, Open};
 use crate::streamed::Streamed;
-use crate::text::{BOLD, YELLOW, paint, tail};
+use crate::text::{BOLD, DIM, YELLOW, paint, spent, tail, took};
 use crate::view::View;
 
 /// How long an interrupted process lets what is in flight finish.
 const GRACE: Duration = Duration::from_secs(3);
-/// Events that may wait to be drawn.
-const EVENTS_MAX: usize = 256;
 /// How long to wait for the last events of a run that has come to rest.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
-const TICK: Duration = Duration::from_millis(100);
+/// How often what goes on is drawn.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Follow<'a> {
     engine: &'a Engine,
     run: &'a RunId,
     view: View,
     /// Listens from before the run goes, so that not a word of a stream is missed.
-    watcher: Option<Watcher>,
+    family: Family,
     next_seq: u64,
     said: Option<String>,
     /// What was already printed of the answer.
     streamed: Streamed,
+    /// The run that a person has just answered: this one, or one below it.
+    answered: Option<RunId>,
     interrupts: Interrupts,
+    on_interrupt: OnInterrupt,
+}
+
+/// What Ctrl-C means while the run goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnInterrupt {
+    /// The process ends; the run can be resumed.
+    Stop,
+    /// The run ends; the process has other things to do.
+    Cancel,
+    /// It was cancelled once; a second time nobody waits for it any more.
+    Leave,
 }
 
 /// What a run came to.
@@ -51,32 +69,49 @@ enum Rest {
     Interrupted(Exit),
 }
 
+/// Starts a run and follows it.
+pub(crate) async fn drive(engine: &Engine, order: Order, as_json: bool, on_interrupt: OnInterrupt) -> Result<(RunId, Exit)> {
+    let run = order.run.clone().unwrap_or_else(engine::fresh);
+    let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
+    let follow = Follow { on_interrupt, ..Follow::new(engine, &thread, &run, as_json)? };
+    engine.start(Order { run: Some(run.clone()), thread: Some(thread.clone()), ..order }).await?;
+    let exit = follow.until_rest().await?;
+    Ok((run, exit))
+}
+
 impl<'a> Follow<'a> {
-    /// To be called before the run is started or taken up.
-    pub(crate) fn new(engine: &'a Engine, run: &'a RunId, as_json: bool) -> Result<Self> {
-        let watcher = Some(engine.watch(run, 0));
+    /// Follows a run from its first event. To be called before it is started.
+    pub(crate) fn new(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
+        Follow::from(engine, thread, run, as_json, Known::new())
+    }
+
+    /// Follows a run that goes on. To be called before it is taken up: what was told until now need not be told again.
+    pub(crate) async fn again(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
+        let past = family::past(engine, run).await;
+        Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
+    }
+
+    fn from(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool, known: Known) -> Result<Self> {
+        let view = View::new(run, as_json);
         Ok(Follow {
             engine,
             run,
-            view: View::new(as_json),
-            watcher,
+            family: Family::watch(engine, thread, run, known, view.whom()),
+            view,
             next_seq: 0,
             said: None,
             streamed: Streamed::default(),
+            answered: None,
             interrupts: Interrupts::listen()?,
+            on_interrupt: OnInterrupt::Stop,
         })
     }
 
-    /// Shows only what happens from this event on. What was before is still read, to know what is open.
-    pub(crate) fn from(mut self, seq: u64) -> Self {
-        match &mut self.view {
-            View::People(live) => live.skip_to(seq),
-            View::Json => {
-                self.next_seq = seq;
-                self.watcher = Some(self.engine.watch(self.run, seq));
-            }
-        }
-        self
+    /// Gives an answer. If it was taken here, the run goes on with `until_rest`.
+    pub(crate) async fn give(&mut self, open: &Open, value: Value) -> Result<Delivery> {
+        let delivery = self.engine.answer(&open.run, open.waiting.task, open.waiting.attempt, value).await?;
+        self.answered = (delivery == Delivery::Taken).then(|| open.run.clone());
+        Ok(delivery)
     }
 
     /// The run is going here, or was parked a moment ago.
@@ -86,9 +121,10 @@ impl<'a> Follow<'a> {
             self.view.clear();
             match rest? {
                 Rest::Over(closing) => return self.over(&closing).await,
+                Rest::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Cancel => self.cancel().await?,
+                Rest::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Leave => return Ok(Exit::Interrupted),
                 Rest::Interrupted(exit) => return self.stop(exit).await,
                 Rest::Parked => {
-                    self.watcher = Some(self.engine.watch(self.run, self.next_seq));
                     let row = self.row().await?;
                     let open = question::open(self.engine, &row).await?;
                     let is_attended = matches!(self.view, View::People(_)) && std::io::stdin().is_terminal();
@@ -107,29 +143,13 @@ impl<'a> Follow<'a> {
 
     /// Shows events until the run rests.
     async fn watch(&mut self) -> Result<Rest> {
-        let (to, mut events) = mpsc::channel::<engine::Result<Seen>>(EVENTS_MAX);
-        let mut watcher = self.watcher.take().unwrap_or_else(|| self.engine.watch(self.run, self.next_seq));
-        // In a task of its own: a watcher that is dropped in the middle of catching up loses its place.
-        let watching = tokio::spawn(async move {
-            while let Some(seen) = watcher.next().await {
-                if to.send(seen).await.is_err() {
-                    return;
-                }
-            }
-        });
-        let rest = self.watch_from(&mut events).await;
-        watching.abort();
-        rest
-    }
-
-    async fn watch_from(&mut self, events: &mut mpsc::Receiver<engine::Result<Seen>>) -> Result<Rest> {
         let (engine, run) = (self.engine, self.run);
-        let wait = engine.wait(run);
+        let wait = rest(engine, run, self.answered.take());
         tokio::pin!(wait);
         let mut ticks = tokio::time::interval(TICK);
         let at = loop {
             tokio::select! {
-                Some(seen) = events.recv() => { self.see(&seen?)?; }
+                Some(heard) = self.family.next() => { self.see(&heard?)?; }
                 at = &mut wait => break at?,
                 exit = self.interrupts.next() => return Ok(Rest::Interrupted(exit)),
                 _ = ticks.tick() => self.view.tick(),
@@ -137,12 +157,12 @@ impl<'a> Follow<'a> {
         };
         match at {
             At::Over(closing) => {
-                self.see_until(events, u64::MAX).await?;
+                self.see_until(|follow| matches!(&follow.view, View::People(live) if live.is_told())).await?;
                 Ok(Rest::Over((*closing).clone()))
             }
             At::Parked(_) => {
                 let told = History::of(&**engine.store(), engine.flows(), run).await.map_or(0, |past| past.events.len() as u64);
-                self.see_until(events, told).await?;
+                self.see_until(|follow| follow.next_seq >= told).await?;
                 Ok(Rest::Parked)
             }
             At::Going | At::Lost(_) => Ok(Rest::Parked),
@@ -150,30 +170,38 @@ impl<'a> Follow<'a> {
     }
 
     /// The run may come to rest before its last events were shown; they are on their way. After the end of a run nothing comes.
-    async fn see_until(&mut self, events: &mut mpsc::Receiver<engine::Result<Seen>>, seq: u64) -> Result<()> {
+    async fn see_until(&mut self, is_enough: impl Fn(&Self) -> bool) -> Result<()> {
         let all = async {
-            while self.next_seq < seq
-                && let Some(seen) = events.recv().await
+            while !is_enough(self)
+                && let Some(heard) = self.family.next().await
             {
-                self.see(&seen?)?;
+                self.see(&heard?)?;
             }
             Ok(())
         };
         tokio::time::timeout(LAST_EVENTS, all).await.unwrap_or(Ok(()))
     }
 
-    fn see(&mut self, seen: &Seen) -> Result<()> {
-        if let Seen::Told(told) = seen {
+    fn see(&mut self, heard: &Heard) -> Result<()> {
+        if let Seen::Told(told) = &heard.seen
+            && heard.run == *self.run
+        {
             self.next_seq = told.seq + 1;
             if let Event::Said { content, .. } = &told.event {
                 self.said = Some(content.clone());
             }
         }
-        if matches!(self.view, View::Json) || !self.streamed.is_answer(seen) {
-            return self.view.see(seen);
+        let View::People(live) = &mut self.view else { return self.view.see(heard) };
+        if !self.streamed.is_answer(heard) {
+            live.see(heard);
+            return Ok(());
         }
-        self.view.clear();
-        self.streamed.print(seen)
+        match Streamed::shares_screen() {
+            // From here on the screen is the answer's, until it is whole.
+            true => live.hold(),
+            false => live.clear(),
+        }
+        self.streamed.print(heard)
     }
 
     async fn over(&mut self, closing: &Closing) -> Result<Exit> {
@@ -181,49 +209,58 @@ impl<'a> Follow<'a> {
             Outcome::Done { .. } => Exit::Well,
             Outcome::Failed { .. } | Outcome::Cancelled { .. } => Exit::Failed,
         };
-        if matches!(self.view, View::Json) {
+        let View::People(live) = &mut self.view else {
             let row = self.row().await?;
             let mut last = json!({ "run": row.run, "thread": row.thread, "flow": row.flow, "status": row.status });
             merge(&mut last, serde_json::to_value(closing)?);
-            self.print_json(&last)?;
+            print_json(&last)?;
             return Ok(exit);
-        }
+        };
         let short = tail(self.run);
         match &closing.outcome {
-            Outcome::Done { output } => self.streamed.complete(&answer_of(output, self.said.as_deref()))?,
+            Outcome::Done { output } => {
+                let answer = Answer::of(output, self.said.as_deref());
+                self.streamed.complete(&answer)?;
+                live.release();
+                let cost = paint(DIM, format!("{}, {}", took(closing.elapsed_us), spent(&closing.spent)));
+                let checked = answer.summary().map(|summary| format!("{summary}{}", paint(DIM, "; "))).unwrap_or_default();
+                remark(&format!("{checked}{cost}"));
+            }
             // The view has said why.
             Outcome::Failed { .. } => {
+                self.streamed.break_off()?;
+                live.release();
                 remark(&format!("`baton runs show {short}` shows all of it; `baton runs fork {short} --at STEP` tries again from a step"));
             }
-            Outcome::Cancelled { .. } => remark(&format!("`baton runs fork {short} --at STEP` goes on from a step")),
+            Outcome::Cancelled { .. } => {
+                self.streamed.break_off()?;
+                live.release();
+                remark(&format!("`baton runs fork {short} --at STEP` goes on from a step"));
+            }
         }
         Ok(exit)
     }
 
     /// Asks at the terminal. An exit means that nobody answered.
     async fn ask(&mut self, open: &Open) -> Result<Option<Exit>> {
-        let question = &open.waiting.question;
-        let mut err = anstream::stderr();
-        writeln!(err, "\n{} {}", paint(YELLOW, "?"), paint(BOLD, &question.prompt))?;
-        write!(err, "{} ", paint(YELLOW, format!("{}›", question::words(question).join("/"))))?;
-        let typed = tokio::select! {
-            typed = read_line() => typed?,
-            exit = self.interrupts.next() => {
-                writeln!(err)?;
+        let proposal = approval::proposal(self.engine, open).await?;
+        let value = match &proposal {
+            Some(proposal) => self.ask_plan(open, proposal).await?,
+            None => self.ask_words(open).await?,
+        };
+        let value = match value {
+            Answered::With(value) => value,
+            Answered::Nothing => return Ok(None),
+            Answered::Later(exit) => {
                 remark(&format!("still open; {}", open.how()));
                 return Ok(Some(exit));
             }
+            Answered::Cancelled => {
+                self.cancel().await?;
+                return Ok(None);
+            }
         };
-        let Some(typed) = typed else {
-            writeln!(err)?;
-            remark(&format!("still open; {}", open.how()));
-            return Ok(Some(Exit::Asking));
-        };
-        if typed.trim().is_empty() {
-            return Ok(None);
-        }
-        let value = question::answer(question, &typed);
-        match give(self.engine, open, value, self.run).await {
+        match self.give(open, value).await {
             // What does not fit is asked again.
             Err(Trouble::Engine(engine::EngineError::Feed(error))) => remark(&error.to_string()),
             given => drop(given?),
@@ -231,15 +268,86 @@ impl<'a> Follow<'a> {
         Ok(None)
     }
 
+    async fn ask_words(&mut self, open: &Open) -> Result<Answered> {
+        let question = &open.waiting.question;
+        remark(&format!("\n{} {}", paint(YELLOW, "?"), paint(BOLD, evidence::visible(&question.prompt))));
+        let prompt = format!("{}› ", question::words(question).join("/"));
+        Ok(match self.typed(&mut Editor::new()?, &prompt).await? {
+            Ok(typed) if typed.trim().is_empty() => Answered::Nothing,
+            Ok(typed) => Answered::With(question::answer(question, &typed)),
+            Err(answered) => answered,
+        })
+    }
+
+    /// Yes, no, or another plan, as often as the person likes.
+    async fn ask_plan(&mut self, open: &Open, proposal: &Proposal) -> Result<Answered> {
+        let question = &open.waiting.question;
+        let mut edited: Option<Plan> = None;
+        let hash = proposal.hash.as_ref().map(|hash| format!("plan {hash}")).unwrap_or_default();
+        let mut editor = Editor::new()?;
+        loop {
+            let about = if edited.is_some() { "your plan" } else { &hash };
+            let asked = question.prompt.lines().next().unwrap_or_default();
+            remark(&format!("\n{} {}  {}", paint(YELLOW, "?"), paint(BOLD, evidence::visible(asked)), paint(DIM, about)));
+            edited.as_ref().unwrap_or(&proposal.plan).lines().iter().for_each(|line| remark(&format!("  {line}")));
+            let typed = match self.typed(&mut editor, "yes, no or edit (y/n/e)› ").await? {
+                Ok(typed) => typed,
+                Err(answered) => return Ok(answered),
+            };
+            match typed.trim().to_lowercase().as_str() {
+                "y" | "yes" => return Ok(Answered::With(proposal.approved(question, edited.as_ref()))),
+                "n" | "no" => return Ok(Answered::With(approval::declined())),
+                "e" | "edit" => match self.edit(question, edited.as_ref().unwrap_or(&proposal.plan)).await {
+                    Ok(Some(plan)) => edited = Some(plan).filter(|plan| *plan != proposal.plan),
+                    Ok(None) => {}
+                    Err(trouble) => remark(&trouble.to_string()),
+                },
+                "" => {}
+                other => remark(&format!("{:?} is none of y, n and e", evidence::visible(other))),
+            }
+        }
+    }
+
+    /// Lets the person write until it is a plan or they give up.
+    async fn edit(&mut self, question: &graph::Question, plan: &Plan) -> Result<Option<Plan>> {
+        let mut text = serde_json::to_string_pretty(&plan.0)?;
+        loop {
+            let before = text.clone();
+            text = tokio::task::spawn_blocking(move || approval::edit(&before)).await.map_err(std::io::Error::other)??;
+            // What was pressed in the editor was for the editor.
+            self.interrupts = Interrupts::listen()?;
+            let why = match approval::read(question, &text) {
+                Ok(plan) => return Ok(Some(plan)),
+                Err(why) => why,
+            };
+            remark(&format!("{} {}", paint(YELLOW, "!"), evidence::visible(&why)));
+            match self.typed(&mut Editor::new()?, "edit it again? (y/n)› ").await? {
+                Ok(typed) if matches!(typed.trim().to_lowercase().as_str(), "y" | "yes" | "") => {}
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// What the person typed, or what it means that they did not.
+    async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, Answered>> {
+        let typed = editor.read(prompt, &mut self.interrupts).await?;
+        Ok(match (typed, self.on_interrupt) {
+            (Typed::Line(line), _) => Ok(line),
+            (Typed::End, _) => Err(Answered::Later(Exit::Asking)),
+            (Typed::Leave(exit), _) => Err(Answered::Later(exit)),
+            (Typed::Interrupted, OnInterrupt::Stop) => Err(Answered::Later(Exit::Interrupted)),
+            (Typed::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(Answered::Cancelled),
+        })
+    }
+
     fn leave_parked(&mut self, row: &RunRow, open: &[Open]) -> Result<Exit> {
         if matches!(self.view, View::Json) {
-            self.print_json(&json!({ "run": row.run, "thread": row.thread, "flow": row.flow, "status": row.status, "waiting": open }))?;
+            print_json(&json!({ "run": row.run, "thread": row.thread, "flow": row.flow, "status": row.status, "waiting": open }))?;
             return Ok(Exit::Asking);
         }
         for open in open {
-            let mut err = anstream::stderr();
-            writeln!(err, "\n{} {}", paint(YELLOW, "?"), open.waiting.question.prompt)?;
-            writeln!(err, "  answer with: {}", paint(BOLD, open.how()))?;
+            remark(&format!("\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt)));
+            remark(&format!("  answer with: {}", paint(BOLD, open.how())));
         }
         if open.is_empty() {
             remark(&format!("the run waits, but asks nothing any more; `baton runs resume {}` goes on", tail(self.run)));
@@ -255,42 +363,46 @@ impl<'a> Follow<'a> {
         }
         let how = format!("baton runs resume {}", tail(self.run));
         match self.view {
-            View::Json => self.print_json(&json!({ "run": self.run, "status": "running", "resume": how }))?,
+            View::Json => print_json(&json!({ "run": self.run, "status": "running", "resume": how }))?,
             View::People(_) => remark(&format!("nothing is lost; go on with: {}", paint(BOLD, how))),
         }
         Ok(exit)
     }
 
+    /// Ends the run and goes on watching, to see it end.
+    async fn cancel(&mut self) -> Result<()> {
+        self.on_interrupt = OnInterrupt::Leave;
+        match self.engine.cancel(self.run, "Ctrl-C").await {
+            // It came to its end by itself.
+            Ok(_) | Err(engine::EngineError::Over { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn row(&self) -> Result<RunRow> {
         Ok(self.engine.store().run(self.run).await?.ok_or_else(|| StoreError::NoRun { run: self.run.clone() })?)
     }
-
-    fn print_json(&self, value: &Value) -> Result<()> {
-        Ok(writeln!(std::io::stdout(), "{value}")?)
-    }
 }
 
-/// Gives an answer and sees to it that `root`, which may be waiting for the asking run, goes on here.
-pub(crate) async fn give(engine: &Engine, open: &Open, value: Value, root: &RunId) -> Result<Delivery> {
-    let delivery = engine.answer(&open.run, open.waiting.task, open.waiting.attempt, value).await?;
-    if delivery == Delivery::Taken && open.run != *root {
-        // The child first: its end is what the ones above wait for.
-        engine.wait(&open.run).await?;
-        match engine.resume(root).await {
+/// What a person made of a question.
+enum Answered {
+    With(Value),
+    /// It is asked again.
+    Nothing,
+    Later(Exit),
+    Cancelled,
+}
+
+/// Waits until the run rests. If a run below it was answered, that one goes first: its end is what those above it wait for.
+async fn rest(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<At> {
+    if let Some(below) = answered.filter(|below| below != run) {
+        engine.wait(&below).await?;
+        match engine.resume(run).await {
             Ok(()) | Err(engine::EngineError::Over { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(delivery)
-}
-
-/// What a run says in the end, as text.
-pub(crate) fn answer_of(output: &Value, said: Option<&str>) -> String {
-    match (output.get("answer").unwrap_or(output), said) {
-        (Value::String(answer), _) => answer.clone(),
-        (_, Some(said)) => said.to_owned(),
-        (other, None) => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
-    }
+    Ok(engine.wait(run).await?)
 }
 
 pub(crate) fn remark(words: &str) {
@@ -317,13 +429,8 @@ impl Interrupts {
     }
 }
 
-/// `None` at the end of input.
-async fn read_line() -> Result<Option<String>> {
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
-    });
-    Ok(read.await.map_err(std::io::Error::other)??)
+fn print_json(value: &Value) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{value}")?)
 }
 
 fn merge(into: &mut Value, from: Value) {

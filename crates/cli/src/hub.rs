@@ -25,7 +25,7 @@ pub(crate) struct Servers {
     configs: Vec<PathBuf>,
     /// A folder or file of documents to search and cite; may be given several times [default: in Baton's own folder, its documentation]
     #[arg(long, value_name = "DIR")]
-    docs: Vec<PathBuf>,
+    pub(crate) docs: Vec<PathBuf>,
 }
 
 impl Servers {
@@ -122,7 +122,8 @@ pub(crate) fn imported(place: &Place) -> Result<PathBuf> {
     Ok(folder(place)?.join("imported.json"))
 }
 
-fn folder(place: &Place) -> Result<PathBuf> {
+/// Where Baton keeps what belongs to the database.
+pub(crate) fn folder(place: &Place) -> Result<PathBuf> {
     Ok(place.path()?.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 

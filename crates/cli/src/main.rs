@@ -2,16 +2,22 @@
 //!
 //! Deliberately absent: deciding, driving and keeping. Those are `graph`, `engine` and `store`; here they are put together.
 
+mod answer;
+mod approval;
+mod asking;
 mod bench;
 mod command;
 mod config;
+mod editor;
 mod exit;
+mod family;
 mod find;
 mod follow;
 mod hub;
 mod mind;
 mod owner;
 mod place;
+mod plan;
 mod pull;
 mod question;
 mod rank;
@@ -35,7 +41,7 @@ use place::Place;
 /// Runs flows of models, tools and people durably: what was confirmed survives a crash, and every run can be watched, replayed and
 /// branched.
 #[derive(Parser)]
-#[command(name = "baton", version, after_help = AFTER_HELP, disable_help_subcommand = true, max_term_width = 110)]
+#[command(name = "baton", version, after_help = exit::with_codes(AFTER_HELP), disable_help_subcommand = true, max_term_width = 110)]
 struct Baton {
     #[command(flatten)]
     place: Place,
@@ -46,20 +52,13 @@ struct Baton {
 const AFTER_HELP: &str = "\
 Examples:
   baton ask \"What is a relay baton?\"      ask, watch, and read the answer
+  baton chat                              talk: one thread, follow-ups, /commands
   baton doctor                            which model thinks here, and how to get a better one
   baton models pull                       fetch the embedded model now, for when there is no network
   baton runs list                         what ran, and how it went
   baton runs show 1f3a                    any unique part of an id will do
   baton runs resume --all                 go on with everything a crash interrupted
   baton bench engine                      measure this machine
-
-Exit codes:
-    0  it went well
-    1  the run failed or was cancelled, or a check found a difference
-    2  wrong usage: an unknown option, run, thread or flow
-    3  the database cannot be used
-    4  the run waits for a person; the way to answer was printed
-  130  interrupted; an unfinished run can be resumed (143 when terminated)
 
 Environment:
   BATON_DB       the database file, as --db     BATON_CONFIG   the configuration file, as --config

@@ -4,64 +4,76 @@
 //! they are not (another model had to take over), the answer follows whole.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use engine::Seen;
-use graph::{Effect, Event, TaskId};
+use graph::{Effect, Event, RunId, TaskId};
 
+use crate::answer::Answer;
 use crate::exit::Result;
+use crate::family::Heard;
 
 #[derive(Default)]
 pub(crate) struct Streamed {
     /// Calls whose words are the answer itself.
-    answering: BTreeSet<TaskId>,
+    answering: BTreeSet<(RunId, TaskId)>,
     text: String,
 }
 
 impl Streamed {
     /// Whether this is a piece of the answer.
-    pub(crate) fn is_answer(&mut self, seen: &Seen) -> bool {
-        match seen {
+    pub(crate) fn is_answer(&mut self, heard: &Heard) -> bool {
+        match &heard.seen {
             Seen::Told(told) => {
                 if let Event::Asked { task, effect, .. } = &told.event
                     && let Effect::CallModel(call) = &**effect
+                    && heard.speaks
                     && call.purpose == flows::direct::ANSWER
                     && call.schema.is_none()
                     // What was said over evidence is checked and cited before it is the answer, so it is shown once, then.
                     && !call.messages.iter().any(|message| message.role == world::model::evidence::ROLE)
                 {
-                    self.answering.insert(*task);
+                    self.answering.insert((heard.run.clone(), *task));
                 }
                 false
             }
-            Seen::Delta { task, .. } => self.answering.contains(task),
+            Seen::Delta { task, .. } => self.answering.contains(&(heard.run.clone(), *task)),
         }
     }
 
-    pub(crate) fn print(&mut self, seen: &Seen) -> Result<()> {
-        if let Seen::Delta { text, .. } = seen {
+    /// Whether what is printed stands on the screen where the view draws.
+    pub(crate) fn shares_screen() -> bool {
+        std::io::stdout().is_terminal()
+    }
+
+    pub(crate) fn print(&mut self, heard: &Heard) -> Result<()> {
+        if let Seen::Delta { text, .. } = &heard.seen {
             let mut out = anstream::stdout().lock();
-            out.write_all(visible(text).as_bytes())?;
+            out.write_all(evidence::visible(text).as_bytes())?;
             out.flush()?;
             self.text.push_str(text);
         }
         Ok(())
     }
 
-    /// Ends with the whole answer printed, once.
-    pub(crate) fn complete(&self, answer: &str) -> Result<()> {
-        let mut out = anstream::stdout().lock();
-        match self.text.trim() {
-            "" => writeln!(out, "{}", visible(answer))?,
-            streamed if streamed == answer.trim() && self.text.ends_with('\n') => {}
-            streamed if streamed == answer.trim() => writeln!(out)?,
-            _ => writeln!(out, "\n\n{}", visible(answer))?,
+    /// Ends the line of a stream that was cut off.
+    pub(crate) fn break_off(&self) -> Result<()> {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            writeln!(anstream::stdout())?;
         }
         Ok(())
     }
-}
 
-/// A model's words may not move the cursor or ring a bell.
-fn visible(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    /// Ends with the whole answer printed, once.
+    pub(crate) fn complete(&self, answer: &Answer) -> Result<()> {
+        self.break_off()?;
+        match self.text.trim() {
+            "" => answer.print(),
+            streamed if streamed == answer.text.trim() => Ok(()),
+            _ => {
+                writeln!(anstream::stdout())?;
+                answer.print()
+            }
+        }
+    }
 }

@@ -74,7 +74,7 @@ pub(crate) fn bytes(n: u64) -> String {
 }
 
 pub(crate) fn spent(usage: &Usage) -> String {
-    let calls = if usage.calls == 1 { "1 call".into() } else { format!("{} calls", usage.calls) };
+    let calls = count(usage.calls, "call", "calls");
     let tokens = match usage.tokens() {
         0 => String::new(),
         tokens => format!(", {tokens} tokens ({} in, {} out)", usage.tokens_in, usage.tokens_out),
@@ -86,9 +86,14 @@ pub(crate) fn spent(usage: &Usage) -> String {
     format!("{calls}{tokens}{usd}")
 }
 
-/// On one line and not too long. Control characters would let a title move the cursor, so they go too.
+pub(crate) fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// On one line and not too long. What others wrote may not move the cursor, so escapes and what is invisible go too.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
-    let mut words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let text = evidence::visible(text);
+    let mut words = text.split_whitespace();
     let mut line = String::new();
     let mut chars = 0;
     words.try_for_each(|word| {
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn lines_stay_lines() {
         for (text, chars_max, line) in
-            [("a\nb\u{1b}[2J  c", 20, "a b [2J c"), ("änderung", 4, "änd…"), ("", 5, ""), ("one two", 7, "one two"), ("x", 0, "…")]
+            [("a\nb\u{1b}[2J  c", 20, "a b c"), ("änderung", 4, "änd…"), ("", 5, ""), ("one two", 7, "one two"), ("x", 0, "…")]
         {
             assert_eq!(one_line(text, chars_max), line);
         }

@@ -21,18 +21,13 @@ use crate::text::{DIM, paint};
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
 pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
-    new_engine_over(Arc::new(place.open_or_make()?), place, thinking, is_quiet).await
+    engine_over(Arc::new(place.open_or_make()?), place, thinking, is_quiet).await
 }
 
-/// The same over another store.
-pub(crate) async fn new_engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
+/// The same, over a store that is open: a run is found before anything is made ready for it, and a session may change its mind.
+pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
     let (world, mind) = world(place, thinking, is_quiet).await?;
     Ok((engine(store, world, notes_ms(place)?)?, mind))
-}
-
-/// The same, over a store that is open: a run is found before anything is made ready for it.
-pub(crate) async fn engine_over(store: Arc<SqliteStore>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<Engine> {
-    Ok(new_engine_over(store, place, thinking, is_quiet).await?.0)
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.

@@ -1,7 +1,9 @@
 //! The commands. Each is a file with its arguments and what it does; this list names them all.
 
 mod ask;
-mod budget;
+pub(crate) mod budget;
+mod chat;
+mod completions;
 mod doctor;
 mod eval;
 mod flows;
@@ -23,6 +25,7 @@ use crate::place::Place;
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),
+    Chat(chat::Chat),
     #[command(subcommand)]
     Runs(runs::Runs),
     #[command(subcommand)]
@@ -42,12 +45,14 @@ pub(crate) enum Command {
     Index(index::Index),
     #[command(subcommand)]
     Eval(eval::Eval),
+    Completions(completions::Completions),
 }
 
 impl Command {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         match self {
             Command::Ask(ask) => ask.run(place),
+            Command::Chat(chat) => chat.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),
@@ -60,6 +65,7 @@ impl Command {
             Command::Bench(bench) => bench.run(),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(place),
+            Command::Completions(completions) => completions.run(),
         }
     }
 }

@@ -1,102 +1,88 @@
-//! Lines on stderr as they come; on a terminal, with what is going on right now drawn below them and taken away again.
+//! A run's tree on stderr: what is final is printed, on a terminal with what goes on right now drawn below it and taken away again.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
-use std::time::Instant;
 
 use engine::Seen;
-use graph::TaskId;
+use graph::RunId;
 
-use super::lines::{Lines, under};
-use crate::text::{CYAN, DIM, one_line, paint, took};
+use super::tree::{Open, Tree};
+use crate::family::Heard;
+use crate::text::{CYAN, DIM, paint, spent, took};
 
 pub(crate) struct Live {
-    lines: Lines,
-    /// Events before this one were seen by somebody before; they are read, but not printed.
-    known_seq: u64,
-    since: BTreeMap<TaskId, Instant>,
-    /// The end of what a model is saying.
-    saying: BTreeMap<TaskId, String>,
+    tree: Tree,
+    /// Lines of the tree that were printed for good and are still in it.
+    printed: usize,
+    /// Lines that are drawn on the screen now.
+    drawn: usize,
     is_terminal: bool,
     has_colours: bool,
-    drawn: usize,
+    /// Something else is being written on the screen, so nothing is drawn and lines wait.
+    is_held: bool,
 }
 
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const SPINNER_MS: u128 = 100;
 /// More than this moves the screen about.
-const DRAWN_MAX: usize = 10;
-const SAYING_CHARS_MAX: usize = 60;
+const DRAWN_MAX: usize = 16;
 
 impl Live {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(run: RunId) -> Self {
         let is_terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let has_colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-        Live { lines: Lines::default(), known_seq: 0, since: BTreeMap::new(), saying: BTreeMap::new(), is_terminal, has_colours, drawn: 0 }
+        Live { tree: Tree::new(run), printed: 0, drawn: 0, is_terminal, has_colours, is_held: false }
     }
 
-    pub(crate) fn skip_to(&mut self, seq: u64) {
-        self.known_seq = seq;
-    }
-
-    pub(crate) fn see(&mut self, seen: &Seen) {
-        match seen {
-            Seen::Told(told) => {
-                let lines = self.lines.of(&told.event);
-                self.since.retain(|task, _| self.lines.open.contains_key(task));
-                for task in self.lines.open.keys() {
-                    self.since.entry(*task).or_insert_with(Instant::now);
-                }
-                self.saying.retain(|task, _| self.lines.open.contains_key(task));
-                if told.seq >= self.known_seq && !lines.is_empty() {
-                    self.clear();
-                    let mut err = anstream::stderr().lock();
-                    // A progress view that cannot be shown is no reason to stop the work.
-                    lines.iter().for_each(|line| drop(writeln!(err, "{line}")));
-                }
-            }
-            Seen::Delta { task, text, .. } => {
-                let saying = self.saying.entry(*task).or_default();
-                saying.push_str(text);
-                let over = saying.chars().count().saturating_sub(SAYING_CHARS_MAX);
-                *saying = saying.chars().skip(over).collect();
-            }
+    pub(crate) fn see(&mut self, heard: &Heard) {
+        match &heard.seen {
+            Seen::Told(told) => self.tree.see(&heard.run, &told.event),
+            Seen::Delta { task, text, .. } => self.tree.hear(&heard.run, *task, text),
+        }
+        if heard.is_known {
+            self.printed = self.last();
         }
         self.draw();
     }
 
-    /// Draws what is open now over what was drawn before.
+    /// Prints what became final, and draws what is open over what was drawn before.
     pub(crate) fn draw(&mut self) {
-        if !self.is_terminal {
+        if self.is_held {
             return;
         }
-        let open = self.lines.open.iter().filter(|(_, open)| !open.effect.is_for_a_person());
-        let mut lines: Vec<String> = open
-            .map(|(task, open)| {
-                let time = self.since.get(task).map_or(0, |since| since.elapsed().as_micros() as u64);
-                let saying = self.saying.get(task).map(|text| one_line(text, SAYING_CHARS_MAX)).unwrap_or_default();
-                under(&paint(CYAN, "…"), &format!("{}  {}  {}", open.label, paint(DIM, took(time)), paint(DIM, saying)))
-            })
-            .collect();
-        if lines.len() > DRAWN_MAX {
-            let more = lines.len() - DRAWN_MAX;
-            lines.truncate(DRAWN_MAX);
-            lines.push(under(&paint(CYAN, "…"), &paint(DIM, format!("and {more} more"))));
+        let begun = self.tree.begun().elapsed();
+        let spinner = SPINNER[(begun.as_millis() / SPINNER_MS) as usize % SPINNER.len()];
+        let lines = self.tree.lines(Open::Live(spinner));
+        let last = lines.iter().take_while(|line| line.is_final).count().max(self.printed);
+        let (printed, open) = (&lines[self.printed..last], &lines[last..]);
+        if !printed.is_empty() {
+            let mut text = self.eraser();
+            printed.iter().for_each(|line| text.push_str(&format!("{}\n", self.coloured(&line.text))));
+            // A progress view that cannot be shown is no reason to stop the work.
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+            (self.printed, self.drawn) = (last, 0);
         }
-        if lines.is_empty() && self.drawn == 0 {
+        self.printed -= self.tree.forget(self.printed);
+        if !self.is_terminal || (open.is_empty() && self.drawn == 0) {
             return;
+        }
+        let mut drawn: Vec<String> = open.iter().map(|line| line.text.clone()).collect();
+        let rows_max = terminal_size::terminal_size().map_or(DRAWN_MAX, |(_, height)| usize::from(height.0).saturating_sub(3).clamp(1, DRAWN_MAX));
+        if drawn.len() > rows_max {
+            let more = drawn.len() - rows_max;
+            drawn = drawn.split_off(more);
+            drawn.insert(0, paint(DIM, format!("    … {more} more above")));
+        }
+        if !drawn.is_empty() {
+            let cost = format!("{}  {}", took(begun.as_micros() as u64), spent(&self.tree.spent()));
+            drawn.push(format!("{} {}", paint(CYAN, spinner), paint(DIM, cost)));
         }
         let mut text = self.eraser();
         // Without wrapping a line is one row however narrow the terminal is, so that the right number of rows is erased.
         text.push_str("\x1b[?7l");
-        for line in &lines {
-            match self.has_colours {
-                true => text.push_str(line),
-                false => text.push_str(&anstream::adapter::strip_str(line).to_string()),
-            }
-            text.push('\n');
-        }
+        drawn.iter().for_each(|line| text.push_str(&format!("{}\n", self.coloured(line))));
         text.push_str("\x1b[?7h");
-        self.drawn = lines.len();
-        // Not through `anstream`, which would take the moves away with the colours. Failing is not worth stopping for.
+        self.drawn = drawn.len();
+        // Not through `anstream`, which would take the moves away with the colours.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
@@ -104,6 +90,33 @@ impl Live {
         if self.drawn > 0 {
             let _ = std::io::stderr().lock().write_all(self.eraser().as_bytes());
             self.drawn = 0;
+        }
+    }
+
+    /// Leaves the screen to somebody else until `release`.
+    pub(crate) fn hold(&mut self) {
+        self.clear();
+        self.is_held = true;
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.is_held = false;
+        self.draw();
+    }
+
+    /// Whether everything that will be told has been.
+    pub(crate) fn is_told(&self) -> bool {
+        self.tree.is_told()
+    }
+
+    fn last(&self) -> usize {
+        self.tree.lines(Open::Still).iter().take_while(|line| line.is_final).count()
+    }
+
+    fn coloured(&self, line: &str) -> String {
+        match self.has_colours {
+            true => line.to_owned(),
+            false => anstream::adapter::strip_str(line).to_string(),
         }
     }
 

@@ -1,31 +1,42 @@
-//! What a run does, for whoever looks: lines for people ([`lines`]), drawn as they come ([`live`]), or JSON for programs.
+//! What a run does, for whoever looks: a tree for people ([`tree`]), drawn as it grows ([`live`]), or JSON for programs.
 
-pub(crate) mod lines;
 pub(crate) mod live;
+pub(crate) mod notes;
+pub(crate) mod tree;
 
 use std::io::Write as _;
 
 use engine::Seen;
+use graph::RunId;
 use serde_json::json;
 
 use crate::exit::Result;
+use crate::family::{Heard, Whom};
 
 pub(crate) enum View {
-    People(live::Live),
+    People(Box<live::Live>),
     Json,
 }
 
 impl View {
-    pub(crate) fn new(as_json: bool) -> View {
-        if as_json { View::Json } else { View::People(live::Live::new()) }
+    pub(crate) fn new(run: &RunId, as_json: bool) -> View {
+        if as_json { View::Json } else { View::People(Box::new(live::Live::new(run.clone()))) }
     }
 
-    pub(crate) fn see(&mut self, seen: &Seen) -> Result<()> {
+    /// Programs are told of one run, by numbers without gaps.
+    pub(crate) fn whom(&self) -> Whom {
         match self {
-            View::People(live) => live.see(seen),
+            View::People(_) => Whom::All,
+            View::Json => Whom::One,
+        }
+    }
+
+    pub(crate) fn see(&mut self, heard: &Heard) -> Result<()> {
+        match self {
+            View::People(live) => live.see(heard),
             View::Json => {
                 let mut out = std::io::stdout().lock();
-                match seen {
+                match &heard.seen {
                     Seen::Told(told) => serde_json::to_writer(&mut out, &**told)?,
                     Seen::Delta { task, attempt, text } => {
                         serde_json::to_writer(&mut out, &json!({ "event": "delta", "task": task, "attempt": attempt, "text": &**text }))?;

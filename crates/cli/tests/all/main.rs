@@ -5,6 +5,7 @@
 
 mod ask;
 mod bench;
+mod chat;
 mod crash;
 mod mcp;
 mod memory;
@@ -107,3 +108,15 @@ impl Said {
 }
 
 const ANSWER: &str = "It is a relay baton: whoever holds it runs, and then hands it on. See https://example.org/baton.\n";
+
+/// A world in which one tool looks things up, and a model says more than it found.
+const LOOKS_UP: &str = r#"
+when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "docs.search", "description": "Searches", "read_only": true, "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}}]}, "spans": []}
+when model plan reply {"reasoning": "because", "tasks": [{"task_number": 1, "tool_name": "docs.search", "tool_arguments": {"query": "crash"}, "description": "Look for crashes"}], "steps": [{"tool": "docs.search", "arguments": {"query": "crash"}, "description": "Look for crashes"}]} after 5ms tokens 60/10
+when tool docs.search query~recovery reply {"text": "", "data": {"passages": [{"text": "Replayed from the log.", "title": "Recovery", "address": "https://example.org/wal"}]}, "spans": []} after 5ms
+when tool docs.search reply {"text": "", "data": {"passages": [{"text": "After a crash the log is replayed from the last checkpoint.", "title": "Recovery", "address": "https://example.org/wal"}]}, "spans": []} after 5ms
+when model synthesis text~"Replayed from the log" reply {"reasoning": "", "response_content": "Replayed from the log."} tokens 60/10
+when model synthesis reply {"reasoning": "", "response_content": "After a crash the log is replayed from the last checkpoint [1]. The disk was 8 TB large [1]."} tokens 60/10
+when model reflect reply {"goal_achieved": true, "issues_found": [], "continue_iteration": false}
+when model answer reply "After a crash the log is replayed from the last checkpoint [1]."
+"#;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{Home, Said};
 
 /// The real world, as a machine without keys, servers and weights has it.
-fn bare(home: &Home, args: &[&str]) -> Command {
+pub(crate) fn bare(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command(args);
     for name in ["BATON_SCRIPT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENAI_BASE_URL"] {
         command.env_remove(name);

@@ -45,7 +45,7 @@ fn wrong_usage_says_what_would_be_right() {
     let home = Home::new();
     home.baton(&["ask", " "]).complains(2, &["what is the question?"]);
     home.baton(&["ask", "x", "--flow", "chess"]).complains(2, &["no flow \"chess\"", "auto, chat, chat_import, direct"]);
-    home.baton(&["ask", "x", "--flow", "team", "--approve"]).complains(2, &["--flow search"]);
+    home.baton(&["ask", "x", "--flow", "team", "--approve"]).complains(2, &["team has no plan to approve", "reason, research, search"]);
     home.baton(&["ask", "x", "--thread", ""]).complains(2, &["--thread"]);
     home.baton(&["runs", "list", "--status", "lost"]).complains(2, &["running, asking"]);
     home.baton(&["runs", "resume"]).complains(2, &["RUN"]);
@@ -60,8 +60,19 @@ fn help_teaches_and_the_version_is_told() {
     for words in ["Examples:", "Exit codes:", "130", "BATON_DB"] {
         assert!(help.contains(words), "no {words:?} in {help}");
     }
-    for args in [&["ask", "--help"][..], &["runs", "--help"], &["runs", "fork", "--help"], &["bench", "engine", "--help"]] {
+    for args in [
+        &["ask", "--help"][..],
+        &["chat", "--help"],
+        &["completions", "--help"],
+        &["runs", "--help"],
+        &["runs", "fork", "--help"],
+        &["bench", "engine", "--help"],
+    ] {
         assert!(home.well(args).out.contains("Examples:"), "{args:?}");
+    }
+    // Wherever a run may end, what its end means is told.
+    for args in [&["ask", "--help"][..], &["chat", "--help"]] {
+        assert!(home.well(args).out.contains("4  the run waits for a person"), "{args:?}");
     }
 }
 

@@ -102,7 +102,7 @@ impl Answers {
     async fn measure(&self, place: &Place, model: Option<String>, exam: &Exam, folder: &Path) -> Result<Measured> {
         let name = model.clone().unwrap_or_else(|| "default".to_owned());
         let thinking = Thinking { model, servers: Servers::over(folder.to_owned()), ..Thinking::default() };
-        let (engine, mind) = wiring::new_engine_over(Arc::new(MemoryStore::new()), place, &thinking, false).await?;
+        let (engine, mind) = wiring::engine_over(Arc::new(MemoryStore::new()), place, &thinking, false).await?;
         let mut measured = Measured { model: name, flow: self.flow.clone(), ..Measured::default() };
         let began = Instant::now();
         for (number, (question, known)) in (1..).zip(&exam.questions) {

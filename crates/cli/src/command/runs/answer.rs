@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use engine::{Delivery, History};
+use engine::Delivery;
 use graph::{RunId, TaskId};
 use store::{RunRow, Store, StoreError};
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::{self, Follow, remark};
+use crate::follow::{Follow, remark};
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::text::tail;
@@ -42,15 +42,15 @@ impl Answer {
             if row.status.is_over() {
                 return Err(engine::EngineError::Over { run: row.run, status: row.status }.into());
             }
-            let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+            let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
             let store = &**engine.store();
             let open = question::choose(&question::open(&engine, &row).await?, task)?;
             let value = question::answer(&open.waiting.question, typed);
             // A child's answer moves the whole family, and the eldest has what the user asked for.
+            let thread = row.thread.clone();
             let root = eldest(store, row).await?;
-            let known = History::of(store, engine.flows(), &root).await.map_or(0, |past| past.events.len() as u64);
-            let follow = Follow::new(&engine, &root, self.json)?.from(known);
-            match follow::give(&engine, &open, value, &root).await? {
+            let mut follow = Follow::again(&engine, &thread, &root, self.json).await?;
+            match follow.give(&open, value).await? {
                 Delivery::Taken => follow.until_rest().await,
                 Delivery::Posted => {
                     remark(&format!("passed on to the process that drives the run; `baton runs watch {}` shows what follows", tail(&root)));

@@ -43,12 +43,12 @@ impl Fork {
         wiring::block_on(async {
             let store = Arc::new(place.open()?);
             let row = find::run(&*store, &self.run).await?;
-            let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+            let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
             let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();
             let new = engine::fresh();
-            let thread = self.thread.map(ThreadId::from);
-            let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread, run: Some(new.clone()) };
-            let follow = Follow::new(&engine, &new, self.json)?;
+            let thread = self.thread.map_or_else(|| ThreadId::from(new.as_str()), ThreadId::from);
+            let follow = Follow::new(&engine, &thread, &new, self.json)?;
+            let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread: Some(thread), run: Some(new.clone()) };
             engine.fork(&row.run, fork).await?;
             if !self.json {
                 remark(&format!("run {} goes on from step {} of {}", tail(&new), self.at, tail(&row.run)));

@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, EngineError, History};
+use engine::{Engine, EngineError};
 use store::{RunFilter, Status};
 
 use crate::exit::{Exit, Result, Trouble};
@@ -33,10 +33,8 @@ impl Resume {
             Some(typed) => wiring::block_on(async {
                 let store = Arc::new(place.open()?);
                 let row = find::run(&*store, typed).await?;
-                let engine = wiring::engine_over(store, place, &self.thinking, self.json).await?;
-                // What was told before the interruption need not be told again.
-                let known = History::of(&**engine.store(), engine.flows(), &row.run).await.map_or(0, |past| past.events.len() as u64);
-                let follow = Follow::new(&engine, &row.run, self.json)?.from(known);
+                let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+                let follow = Follow::again(&engine, &row.thread, &row.run, self.json).await?;
                 engine.resume(&row.run).await?;
                 follow.until_rest().await
             }),
@@ -47,7 +45,7 @@ impl Resume {
 
 async fn all(place: &Place, thinking: &Thinking) -> Result<Exit> {
     let store = Arc::new(place.open()?);
-    let engine = wiring::engine_over(store, place, thinking, false).await?;
+    let (engine, _) = wiring::engine_over(store, place, thinking, false).await?;
     let mut interrupts = Interrupts::listen()?;
     let unfinished = unfinished(&engine).await?;
     let taken = engine.recover().await?;

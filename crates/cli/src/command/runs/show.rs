@@ -1,17 +1,17 @@
 use std::io::Write as _;
 
-use engine::{Engine, History, closing_of};
-use graph::{Event, Key, Outcome, TaskId, child_run};
+use engine::{History, closing_of};
+use graph::{Event, Outcome};
 use serde_json::json;
 use store::RunRow;
 
+use crate::answer::Answer;
 use crate::exit::{Exit, Result};
-use crate::follow::answer_of;
 use crate::place::Place;
 use crate::question::{self, Open};
 use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
-use crate::view::lines::Lines;
-use crate::{find, wiring};
+use crate::view::tree::{self, Tree};
+use crate::{family, find, wiring};
 
 /// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
 #[derive(clap::Args)]
@@ -32,7 +32,13 @@ impl Show {
             let open = if row.status.is_over() { Vec::new() } else { question::open(&engine, &row).await? };
             match self.json {
                 true => print_json(&row, history, &open)?,
-                false => print(&engine, &row, &history, &open)?,
+                false => {
+                    let mut tree = Tree::new(row.run.clone());
+                    for (run, told) in family::past(&engine, &row.run).await {
+                        told.iter().for_each(|told| tree.see(&run, &told.event));
+                    }
+                    print(&row, &history, &tree, &open)?;
+                }
             }
             Ok(Exit::Well)
         })
@@ -50,7 +56,7 @@ fn print_json(row: &RunRow, history: engine::Result<History>, open: &[Open]) -> 
     Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": told, "waiting": open }))?)
 }
 
-fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open: &[Open]) -> Result<()> {
+fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open]) -> Result<()> {
     let mut out = anstream::stdout().lock();
     let fact = |name: &str, value: String| format!("{}  {value}", paint(DIM, format!("{name:<7}")));
     let (head, end) = short(&row.run);
@@ -71,20 +77,24 @@ fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open:
             }
             writeln!(out, "{}", fact("spent", format!("{}, {}", spent(&past.spent), took(past.elapsed_us))))?;
             writeln!(out)?;
-            let said = print_steps(&mut out, engine, row, past)?;
+            for line in tree.lines(tree::Open::Still) {
+                writeln!(out, "{}", line.text)?;
+            }
             if let Some(Outcome::Done { output }) = past.outcome.as_deref() {
-                writeln!(out, "\n{}", answer_of(output, said.as_deref()))?;
+                drop(out);
+                writeln!(anstream::stdout())?;
+                return Answer::of(output, said(past)).print();
             }
         }
         Err(error) => {
             writeln!(out, "\n{} {error}", paint(YELLOW, "its steps cannot be told:"))?;
             if let Some(closing) = closing_of(row) {
-                writeln!(out, "{}", crate::view::lines::ended(&closing.outcome))?;
+                writeln!(out, "{}", tree::ended(&closing.outcome))?;
             }
         }
     }
     for open in open {
-        writeln!(out, "\n{} {}", paint(YELLOW, "?"), open.waiting.question.prompt)?;
+        writeln!(out, "\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt))?;
         writeln!(out, "  answer with: {}", paint(BOLD, open.how()))?;
     }
     if row.status == store::Status::Running {
@@ -93,30 +103,10 @@ fn print(engine: &Engine, row: &RunRow, history: &engine::Result<History>, open:
     Ok(())
 }
 
-/// Gives back what the flow last said.
-fn print_steps(out: &mut impl std::io::Write, engine: &Engine, row: &RunRow, past: &History) -> Result<Option<String>> {
-    let mut lines = Lines::default();
-    for told in &past.events {
-        let is_child = |task: &TaskId| {
-            let effect = lines.open.get(task).map(|open| &*open.effect);
-            matches!(effect, Some(graph::Effect::CallAgent(call)) if engine.flows().contains_key(&call.agent))
-        };
-        let child = match &told.event {
-            Event::Replied { task, .. } if is_child(task) => Some(child_run(Key::of(&row.thread, &row.run, *task))),
-            _ => None,
-        };
-        for line in lines.of(&told.event) {
-            match &child {
-                Some(child) => writeln!(out, "{line}  {}", paint(DIM, format!("run {}", tail(child))))?,
-                None => writeln!(out, "{line}")?,
-            }
-        }
-    }
-    for (task, open) in &lines.open {
-        let tries = if open.attempt > 1 { format!(", attempt {}", open.attempt) } else { String::new() };
-        if !open.effect.is_for_a_person() {
-            writeln!(out, "    {} {}  {}", paint(YELLOW, "…"), open.label, paint(DIM, format!("task {task}{tries}, no answer yet")))?;
-        }
-    }
-    Ok(lines.said)
+/// What the flow last said.
+fn said(past: &History) -> Option<&str> {
+    past.events.iter().rev().find_map(|told| match &told.event {
+        Event::Said { content, .. } => Some(content.as_str()),
+        _ => None,
+    })
 }

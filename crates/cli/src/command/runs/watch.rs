@@ -1,5 +1,6 @@
 use crate::exit::{Exit, Result};
-use crate::follow::Interrupts;
+use crate::family::{Family, Known};
+use crate::follow::{Interrupts, TICK};
 use crate::place::Place;
 use crate::view::View;
 use crate::{find, wiring};
@@ -21,17 +22,18 @@ impl Watch {
         wiring::block_on(async {
             let engine = wiring::idle_engine(place)?;
             let row = find::run(&**engine.store(), &self.run).await?;
-            let mut view = View::new(self.json);
+            let mut view = View::new(&row.run, self.json);
             let mut interrupts = Interrupts::listen()?;
-            let mut watcher = engine.watch(&row.run, self.from);
+            let mut family = Family::watch(&engine, &row.thread, &row.run, Known::from([(row.run.clone(), self.from)]), view.whom());
+            let mut ticks = tokio::time::interval(TICK);
             let end = loop {
                 tokio::select! {
-                    // Only the end of this process drops it, so it need not keep its place.
-                    seen = watcher.next() => match seen {
-                        Some(seen) => view.see(&seen?)?,
+                    heard = family.next() => match heard {
+                        Some(heard) => view.see(&heard?)?,
                         None => break Exit::Well,
                     },
                     exit = interrupts.next() => break exit,
+                    _ = ticks.tick() => view.tick(),
                 }
             };
             view.clear();

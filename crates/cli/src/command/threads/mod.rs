@@ -163,7 +163,13 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
     }
     writeln!(out, "{} {}", paint(BOLD, &row.thread), paint(DIM, one_line(&row.title, 80)))?;
     for message in messages {
-        writeln!(out, "\n{} {}\n{}", paint(BOLD, &message.role), paint(DIM, format!("run {}", tail(&message.run))), message.content.trim_end())?;
+        writeln!(
+            out,
+            "\n{} {}\n{}",
+            paint(BOLD, &message.role),
+            paint(DIM, format!("run {}", tail(&message.run))),
+            evidence::visible(message.content.trim_end())
+        )?;
     }
     writeln!(out)?;
     for run in runs.iter().rev() {

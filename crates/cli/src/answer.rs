@@ -1,0 +1,178 @@
+//! An answer as people see it: which sentences its sources carry is visible at a glance.
+//!
+//! Flows check their answers themselves and mark what is not supported; here the marks are coloured, counted and explained. Whoever reads stdout with
+//! a program gets the Markdown as it is.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use evidence::{Sentence, Source, Status, UNSUPPORTED_MARK, WEAK_MARK};
+use serde_json::Value;
+
+use crate::exit::Result;
+use crate::text::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
+use crate::view::notes;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    /// Markdown, with the list of sources.
+    pub(crate) text: String,
+    sources: Vec<Source>,
+    sentences: Vec<Sentence>,
+}
+
+const SENTENCE_CHARS_MAX: usize = 160;
+const SOURCES: &str = "\n\n**Sources**\n";
+
+impl Answer {
+    /// What a run says in the end: its output, or what it last said to the thread.
+    pub(crate) fn of(output: &Value, said: Option<&str>) -> Answer {
+        let text = match (output.get("answer").unwrap_or(output), said) {
+            (Value::String(answer), _) => answer.clone(),
+            (_, Some(said)) => said.to_owned(),
+            (other, None) => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
+        };
+        // Flows that check nothing have no such lists, or others of the same name.
+        let list = |name: &str| output.get(name).cloned().unwrap_or_default();
+        Answer {
+            text,
+            sources: serde_json::from_value(list("sources")).unwrap_or_default(),
+            sentences: serde_json::from_value(list("sentences")).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn print(&self) -> Result<()> {
+        let text = if std::io::stdout().is_terminal() { self.coloured() } else { evidence::visible(&self.text) };
+        Ok(writeln!(anstream::stdout(), "{text}")?)
+    }
+
+    /// How well it is supported, in a line; nothing for flows that do not check.
+    pub(crate) fn summary(&self) -> Option<String> {
+        let count = |status: Status| self.sentences.iter().filter(|sentence| sentence.status == status).count() as u64;
+        let (supported, weak, unsupported) = (count(Status::Supported), count(Status::Weak), count(Status::Unsupported));
+        if supported + weak + unsupported == 0 {
+            return None;
+        }
+        if self.sources.is_empty() && !self.is_marked() {
+            return Some("nothing was looked up, so nothing was checked".to_owned());
+        }
+        let words = notes::checked(supported, weak, unsupported, self.sources.len() as u64);
+        let style = if unsupported > 0 {
+            RED
+        } else if weak > 0 {
+            YELLOW
+        } else {
+            GREEN
+        };
+        Some(paint(style, words))
+    }
+
+    /// Each source, and each sentence with its status and what is wrong with it.
+    pub(crate) fn details(&self) -> String {
+        let mut lines: Vec<String> = self.sources_listed();
+        for sentence in self.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim) {
+            let mark = match sentence.status {
+                Status::Supported => paint(GREEN, "✓"),
+                Status::Weak => paint(YELLOW, "~"),
+                Status::Unsupported | Status::NoClaim => paint(RED, "✗"),
+            };
+            lines.push(format!("  {mark} {}", one_line(&sentence.text, SENTENCE_CHARS_MAX)));
+            let problems = sentence.problems.iter().filter(|_| self.is_marked() || !self.sources.is_empty());
+            lines.extend(problems.map(|problem| paint(DIM, format!("      {}", one_line(&problem.words, SENTENCE_CHARS_MAX)))));
+        }
+        match (lines.is_empty(), self.summary()) {
+            (true, _) => "the last answer has no sources and no checked sentences".to_owned(),
+            (false, Some(summary)) => format!("{}\n{summary}", lines.join("\n")),
+            (false, None) => lines.join("\n"),
+        }
+    }
+
+    /// Something was shown to the model, so that there was something to hold its words to.
+    fn is_marked(&self) -> bool {
+        [UNSUPPORTED_MARK, WEAK_MARK].iter().any(|mark| self.text.contains(mark))
+    }
+
+    fn coloured(&self) -> String {
+        let body = self.text.rsplit_once(SOURCES).filter(|_| !self.sources.is_empty()).map_or(self.text.as_str(), |(body, _)| body);
+        let (mut text, mut at) = (String::new(), 0);
+        for sentence in &self.sentences {
+            let (start, mut end) = (sentence.range.start, sentence.range.end);
+            let (style, mark) = match sentence.status {
+                Status::Weak => (YELLOW, WEAK_MARK),
+                Status::Unsupported => (RED, UNSUPPORTED_MARK),
+                Status::Supported | Status::NoClaim => continue,
+            };
+            let Some(words) = body.get(start..end).filter(|_| start >= at) else { continue };
+            match body[end..].starts_with(mark) {
+                true => end += mark.len(),
+                // In a table the mark stands inside.
+                false if words.contains(mark) => {}
+                false => continue,
+            }
+            text.push_str(&evidence::visible(&body[at..start]));
+            text.push_str(&paint(style, evidence::visible(&body[start..end])));
+            at = end;
+        }
+        text.push_str(&evidence::visible(&body[at..]));
+        let sources = self.sources_listed();
+        if !sources.is_empty() {
+            text.push_str(&format!("\n\n{}", sources.join("\n")));
+        }
+        text
+    }
+
+    fn sources_listed(&self) -> Vec<String> {
+        let line = |(at, source): (usize, &Source)| {
+            let title = one_line(&source.title, SENTENCE_CHARS_MAX);
+            let address = source.address.as_ref().filter(|address| **address != source.title);
+            let address = address.map(|address| format!("  {}", one_line(address, 300))).unwrap_or_default();
+            let places =
+                if source.places.is_empty() { String::new() } else { format!("  ({})", one_line(&source.places.join("; "), SENTENCE_CHARS_MAX)) };
+            format!("{} {title}{}", paint(BOLD, format!("[{}]", at + 1)), paint(DIM, format!("{address}{places}")))
+        };
+        self.sources.iter().enumerate().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn answer() -> Answer {
+        let spans = [evidence::Span {
+            text: "After a crash the log is replayed from the last checkpoint.".into(),
+            source: "docs.search".into(),
+            title: Some("Recovery".into()),
+            address: Some("https://example.org/wal".into()),
+            ..evidence::Span::default()
+        }];
+        let raw = "After a crash the log is replayed from the last checkpoint [1]. The disk was 8 TB large [1].";
+        let cited = evidence::cite(raw, &evidence::Spans::new(&spans), evidence::Strict::Mark, &evidence::Options::default());
+        let output = json!({ "answer": cited.to_markdown(), "sources": cited.sources, "sentences": cited.checked.sentences });
+        Answer::of(&output, None)
+    }
+
+    #[test]
+    fn what_nothing_supports_is_red_and_counted() {
+        let answer = answer();
+        let red = paint(RED, "The disk was 8 TB large [1]. *(not supported by the sources)*");
+        let coloured = answer.coloured();
+        assert!(coloured.starts_with(&format!("After a crash the log is replayed from the last checkpoint [1]. {red}\n\n")), "{coloured:?}");
+        let plain = |text: &str| anstream::adapter::strip_str(text).to_string();
+        assert!(plain(&coloured).ends_with("[1] Recovery  https://example.org/wal"), "{coloured:?}");
+        assert_eq!(plain(&answer.summary().unwrap()), "1 of 2 sentences supported, 1 source");
+        let details = plain(&answer.details());
+        for words in ["[1] Recovery", "  ✓ After a crash", "  ✗ The disk", "the number 8 TB is not in [1]"] {
+            assert!(details.contains(words), "no {words:?} in {details}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_nobody_checked_says_so_or_nothing() {
+        let claims = json!({ "answer": "The sky is blue.", "sources": [], "sentences": answer().sentences });
+        assert_eq!(Answer::of(&claims, None).summary().unwrap(), "nothing was looked up, so nothing was checked");
+        assert!(!Answer::of(&claims, None).coloured().contains('\u{1b}'));
+        assert_eq!(Answer::of(&json!({ "answer": "Yes.", "sources": [{ "url": "x" }] }), None).summary(), None);
+        assert_eq!(Answer::of(&json!({ "topics": 2 }), Some("Two.")).text, "Two.");
+    }
+}

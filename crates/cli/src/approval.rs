@@ -1,0 +1,174 @@
+//! A plan put before a person: shown, approved, declined, or changed in their editor.
+//!
+//! A question about a plan is one whose schema wants more than yes or no; the names of what else it takes are the plan's lists. What they hold now was
+//! noted by the flow when it planned. What is sent back is checked by the flow again, and by its hash what was approved is what runs.
+
+use engine::{Engine, History};
+use graph::{Event, Question};
+use jsonschema::validator_for;
+use serde_json::{Map, Value, json};
+
+use crate::exit::{Result, Trouble};
+use crate::plan::Plan;
+use crate::question::Open;
+
+/// The plan a question is about.
+pub(crate) struct Proposal {
+    pub(crate) plan: Plan,
+    /// As the flow calls it.
+    pub(crate) hash: Option<String>,
+}
+
+/// Fields of an answer that are not the plan.
+const HASH: &str = "plan_hash";
+const APPROVE: &str = "approve";
+
+/// `None` if the question is about something else.
+pub(crate) async fn proposal(engine: &Engine, open: &Open) -> Result<Option<Proposal>> {
+    let lists = lists(&open.waiting.question);
+    if lists.is_empty() {
+        return Ok(None);
+    }
+    let past = History::of(&**engine.store(), engine.flows(), &open.run).await?;
+    let noted = past.events.iter().rev().find_map(|told| match &told.event {
+        Event::Noted { value, .. } if lists.iter().all(|(name, _)| value.get(*name).is_some_and(Value::is_array)) => Some(value),
+        _ => None,
+    });
+    Ok(noted.map(|noted| Proposal { plan: current(noted, &lists), hash: hash(&open.waiting.question) }))
+}
+
+impl Proposal {
+    /// The answer that has this plan carried out; with another plan, that one.
+    pub(crate) fn approved(&self, question: &Question, edited: Option<&Plan>) -> Value {
+        let mut answer = Map::from_iter([(APPROVE.to_owned(), json!(true))]);
+        if properties(question).is_some_and(|fields| fields.contains_key(HASH)) {
+            answer.extend(self.hash.iter().map(|hash| (HASH.to_owned(), json!(hash))));
+        }
+        answer.extend(edited.into_iter().flat_map(|plan| plan.0.clone()));
+        Value::Object(answer)
+    }
+}
+
+pub(crate) fn declined() -> Value {
+    json!({ APPROVE: false })
+}
+
+/// What a person wrote, if it is a plan that the question takes.
+pub(crate) fn read(question: &Question, text: &str) -> std::result::Result<Plan, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("that is not JSON: {error}"))?;
+    let Value::Object(fields) = value else { return Err("that is not an object".to_owned()) };
+    let lists = lists(question);
+    if let Some(unknown) = fields.keys().find(|name| lists.iter().all(|(known, _)| known != name)) {
+        let known: Vec<&str> = lists.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no {unknown:?} in a plan, only {}", known.join(", ")));
+    }
+    let mut answer = fields.clone();
+    answer.insert(APPROVE.to_owned(), json!(true));
+    if let Some(schema) = &question.schema {
+        let validator = validator_for(schema).map_err(|error| format!("the question itself is wrong: {error}"))?;
+        if let Some(error) = validator.iter_errors(&Value::Object(answer)).next() {
+            return Err(format!("{}: {error}", error.instance_path()));
+        }
+    }
+    match fields.values().all(|list| list.as_array().is_some_and(Vec::is_empty)) {
+        true => Err("a plan without steps is a no".to_owned()),
+        false => Ok(Plan(fields)),
+    }
+}
+
+/// Opens the user's editor on a text and gives back what they made of it.
+pub(crate) fn edit(text: &str) -> Result<String> {
+    let failed = |why: String| Trouble::Failed(format!("the plan cannot be edited: {why}"));
+    let named = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|editor| !editor.trim().is_empty()));
+    let editor = named.unwrap_or_else(|| "vi".to_owned());
+    let file = tempfile::Builder::new().prefix("plan-").suffix(".json").tempfile().map_err(|error| failed(error.to_string()))?;
+    std::fs::write(file.path(), text)?;
+    // By the shell, because it may come with arguments (`code --wait`).
+    let status = std::process::Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file.path()).status();
+    match status {
+        Ok(status) if status.success() => Ok(std::fs::read_to_string(file.path())?),
+        Ok(_) => Err(failed(format!("{editor} ended with an error; VISUAL or EDITOR name another"))),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+fn properties(question: &Question) -> Option<&Map<String, Value>> {
+    question.schema.as_ref()?.get("properties")?.as_object()
+}
+
+/// The names of the plan's lists, each with the schema of what is in it.
+fn lists(question: &Question) -> Vec<(&str, &Value)> {
+    let fields = properties(question).into_iter().flatten();
+    fields.filter(|(_, field)| field["type"] == "array").map(|(name, field)| (name.as_str(), &field["items"])).collect()
+}
+
+/// What can be changed of a noted plan: its tasks with the fields a person may send, without those that cannot be called.
+fn current(noted: &Value, lists: &[(&str, &Value)]) -> Plan {
+    let list = |(name, schema): &(&str, &Value)| {
+        let known = schema["properties"].as_object();
+        let items = noted[*name].as_array().into_iter().flatten().filter(|item| item["status"] != "failed");
+        let kept = items.map(|item| match (item, known) {
+            (Value::Object(fields), Some(known)) => {
+                fields.iter().filter(|(name, _)| known.contains_key(*name)).map(|(k, v)| (k.clone(), v.clone())).collect()
+            }
+            _ => item.clone(),
+        });
+        ((*name).to_owned(), kept.collect())
+    };
+    Plan(lists.iter().map(list).collect())
+}
+
+/// By its field, or as the last line of the question says it.
+fn hash(question: &Question) -> Option<String> {
+    let field = properties(question).and_then(|fields| fields.get(HASH)?.get("default")?.as_str());
+    let last = || question.prompt.lines().last()?.strip_prefix("plan ");
+    field.or_else(last).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Question {
+        let task = json!({ "type": "object", "required": ["tool_name"], "properties": { "tool_name": { "enum": ["calc", "docs.search"] }, "tool_arguments": { "type": "object" } } });
+        let properties = json!({ "approve": { "type": "boolean" }, "plan_hash": { "type": "string", "default": "3f2a" }, "tasks": { "type": "array", "items": task } });
+        Question { prompt: "May I?".into(), schema: Some(json!({ "type": "object", "required": ["approve"], "properties": properties })) }
+    }
+
+    #[test]
+    fn a_plan_is_read_back_as_it_may_be_sent() {
+        let noted = json!({ "hash": "3f2a", "tasks": [
+            { "task_number": 1, "tool_name": "calc", "tool_arguments": { "x": 1 }, "status": "pending", "error": null },
+            { "task_number": 2, "tool_name": "nonsense", "tool_arguments": {}, "status": "failed", "error": "no such tool" },
+        ] });
+        let question = question();
+        let plan = current(&noted, &lists(&question));
+        assert_eq!(Value::Object(plan.0.clone()), json!({ "tasks": [{ "tool_name": "calc", "tool_arguments": { "x": 1 } }] }));
+        let proposal = Proposal { plan: plan.clone(), hash: hash(&question) };
+        assert_eq!(proposal.approved(&question, None), json!({ "approve": true, "plan_hash": "3f2a" }));
+        assert_eq!(proposal.approved(&question, Some(&plan))["tasks"][0]["tool_name"], "calc");
+        assert_eq!(read(&question, &Value::Object(plan.0.clone()).to_string()), Ok(plan));
+    }
+
+    #[test]
+    fn what_is_no_plan_is_told_why() {
+        for (text, words) in [
+            ("{", "not JSON"),
+            ("[]", "not an object"),
+            ("{\"steps\": []}", "only tasks"),
+            ("{\"tasks\": []}", "is a no"),
+            ("{\"tasks\": [{\"tool_name\": \"rm\"}]}", "/tasks/0/tool_name"),
+            ("{\"tasks\": 3}", "/tasks"),
+        ] {
+            let why = read(&question(), text).unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_plain_question_has_no_plan() {
+        let plain = Question { prompt: "May I?\n\nplan 77".into(), schema: Some(json!({ "properties": { "approve": { "type": "boolean" } } })) };
+        assert!(lists(&plain).is_empty());
+        assert_eq!(hash(&plain).as_deref(), Some("77"));
+    }
+}

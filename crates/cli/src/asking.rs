@@ -1,0 +1,151 @@
+//! From what a user says to the run that answers it; the same for one question and for a session.
+
+use engine::Order;
+use flows::input::Mind;
+use graph::{Budget, Graph, ThreadId};
+use serde_json::{Value, json};
+
+use crate::command::budget;
+use crate::config::Config;
+use crate::exit::{Result, Trouble};
+use crate::mind::Thinking;
+use crate::place::Place;
+use crate::wiring;
+
+/// How a user wants to be answered: the options of one question and of a session.
+#[derive(clap::Args)]
+pub(crate) struct Wishes {
+    /// Which flow answers; `baton flows` lists them [default: auto, which picks one for each question]
+    #[arg(long)]
+    pub(crate) flow: Option<String>,
+    /// The thread it belongs to [default: a new one]
+    #[arg(long)]
+    thread: Option<String>,
+    /// Have a person agree to the plan, or change it, before it is carried out
+    #[arg(long)]
+    pub(crate) approve: bool,
+    /// Remove sentences that nothing supports, and not only mark them
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
+    #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
+    budget: Option<Budget>,
+    #[command(flatten)]
+    pub(crate) thinking: Thinking,
+}
+
+impl Wishes {
+    /// The thread that was named.
+    pub(crate) fn thread(&self) -> Result<Option<ThreadId>> {
+        self.thread.as_deref().map(thread).transpose()
+    }
+}
+
+pub(crate) fn thread(named: &str) -> Result<ThreadId> {
+    match named.trim() {
+        "" => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
+        name => Ok(ThreadId::from(name)),
+    }
+}
+
+/// A question that is about to be answered.
+pub(crate) struct Asking<'a> {
+    /// One that there is; see [`flow`].
+    pub(crate) flow: &'a str,
+    pub(crate) question: &'a str,
+    /// The thread it continues; a new one otherwise.
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) wishes: &'a Wishes,
+}
+
+/// The flow that was named, or the usual one. Known before anything is made ready for it.
+pub(crate) fn flow(named: Option<&str>, place: &Place) -> Result<String> {
+    // A script plays the samples' world.
+    let usual = if place.script.is_some() { "research" } else { "auto" };
+    let flow = named.unwrap_or(usual);
+    let known = wiring::flows()?;
+    if !known.contains_key(flow) {
+        return Err(engine::EngineError::NoFlow { flow: flow.into(), known: known.into_keys().collect() }.into());
+    }
+    Ok(flow.to_owned())
+}
+
+/// Whether a flow can put its plan before a person, and if not, which ones can.
+pub(crate) fn must_plan(flow: &str) -> Result<()> {
+    let known = wiring::flows()?;
+    // The front door passes the wish on to the flow it takes.
+    let asks = |graph: &Graph| graph.name() == "auto" || nodes(graph).iter().any(|node| node.starts_with("approve"));
+    if known.get(flow).is_some_and(asks) {
+        return Ok(());
+    }
+    let others: Vec<&str> = known.values().filter(|graph| asks(graph)).map(Graph::name).collect();
+    Err(Trouble::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
+}
+
+fn nodes(graph: &Graph) -> Vec<String> {
+    let drawing = graph.json();
+    drawing["nodes"].as_array().into_iter().flatten().filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
+}
+
+impl Asking<'_> {
+    /// What to start. What was said and learnt before is the engine's to add.
+    pub(crate) fn order(self, place: &Place, mind: Mind) -> Result<Order> {
+        if self.wishes.approve {
+            must_plan(self.flow)?;
+        }
+        // A script plays a world without a configuration.
+        let has_docs = place.script.is_none() && !self.wishes.thinking.servers.documents(&Config::read(place)?).is_empty();
+        Ok(Order {
+            title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
+            budget: self.wishes.budget.unwrap_or_default(),
+            thread: self.thread.clone(),
+            ..Order::new(self.flow, self.input(mind, has_docs))
+        })
+    }
+
+    /// What each flow wants to be told.
+    fn input(&self, mind: Mind, has_docs: bool) -> Value {
+        match self.flow {
+            "team" => {
+                let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
+                json!({ "topics": topics })
+            }
+            "research" => json!({ "question": self.question, "approve": self.wishes.approve }),
+            flow => {
+                let mut input = json!({
+                    "question": self.question,
+                    "model": mind,
+                    "docs": has_docs,
+                    "approve": if self.wishes.approve { "plan" } else { "none" },
+                    "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
+                });
+                // Left out, it is what the user prefers.
+                if self.wishes.strict {
+                    input["strict"] = json!(true);
+                }
+                input
+            }
+        }
+    }
+}
+
+/// What `auto` may choose from.
+pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
+
+const TITLE_CHARS_MAX: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
+        for flow in ["auto", "panel", "reason", "research", "search"] {
+            assert!(must_plan(flow).is_ok(), "{flow}");
+        }
+        for flow in ["chat", "direct", "team", "panel_expert"] {
+            let why = must_plan(flow).unwrap_err().to_string();
+            assert!(why.contains("--flow auto, panel, reason, research, search"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! A session: one thread, message by message. [`slash`] lists what can be said besides messages, [`session`] does it.
+
+mod session;
+mod slash;
+
+use crate::asking::Wishes;
+use crate::exit::{self, Exit, Result};
+use crate::place::Place;
+
+/// Talk: message by message in one thread, with the model kept ready in between
+#[derive(clap::Args)]
+#[command(after_help = exit::with_codes(&format!("{}\n\n{AFTER_HELP}", slash::help())))]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    wishes: Wishes,
+}
+
+const AFTER_HELP: &str = "\
+A line that ends in \\ goes on in the next; what is pasted stays together. Ctrl-C cancels the run that goes, or clears the line; Ctrl-D ends.
+What is not typed but piped in is one message a line; then the exit code is that of the first message that did not go well.
+
+Examples:
+  baton chat --docs ~/notes
+  baton chat --thread wal --model ollama/qwen3:4b
+  printf 'What is a WAL?\\nAnd in Postgres?\\n' | baton chat";
+
+impl Chat {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        session::run(self.wishes, place)
+    }
+}

@@ -1,0 +1,86 @@
+//! What can be said in a session besides messages.
+
+/// A command with what follows it, if anything does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slash<'a> {
+    Flow(Option<&'a str>),
+    Model(Option<&'a str>),
+    Docs(Option<&'a str>),
+    Sources,
+    Thread(Option<&'a str>),
+    New,
+    Strict,
+    Help,
+    Quit,
+}
+
+/// Name, what may follow, and what it does, in the order of the help.
+pub(super) const ALL: [(&str, &str, &str); 9] = [
+    ("/flow", "[NAME]", "which flow answers from now on; alone, shows them"),
+    ("/model", "[NAME]", "which model thinks from now on; alone, says which does"),
+    ("/docs", "[DIR]", "the folder of documents to answer from; - for none; alone, says which"),
+    ("/sources", "", "the sources of the last answer, and how well each sentence is supported"),
+    ("/thread", "[NAME]", "go on in another thread; alone, says in which this is"),
+    ("/new", "", "begin a new thread"),
+    ("/strict", "", "remove sentences that nothing supports, or only mark them again"),
+    ("/help", "", "this list"),
+    ("/quit", "", "end the session, as Ctrl-D does"),
+];
+
+/// `None` for a message. What looks like a command and is none is an error with the nearest.
+pub(super) fn parse(line: &str) -> Option<Result<Slash<'_>, String>> {
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    // A path is no command, and one line is.
+    if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
+        return None;
+    }
+    let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
+    let slash = match name {
+        "/flow" => Slash::Flow(rest),
+        "/model" => Slash::Model(rest),
+        "/docs" => Slash::Docs(rest),
+        "/sources" => Slash::Sources,
+        "/thread" => Slash::Thread(rest),
+        "/new" => Slash::New,
+        "/strict" => Slash::Strict,
+        "/help" | "/?" => Slash::Help,
+        "/quit" | "/exit" | "/q" => Slash::Quit,
+        unknown => {
+            let known = ALL.iter().map(|(name, _, _)| *name);
+            return Some(Err(format!("there is no {unknown}; the nearest is {}, and /help lists them all", nearest(unknown, known))));
+        }
+    };
+    Some(Ok(slash))
+}
+
+/// The known word that is most like what was typed.
+pub(super) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+    let likeness = |word: &str| strsim::jaro_winkler(typed, word);
+    known.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default()
+}
+
+pub(super) fn help() -> String {
+    let line = |(name, rest, about): &(&str, &str, &str)| format!("  {:<16} {about}", format!("{name} {rest}"));
+    format!("In a session:\n{}", ALL.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_messages() {
+        assert_eq!(parse("/flow  panel "), Some(Ok(Slash::Flow(Some("panel")))));
+        assert_eq!(parse("/new"), Some(Ok(Slash::New)));
+        for message in ["What is /etc?", "/etc/passwd, what is it?", "/flow\nis a command?", "flow"] {
+            assert_eq!(parse(message), None, "{message}");
+        }
+        for (name, _, _) in ALL {
+            assert!(matches!(parse(name), Some(Ok(_))), "{name}");
+        }
+        for (typed, meant) in [("/flwo", "/flow"), ("/source", "/sources"), ("/modle x", "/model"), ("/exi", "/"), ("/", "/")] {
+            let why = parse(typed).unwrap().unwrap_err();
+            assert!(why.contains(&format!("the nearest is {meant}")), "{why}");
+        }
+    }
+}

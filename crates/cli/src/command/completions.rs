@@ -1,0 +1,29 @@
+use std::io::Write as _;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::exit::{Exit, Result};
+
+/// Print what a shell needs to complete baton's commands and options
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Completions {
+    shell: Shell,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  baton completions bash > ~/.local/share/bash-completion/completions/baton
+  baton completions zsh  > ~/.zfunc/_baton                  with `fpath+=~/.zfunc` before `compinit`
+  baton completions fish > ~/.config/fish/completions/baton.fish";
+
+impl Completions {
+    pub(crate) fn run(self) -> Result<Exit> {
+        // In memory first: the generator takes a reader that went away for a bug.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::Baton::command(), "baton", &mut script);
+        std::io::stdout().write_all(&script)?;
+        Ok(Exit::Well)
+    }
+}

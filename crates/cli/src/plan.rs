@@ -1,0 +1,83 @@
+//! A plan for people, from whatever flow: numbered, with the tool and its arguments.
+//!
+//! Flows say their plans in notes, each under its own names (`tasks`, `steps`, `research_steps` and `expert_steps`); here is the one place that knows them.
+
+use serde_json::{Map, Value};
+
+use crate::text::{BOLD, DIM, RED, one_line, paint};
+
+/// The lists of a plan by their names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan(pub(crate) Map<String, Value>);
+
+const LISTS: [&str; 4] = ["tasks", "steps", "research_steps", "expert_steps"];
+const ARGUMENTS_CHARS_MAX: usize = 160;
+const WORDS_CHARS_MAX: usize = 160;
+
+impl Plan {
+    pub(crate) fn of(value: &Value) -> Option<Plan> {
+        if let Value::Array(_) = value {
+            return Some(Plan(Map::from_iter([(LISTS[0].to_owned(), value.clone())])));
+        }
+        let lists = LISTS.iter().filter_map(|name| Some(((*name).to_owned(), value.get(name).filter(|list| list.is_array())?.clone())));
+        Some(Plan(lists.collect())).filter(|plan| !plan.0.is_empty())
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (name, list) in &self.0 {
+            // One list is the plan itself; several want to be told apart.
+            if self.0.len() > 1 {
+                lines.push(paint(DIM, format!("{}:", name.replace('_', " "))));
+            }
+            let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
+            lines.extend(items.iter().enumerate().map(|(at, item)| line(at + 1, item)));
+            if items.is_empty() {
+                lines.push(paint(DIM, "(none)"));
+            }
+        }
+        lines
+    }
+}
+
+fn line(number: usize, item: &Value) -> String {
+    let text = |names: [&str; 2]| names.iter().find_map(|name| item.get(name)?.as_str()).unwrap_or_default();
+    if let Some(words) = item.as_str() {
+        return format!("{number}. {}", one_line(words, WORDS_CHARS_MAX));
+    }
+    let number = item.get("task_number").and_then(Value::as_u64).map_or_else(|| number.to_string(), |number| number.to_string());
+    let arguments = ["tool_arguments", "arguments"].iter().find_map(|name| item.get(name)).map(Value::to_string).unwrap_or_default();
+    let mut line =
+        format!("{number}. {} {}", paint(BOLD, one_line(text(["tool_name", "tool"]), WORDS_CHARS_MAX)), one_line(&arguments, ARGUMENTS_CHARS_MAX));
+    match text(["description", "about"]) {
+        "" => {}
+        words => line.push_str(&paint(DIM, format!("  {}", one_line(words, WORDS_CHARS_MAX)))),
+    }
+    match text(["error", "error"]) {
+        "" => {}
+        why => line.push_str(&paint(RED, format!("  {}", one_line(why, WORDS_CHARS_MAX)))),
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(value: &Value, lines: &[&str]) {
+        let plan = Plan::of(value).expect("a plan");
+        let told: Vec<String> = plan.lines().iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        assert_eq!(told, lines);
+    }
+
+    #[test]
+    fn every_flows_plan_is_a_numbered_list() {
+        let task = json!({ "task_number": 4, "tool_name": "docs.search", "tool_arguments": { "query": "a\u{1b}[2Jb" }, "description": "Look" });
+        check(&json!({ "tasks": [task] }), &["4. docs.search {\"query\":\"a\\u001b[2Jb\"}  Look"]);
+        check(&json!({ "steps": [{ "tool": "calc", "arguments": { "x": 1 } }] }), &["1. calc {\"x\":1}"]);
+        check(&json!({ "research_steps": [], "expert_steps": ["Think"] }), &["research steps:", "(none)", "expert steps:", "1. Think"]);
+        check(&json!(["what it is"]), &["1. what it is"]);
+        assert_eq!(Plan::of(&json!({ "hash": "1" })), None);
+    }
+}

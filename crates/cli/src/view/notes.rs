@@ -1,0 +1,99 @@
+//! What flows note, in words for a person. What has no words of its own here is shown as it is.
+
+use serde_json::Value;
+
+use super::tree::under;
+use crate::plan::Plan;
+use crate::text::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, count, one_line, paint};
+
+const CHARS_MAX: usize = 90;
+const WHY_CHARS_MAX: usize = 160;
+
+/// The lines a note is worth; none where what is shown anyway says the same.
+pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or(0);
+    let quiet = |words: String| vec![under(&paint(CYAN, "·"), &paint(DIM, words))];
+    match (name, value) {
+        ("flow", Value::Object(_)) => {
+            let why = one_line(text("why"), WHY_CHARS_MAX);
+            vec![under(&paint(CYAN, "→"), &format!("{}  {}", paint(BOLD, one_line(text("flow"), CHARS_MAX)), paint(DIM, why)))]
+        }
+        ("plan" | "planner", _) if Plan::of(value).is_some() => {
+            let plan = Plan::of(value).map(|plan| plan.lines()).unwrap_or_default();
+            let why = Some(text("reasoning")).filter(|why| !why.is_empty()).map(|why| paint(DIM, one_line(why, WHY_CHARS_MAX)));
+            why.into_iter().chain(plan).map(|line| under(&paint(CYAN, "·"), &line)).collect()
+        }
+        // The tasks and steps themselves are shown, and so is how each ended.
+        ("tasks" | "results" | "iteration" | "retrying", _) => Vec::new(),
+        ("step", Value::Object(_)) => match number("retry_count") {
+            0 => Vec::new(),
+            retries => quiet(format!("on to {}, {}", one_line(text("to"), CHARS_MAX), count(retries, "retry", "retries"))),
+        },
+        ("tools", Value::Array(names)) => quiet(count(names.len() as u64, "tool", "tools")),
+        ("evidence", Value::Object(_)) => {
+            quiet(format!("{} found, {} shown to the model", count(number("passages"), "passage", "passages"), number("shown")))
+        }
+        ("approval", Value::Object(_)) => approval(value),
+        ("answer", Value::Object(_)) => quiet(checked(number("supported"), number("weak"), number("unsupported"), number("sources"))),
+        _ => {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            quiet(format!("{}: {}", one_line(name, CHARS_MAX), one_line(&value, CHARS_MAX)))
+        }
+    }
+}
+
+/// How many of an answer's sentences its sources carry.
+pub(crate) fn checked(supported: u64, weak: u64, unsupported: u64, sources: u64) -> String {
+    let all = supported + weak + unsupported;
+    let weak = if weak == 0 { String::new() } else { format!(", {weak} weakly") };
+    format!("{supported} of {} supported{weak}, {}", count(all, "sentence", "sentences"), count(sources, "source", "sources"))
+}
+
+/// The hash of what a person agreed to is the hash of what runs.
+fn approval(value: &Value) -> Vec<String> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).map(|text| one_line(text, WHY_CHARS_MAX));
+    let mended = value.get("mended").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let edited = value.get("edited").and_then(Value::as_bool).unwrap_or_default();
+    let mut lines = Vec::new();
+    if let Some(hash) = text("approved") {
+        let how = if edited { ", as you changed it" } else { "" };
+        lines.push(under(&paint(GREEN, "✓"), &format!("plan {} approved{how}", paint(BOLD, hash))));
+        if edited {
+            lines.extend(Plan::of(value).iter().flat_map(Plan::lines).map(|line| under(&paint(CYAN, "·"), &line)));
+        }
+    }
+    lines.extend(text("declined").map(|why| under(&paint(RED, "✗"), &format!("not approved: {why}"))));
+    lines.extend(text("again").map(|why| under(&paint(YELLOW, "↻"), &format!("asked again: {why}"))));
+    let words = mended.iter().filter_map(Value::as_str);
+    lines.extend(words.map(|why| under(&paint(YELLOW, "!"), &format!("mended: {}", one_line(why, WHY_CHARS_MAX)))));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(name: &str, value: &Value, told: &[&str]) {
+        let lines: Vec<String> = lines(name, value).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        assert_eq!(lines, told, "{name}");
+    }
+
+    #[test]
+    fn notes_are_told_in_words() {
+        check("flow", &json!({ "flow": "search", "why": "it asks for facts" }), &["    → search  it asks for facts"]);
+        check("plan", &json!({ "reasoning": "", "tasks": [{ "tool_name": "calc", "tool_arguments": {} }] }), &["    · 1. calc {}"]);
+        check("tasks", &json!([{ "status": "completed" }]), &[]);
+        check("tools", &json!(["a", "b"]), &["    · 2 tools"]);
+        check("evidence", &json!({ "passages": 1, "shown": 1 }), &["    · 1 passage found, 1 shown to the model"]);
+        check("answer", &json!({ "supported": 4, "weak": 0, "unsupported": 1, "sources": 3 }), &["    · 4 of 5 sentences supported, 3 sources"]);
+        check("approval", &json!({ "approved": "3f2a", "edited": false }), &["    ✓ plan 3f2a approved"]);
+        check("approval", &json!("declined"), &["    · approval: declined"]);
+        check("step", &json!({ "to": "planner", "retry_count": 0 }), &[]);
+        check("found\u{1b}[2J", &json!("x\u{1b}]0;t\u{7}y"), &["    · found: xy"]);
+    }
+}
