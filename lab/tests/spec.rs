@@ -82,7 +82,7 @@ fn every_item_that_is_due_has_a_test() {
         };
         writeln!(table, "{line}").unwrap();
     }
-    println!("{table}");
+    println!("\n{table}");
     assert!(missing.is_empty(), "no test carries {missing:?} in its name");
     let unknown: Vec<&String> = tests.keys().filter(|item| !ITEMS.iter().any(|(known, _, _)| known.to_lowercase() == **item)).collect();
     assert!(unknown.is_empty(), "these are no items: {unknown:?}");

@@ -49,7 +49,7 @@ async fn what_is_no_question_is_refused_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strange_letters_are_letters_and_control_characters_are_none() {
+async fn x1_one_engine_runs_every_flow_and_strange_letters_are_letters() {
     let ground = Ground::new();
     let engine = engine(&ground, web::ARTICLE, thought::to_call).await;
     let cases = [

@@ -84,8 +84,8 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
 }
 
 /// The same result as evidence; an error that the tool reports is a failure.
-pub(crate) fn found(entry: &Entry, trust: Trust, result: CallToolResult) -> Result<Found, Failure> {
-    let text = reply::text(&result);
+pub(crate) fn found(entry: &Entry, trust: Trust, result: &CallToolResult) -> Result<Found, Failure> {
+    let text = reply::text(result);
     if result.is_error == Some(true) {
         let words = if text.trim().is_empty() { "it failed and does not say why".to_owned() } else { clip(&text, ERROR_BYTES_MAX) };
         return Err(Failure::new(FailureKind::Tool, format!("{}: {words}", entry.name)));

@@ -295,7 +295,7 @@ impl Tools {
     pub async fn call(&self, name: &str, arguments: &Value, options: &CallOptions) -> Result<evidence::Found, Failure> {
         let (server, entry) = self.0.find_enabled(name).await?;
         let result = call::call(&server, &entry, arguments, options).await?;
-        call::found(&entry, server.trust(), result)
+        call::found(&entry, server.trust(), &result)
     }
 
     /// Calls a tool and gives its answer as the server gave it, errors of the tool's own included.
@@ -418,7 +418,7 @@ impl World for Tools {
         let Ok(result) = call::call(&server, &by, &json!({ "key": key }), &CallOptions::default()).await else { return LookUp::Unknown };
         let said = result.structured_content.unwrap_or_default();
         match said.get("done").and_then(Value::as_bool) {
-            Some(true) => LookUp::Done(remembered(&entry, server.trust(), said.get("result").cloned().unwrap_or_default())),
+            Some(true) => LookUp::Done(remembered(&entry, server.trust(), said.get("result").unwrap_or(&Value::Null))),
             Some(false) => LookUp::NotDone,
             None => LookUp::Unknown,
         }
@@ -426,13 +426,13 @@ impl World for Tools {
 }
 
 /// The reply that was lost, as far as the tool remembers it.
-fn remembered(entry: &Entry, trust: Trust, result: Value) -> Reply {
-    let text = match &result {
+fn remembered(entry: &Entry, trust: Trust, result: &Value) -> Reply {
+    let text = match result {
         Value::String(text) => text.clone(),
         Value::Null => "it was done before".to_owned(),
         other => other.to_string(),
     };
-    let data = Some(&result).filter(|result| result.is_object());
+    let data = Some(result).filter(|result| result.is_object());
     Reply::ok(serde_json::to_value(evidence::found(&entry.name, trust, &text, data)).unwrap_or_default())
 }
 
