@@ -68,6 +68,10 @@ impl Answer {
 
     /// Each source, and each sentence with its status and what is wrong with it.
     pub(crate) fn details(&self) -> String {
+        // Where nothing was looked up, a mark would say more than anybody knows.
+        if !self.is_marked() && self.sources.is_empty() {
+            return self.summary().unwrap_or_else(|| "the last answer has no sources and no checked sentences".to_owned());
+        }
         let mut lines: Vec<String> = self.sources_listed();
         for sentence in self.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim) {
             let mark = match sentence.status {
@@ -76,14 +80,10 @@ impl Answer {
                 Status::Unsupported | Status::NoClaim => paint(RED, "✗"),
             };
             lines.push(format!("  {mark} {}", one_line(&sentence.text, SENTENCE_CHARS_MAX)));
-            let problems = sentence.problems.iter().filter(|_| self.is_marked() || !self.sources.is_empty());
-            lines.extend(problems.map(|problem| paint(DIM, format!("      {}", one_line(&problem.words, SENTENCE_CHARS_MAX)))));
+            lines.extend(sentence.problems.iter().map(|problem| paint(DIM, format!("      {}", one_line(&problem.words, SENTENCE_CHARS_MAX)))));
         }
-        match (lines.is_empty(), self.summary()) {
-            (true, _) => "the last answer has no sources and no checked sentences".to_owned(),
-            (false, Some(summary)) => format!("{}\n{summary}", lines.join("\n")),
-            (false, None) => lines.join("\n"),
-        }
+        lines.extend(self.summary());
+        lines.join("\n")
     }
 
     /// Something was shown to the model, so that there was something to hold its words to.

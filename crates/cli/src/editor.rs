@@ -20,7 +20,7 @@ use crate::follow::Interrupts;
 
 pub(crate) struct Editor {
     /// Away while it reads.
-    inner: Option<rustyline::Editor<Words, FileHistory>>,
+    inner: Option<Box<rustyline::Editor<Words, FileHistory>>>,
     history: Option<PathBuf>,
     /// The terminal as it was found.
     found: Option<Termios>,
@@ -64,7 +64,7 @@ impl Editor {
         let config = builder.map_err(trouble)?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
         let mut inner = rustyline::Editor::with_config(config).map_err(trouble)?;
         inner.set_helper(Some(words));
-        Ok(Editor { inner: Some(inner), history, found: tcgetattr(std::io::stdin()).ok() })
+        Ok(Editor { inner: Some(Box::new(inner)), history, found: tcgetattr(std::io::stdin()).ok() })
     }
 
     /// A line, or several: one that ends in a backslash goes on in the next, and what is pasted stays together.
