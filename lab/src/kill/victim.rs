@@ -21,12 +21,15 @@ use crate::person::through;
 
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What a run is asked to do, and who answers its questions. The key is that of the effect in question.
+/// What a run is asked to do, and who answers its questions.
 pub struct Life {
     pub traces: Traces,
     pub order: fn(u64) -> Order,
-    pub person: Box<dyn Fn(&Traces, Key, &Waiting) -> Value + Send + Sync>,
+    pub person: Box<Person>,
 }
+
+/// Answers one question. The key is that of the effect in question.
+pub type Person = dyn Fn(&Traces, Key, &Waiting) -> Value + Send + Sync;
 
 /// Runs that go at once.
 const WORKERS: usize = 6;
