@@ -88,7 +88,7 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     std::fs::write(&config, text).unwrap();
     let (config, tape) = (config.to_str().unwrap(), tape.to_str().unwrap());
     let ask = |more: &[&str]| {
-        let mut command = bare(&home, &[&["ask", "What is a WAL?", "--config", config], more].concat());
+        let mut command = bare(&home, &[&["ask", "What is a WAL?", "--flow", "direct", "--config", config], more].concat());
         command.env("HERE_KEY", "sk-very-secret");
         say(command)
     };
@@ -102,9 +102,9 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     let deltas: Vec<Value> = again.lines().into_iter().filter(|line| line["event"] == "delta").collect();
     assert_eq!(deltas.len(), 3, "word by word: {again:?}");
 
-    let said = say(bare(&home, &["ask", "What is a WAL?", "--replay", tape, "--model", "compat/here/small"]));
+    let said = say(bare(&home, &["ask", "What is a WAL?", "--flow", "direct", "--replay", tape, "--model", "compat/here/small"]));
     assert_eq!((said.code, said.out.as_str()), (Some(0), "A log that is written first.\n"), "{said:?}");
-    let said = say(bare(&home, &["ask", "What is a LSM?", "--replay", tape, "--config", config]));
+    let said = say(bare(&home, &["ask", "What is a LSM?", "--flow", "direct", "--replay", tape, "--config", config]));
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
 }
