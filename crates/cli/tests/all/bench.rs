@@ -56,8 +56,8 @@ fn the_flows_are_measured_and_what_was_measured_is_replayed() {
     for key in ["parallel_efficiency", "reason.agentic_over_direct", "search.discover_ms"] {
         assert!(object[key].as_f64().is_some_and(|number| number > 0.0), "{key}: {object}");
     }
-    let calls = |flow: &str| object[format!("{flow}.model_calls")].as_u64();
-    assert_eq!((calls("search"), calls("direct"), calls("auto"), calls("reason")), (Some(2), Some(1), Some(2), Some(4)), "{object}");
+    let calls = |flow: &str| object[format!("{flow}.model_calls")].as_f64();
+    assert_eq!((calls("search"), calls("direct"), calls("auto"), calls("reason")), (Some(2.0), Some(1.0), Some(2.0), Some(4.0)), "{object}");
     assert_eq!(object["replayed"]["difference"], false);
     let table = home.well(&["bench", "flows", "--quick", "--rounds", "1", "--dir", dir]);
     for words in ["search: model calls", "≤ 2", "≥ 0.95", "no difference"] {

@@ -108,32 +108,35 @@ fn an_interrupt_cancels_the_run_and_keeps_the_session() {
     assert_eq!(home.runs()[1]["status"], "cancelled");
 }
 
+/// `› `, as rexpect shows it: it takes every byte for a character.
+const PROMPT: &str = "\u{e2}\u{80}\u{ba} ";
+
 #[test]
 fn a_terminal_has_a_prompt_a_history_and_keys_that_mean_something() {
     let home = Home::new();
     let mut screen = at_terminal(talk(&home, &[]), &home);
     screen.exp_string("/help lists the commands").unwrap();
-    screen.exp_string("› ").unwrap();
+    screen.exp_string(PROMPT).unwrap();
     // Ctrl-C clears the line.
     screen.send("a thought that").unwrap();
     screen.flush().unwrap();
     screen.exp_string("thought that").unwrap();
     screen.send_control('c').unwrap();
-    screen.exp_string("› ").unwrap();
+    screen.exp_string(PROMPT).unwrap();
     screen.send_line("Why \\").unwrap();
     screen.send_line("not?").unwrap();
     screen.exp_string("Because.").unwrap();
     screen.exp_string("1 call, 34 tokens").unwrap();
-    screen.exp_string("› ").unwrap();
+    screen.exp_string(PROMPT).unwrap();
     // Ctrl-C while a run goes cancels it.
     screen.send_line("Think slowly").unwrap();
     screen.exp_string("answering").unwrap();
     screen.send_control('c').unwrap();
     screen.exp_string("cancelled: Ctrl-C").unwrap();
-    screen.exp_string("› ").unwrap();
+    screen.exp_string(PROMPT).unwrap();
     screen.send_line("And why?").unwrap();
     screen.exp_string("You asked that before.").unwrap();
-    screen.exp_string("› ").unwrap();
+    screen.exp_string(PROMPT).unwrap();
     // Ctrl-D ends.
     screen.send_control('d').unwrap();
     screen.exp_string("baton chat --thread chat-").unwrap();
@@ -191,11 +194,11 @@ fn a_plan_is_shown_changed_in_an_editor_and_what_was_approved_runs() {
         let mut screen = at_terminal(command, &home);
         screen.exp_string("May this be looked up").unwrap();
         screen.exp_string("docs.search").unwrap();
-        screen.exp_string("(y/n/e)› ").unwrap();
+        screen.exp_string("(y/n/e)").unwrap();
         screen.send_line("e").unwrap();
         screen.exp_string("your plan").unwrap();
         screen.exp_string("recovery").unwrap();
-        screen.exp_string("(y/n/e)› ").unwrap();
+        screen.exp_string("(y/n/e)").unwrap();
         screen.send_line("y").unwrap();
         screen.exp_regex("plan .*[0-9a-f]{16}.* approved, as you changed it").unwrap();
         screen.exp_string("Replayed from the log").unwrap();
