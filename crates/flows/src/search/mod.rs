@@ -40,7 +40,7 @@ pub use plan::{Status, Task};
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
-        .node("discover", (|s: &Search| Ask::one(toolbox::ask(&s.asked())), discover), &["plan", "synthesize"])
+        .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", END])
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ask(question) -> Request                         tool `registry.tools`; its reply is journalled like any other
+//! ask_named(question, &names) -> Request          those named and no others, if any is
 //! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
 //!   .enabled(&names)  .harmless()                  fewer of them
 //!   .fitting(question, &mind)                      the user's documents first; for a small model only what the question speaks of
@@ -36,9 +37,16 @@ const TOOLS_MAX: usize = 12;
 const DEADLINE_MS: u64 = 10_000;
 
 pub fn ask(question: &str) -> Request {
-    let question = crate::prompt::clipped(question, 500);
-    let call = graph::tool(REGISTRY, json!({ "query": question, "size": TOOLS_MAX }));
-    Request::from(call).label("looking which tools there are").attempts(2).deadline_ms(DEADLINE_MS)
+    listing(json!({ "query": crate::prompt::clipped(question, 500), "size": TOOLS_MAX }))
+}
+
+/// All of those named, however well they fit; the best ones if none is.
+pub fn ask_named(question: &str, names: &[String]) -> Request {
+    if names.is_empty() { ask(question) } else { listing(json!({ "names": names })) }
+}
+
+fn listing(arguments: Value) -> Request {
+    Request::from(graph::tool(REGISTRY, arguments)).label("looking which tools there are").attempts(2).deadline_ms(DEADLINE_MS)
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

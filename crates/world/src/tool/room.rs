@@ -2,7 +2,7 @@
 //!
 //! Two things are added to [`Tools`]:
 //!
-//! - `registry.tools {query?, size?}`: the tools there are, or the best few for a question. It is an effect like any other, so that a plan
+//! - `registry.tools {query?, size?, names?}`: the tools there are, or the best few for a question, or those named. It is an effect like any other, so that a plan
 //!   can be replayed with the list it was made from.
 //! - An [objection](World::objection) to whatever changes something outside, once its arguments may be somebody else's idea.
 
@@ -42,14 +42,19 @@ impl Room {
             query: Option<String>,
             #[serde(default)]
             size: Option<usize>,
+            /// Only these: `server.tool`, a server, or the part after the dot.
+            #[serde(default)]
+            names: Vec<String>,
         }
-        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{LIST} takes {{query?, size?}}: {error}"));
-        let Wish { query, size } = Wish::deserialize(arguments).map_err(wrong)?;
+        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{LIST} takes {{query?, size?, names?}}: {error}"));
+        let Wish { query, size, names } = Wish::deserialize(arguments).map_err(wrong)?;
         let size = size.unwrap_or(LISTED_MAX).min(LISTED_MAX);
-        let all: Vec<Arc<ToolInfo>> = self.tools.list().await.into_iter().filter(|tool| tool.enabled).collect();
+        let is_named = |tool: &ToolInfo| names.iter().any(|name| tool.name == *name || tool.name.split('.').any(|part| part == name));
+        let is_meant = |tool: &Arc<ToolInfo>| tool.enabled && (names.is_empty() || is_named(tool));
+        let all: Vec<Arc<ToolInfo>> = self.tools.list().await.into_iter().filter(is_meant).collect();
         let best: Vec<Arc<ToolInfo>> = match query.filter(|query| !query.trim().is_empty()) {
             None => Vec::new(),
-            Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).collect(),
+            Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).filter(is_meant).collect(),
         };
         let told = told(best, all, size);
         let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
