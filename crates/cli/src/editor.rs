@@ -61,8 +61,8 @@ impl Editor {
     fn with(words: Words, history: Option<PathBuf>) -> Result<Editor> {
         let builder = Config::builder().max_history_size(HISTORY_MAX).and_then(|builder| builder.history_ignore_dups(true));
         // Its own terminal: stdout may be a file.
-        let config = builder.map_err(trouble)?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
-        let mut inner = rustyline::Editor::with_config(config).map_err(trouble)?;
+        let config = builder.map_err(|error| trouble(&error))?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
+        let mut inner = rustyline::Editor::with_config(config).map_err(|error| trouble(&error))?;
         inner.set_helper(Some(words));
         Ok(Editor { inner: Some(Box::new(inner)), history, found: tcgetattr(std::io::stdin()).ok() })
     }
@@ -96,7 +96,7 @@ impl Editor {
             }
             Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
             Err(ReadlineError::Eof) => Ok(Typed::End),
-            Err(error) => Err(trouble(error)),
+            Err(error) => Err(trouble(&error)),
         };
         self.inner = Some(inner);
         typed
@@ -121,7 +121,7 @@ pub(crate) fn goes_on(line: &str) -> bool {
     line.ends_with('\\')
 }
 
-fn trouble(error: ReadlineError) -> Trouble {
+fn trouble(error: &ReadlineError) -> Trouble {
     Trouble::Failed(format!("the terminal cannot be read: {error}"))
 }
 
