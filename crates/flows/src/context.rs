@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn context() -> Context {
-        let said = |n: usize| Message { role: if n % 2 == 0 { "user" } else { "assistant" }.into(), content: n.to_string() };
+        let said = |n: usize| Message { role: if n.is_multiple_of(2) { "user" } else { "assistant" }.into(), content: n.to_string() };
         let preferences = [("strict".to_owned(), json!(true)), ("way".to_owned(), json!("agentic"))].into();
         Context { history: (0..30).map(said).collect(), turns: 15, preferences, ..Context::default() }
     }
