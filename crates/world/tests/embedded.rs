@@ -87,8 +87,9 @@ async fn text_cannot_end_its_turn(model: &Embedded) {
 }
 
 async fn it_stops_when_nobody_waits(model: &Embedded) {
-    let long = call(&[("user", "Count from one to a thousand in words.")], None, 900);
-    assert!(tokio::time::timeout(Duration::from_secs(3), model.answer(&long, &Progress::nowhere())).await.is_err());
+    let long = call(&[("user", "Write a complete snake game in Python with pygame. Comment every line.")], None, 900);
+    let done = tokio::time::timeout(Duration::from_secs(3), model.answer(&long, &Progress::nowhere())).await;
+    assert!(done.is_err(), "it should not be done yet: {done:?}");
     let started = Instant::now();
     ask(model, &call(&[("user", "Hi")], None, 1)).await;
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
