@@ -58,7 +58,8 @@ async fn a_killed_child_shows_unhealthy_and_comes_back_by_itself() {
     let listed = tools.cached().len();
     kill(&first);
     until("down", || matches!(tools.health()[0].is, Is::Down { .. })).await;
-    assert!(tools.cached().iter().all(|tool| !tool.healthy) && tools.cached().len() == listed, "the list stays, and says so");
+    until("the list says so", || tools.cached().iter().all(|tool| !tool.healthy)).await;
+    assert_eq!(tools.cached().len(), listed, "and stays");
     let failure = tools.call("peer.pid", &json!({}), &within(Duration::from_millis(200))).await.unwrap_err();
     assert!(matches!(failure.kind, FailureKind::Network | FailureKind::InDoubt), "{failure}");
     until("up again", || matches!(tools.health()[0].is, Is::Up { .. })).await;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode as Bits, OFlags, RenameFlags, ResolveFlags, Stat};
+use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode as Bits, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -126,6 +126,8 @@ impl Root {
         let path = checked(path)?;
         let (folder, name) = parent_and_name(path)?;
         let dir = self.made(folder).map_err(|error| explain(folder, error))?;
+        // What is added is read, joined and put in place whole, so of two at once one would be lost.
+        let _alone = (mode == Mode::Append).then(|| alone(&dir)).transpose().map_err(|error| explain(folder, error))?;
         let there = match fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT) => None,
@@ -357,6 +359,13 @@ fn kind_of(stat: &Stat) -> EntryKind {
         FileType::Symlink => EntryKind::Link,
         _ => EntryKind::Other,
     }
+}
+
+/// Nobody else adds to a file in this folder while this lives, in other processes neither.
+fn alone(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    let lock = fs::openat(dir, ".", LOOK | OFlags::DIRECTORY, Bits::empty())?;
+    rustix::io::retry_on_intr(|| fs::flock(&lock, FlockOperation::LockExclusive))?;
+    Ok(lock)
 }
 
 /// What the kernel would misunderstand, or a planner has misunderstood.

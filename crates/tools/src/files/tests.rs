@@ -63,6 +63,16 @@ async fn reads_lists_and_finds() {
 }
 
 #[tokio::test]
+async fn lines_added_at_once_are_all_there() {
+    let house = house();
+    let files = open(&house.root).await;
+    let adding = (0..40).map(|number| files.call("append", json!({"path": "log", "content": format!("line {number}\n")})));
+    futures::future::join_all(adding).await;
+    let lines = fs::read_to_string(house.root.join("log")).unwrap();
+    assert_eq!(lines.lines().collect::<std::collections::BTreeSet<_>>().len(), 40, "{lines}");
+}
+
+#[tokio::test]
 async fn writes_whole_files() {
     let house = house();
     let files = open(&house.root).await;
