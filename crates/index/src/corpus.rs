@@ -126,7 +126,7 @@ impl Corpus {
         self.filler.wait(limit)
     }
 
-    /// Never waits for vectors: what is there takes part.
+    /// Never waits for passages' vectors: those that are there take part. The first question may wait for the weights.
     pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
         let question = cut(question);
         let now = self.now();
