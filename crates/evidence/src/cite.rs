@@ -116,6 +116,11 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     }
     body.push_str(&tidy[at..]);
     body.truncate(body.trim_end().len());
+    // A sentence that was nothing but refused numbers has nothing left to point at.
+    for sentence in &mut cited.checked.sentences {
+        sentence.range.end = sentence.range.end.min(body.len());
+    }
+    cited.checked.sentences.retain(|sentence| !sentence.range.is_empty());
     if !cited.removed.is_empty() && cited.checked.sentences.iter().all(|sentence| sentence.status == Status::NoClaim) {
         body = NOTHING_LEFT.to_owned();
         cited.checked.sentences.clear();
@@ -354,5 +359,8 @@ mod tests {
         check(Strict::Leave, "| a | b |\n|---|---|\n| Cats sleep | 13 hours a day |", "| a | b |\n|---|---|\n| Cats sleep | 13 hours a day [1] |");
         // Brackets that come together when something between them goes never make a citation of nothing.
         check(Strict::Leave, "Nested [[9]7] here.", "Nested (7) here.");
+        // What cites nothing and says nothing leaves no sentence behind.
+        let cited = check(Strict::Mark, "> [9]", ">");
+        assert_eq!((cited.refused.as_slice(), cited.checked.sentences.len()), (&[9][..], 0));
     }
 }
