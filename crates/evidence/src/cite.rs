@@ -266,8 +266,16 @@ fn one_line(text: &str) -> String {
     fence::visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// `>` and `#` mean something at the beginning only, and would look odd in `Baton > Speed`.
 fn escaped(text: &str) -> String {
-    text.chars().flat_map(|c| if matches!(c, '[' | ']' | '\\' | '*' | '_' | '<' | '>' | '`' | '|' | '#') { vec!['\\', c] } else { vec![c] }).collect()
+    let mut out = String::with_capacity(text.len() + 8);
+    for (at, c) in text.char_indices() {
+        if matches!(c, '[' | ']' | '\\' | '*' | '_' | '<' | '`' | '|') || (at == 0 && matches!(c, '>' | '#')) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// Taking text out can put brackets together (`[[9]1]`). What then reads as a citation of nothing loses its brackets, byte for byte.

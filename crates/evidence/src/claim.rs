@@ -35,7 +35,7 @@ pub(crate) struct Quotation {
 }
 
 static COMMON: LazyLock<HashSet<String>> = LazyLock::new(|| {
-    let mut scanner = Scanner::default();
+    let scanner = Scanner::default();
     lists::COMMON.split_whitespace().flat_map(|word| [word.to_owned(), scanner.stem(word)]).collect()
 });
 

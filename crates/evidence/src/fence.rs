@@ -48,6 +48,10 @@ fn one_line(text: &str) -> String {
 
 /// The text as a reader sees it: no escapes, no control characters, nothing invisible. Line ends become `\n`.
 pub fn visible(text: &str) -> String {
+    // Most text is plain, and nothing in it is hidden.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

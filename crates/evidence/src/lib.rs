@@ -73,7 +73,7 @@ pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Stat
 pub use citation::{Citation, citations};
 pub use cite::{Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
-pub use pick::{PickOptions, Picked, PickedSpan, pick, tokens};
+pub use pick::{PickOptions, Picked, PickedSpan, by_rank, pick, tokens};
 pub use span::{Found, Span, Trust};
 pub use spans::Spans;
 pub use split::{SPAN_BYTES_MAX, SPANS_MAX, found};

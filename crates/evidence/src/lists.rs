@@ -1,8 +1,16 @@
 //! Words we know something about. Everything language-bound lives here, and it is English: other languages are checked for their
 //! numbers, quotations, identifiers and shared words, but not for negation and opposites.
 
-/// Words that say little by themselves.
-pub(crate) const STOP: &[&str] = &[
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+/// Words that say little by themselves. Every word of every text is looked up in it.
+pub(crate) fn is_stop(plain: &str) -> bool {
+    static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.iter().copied().collect());
+    KNOWN.contains(plain) || plain.ends_with("n't")
+}
+
+const STOP: &[&str] = &[
     "a",
     "about",
     "again",
@@ -256,7 +264,7 @@ const SUFFIXES: &[&str] = &[
 ];
 
 /// Whether a word that is only capital because a sentence begins with it looks like an ordinary one.
-pub(crate) fn is_common(plain: &str, stem: &str, common: &std::collections::HashSet<String>) -> bool {
+pub(crate) fn is_common(plain: &str, stem: &str, common: &HashSet<String>) -> bool {
     common.contains(stem) || common.contains(plain) || (plain.len() > 6 && SUFFIXES.iter().any(|suffix| plain.ends_with(suffix)))
 }
 
@@ -353,7 +361,8 @@ const IRREGULAR: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn irregular(plain: &str) -> Option<&'static str> {
-    IRREGULAR.iter().find(|(word, _)| *word == plain).map(|(_, base)| *base)
+    static KNOWN: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| IRREGULAR.iter().copied().collect());
+    KNOWN.get(plain).copied()
 }
 
 /// Stems of words that speak of the telling, not of what is told.
@@ -448,6 +457,9 @@ const MONTHS: [&str; 12] = ["january", "february", "march", "april", "may", "jun
 
 /// 1 to 12, of a whole name or its first three letters (`Sept` too).
 pub(crate) fn month(plain: &str) -> Option<u32> {
+    if !(3..=9).contains(&plain.len()) {
+        return None;
+    }
     let index = MONTHS
         .iter()
         .position(|month| *month == plain || (plain.len() == 3 && month.starts_with(plain)) || (plain == "sept" && *month == "september"))?;

@@ -1,6 +1,6 @@
 //! The spans that a question needs, within a number of tokens.
 //!
-//! Relevance is BM25 over the spans themselves, with any outside score (a tool's confidence, vectors) mixed in; what says the same as something
+//! Relevance is BM25 over the spans themselves, with any outside score (the place a tool gave it, vectors) mixed in; what says the same as something
 //! already picked is worth less, and near-copies nothing. Spans stay whole and keep their numbers and order. Only a span that would not fit even
 //! alone is cut to its best sentences, and says so.
 
@@ -18,6 +18,11 @@ pub struct PickOptions<'o> {
     pub relevance: Option<&'o dyn Fn(usize) -> Option<f32>>,
     /// Spans that share no word with the question are taken too while there is room; a synthesis must see all results.
     pub takes_all: bool,
+}
+
+/// What a tool's own order says of a span's relevance: halved at the fifth place, a third at the ninth.
+pub fn by_rank(rank: u32) -> f32 {
+    1.0 / (1.0 + rank as f32 / 4.0)
 }
 
 impl Default for PickOptions<'_> {

@@ -8,7 +8,7 @@ use crate::lists;
 use crate::words::{Scanner, Shape, Word};
 
 static OPPOSITES: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
-    let mut scanner = Scanner::default();
+    let scanner = Scanner::default();
     let mut map: HashMap<String, Vec<String>> = HashMap::new();
     for (a, b) in lists::OPPOSITES {
         let (a, b) = (scanner.stem(a), scanner.stem(b));

@@ -18,6 +18,9 @@ pub struct Span {
     /// When it was written or last changed, RFC 3339, as far as the source says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// Its place among what the tool found for one question, 0 being the best. Text that was only cut up has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
     #[serde(default)]
     pub trust: Trust,
 }

@@ -21,7 +21,7 @@ const SPAN_BYTES_MIN: usize = 200;
 pub fn found(source: &str, trust: Trust, text: &str, data: Option<&Value>) -> Found {
     let frame = Span { source: source.to_owned(), trust, ..Span::default() };
     let mut spans = match data.and_then(|data| data.get("passages")).and_then(Value::as_array) {
-        Some(passages) => passages.iter().flat_map(|passage| from_passage(passage, &frame)).collect(),
+        Some(passages) => (0..).zip(passages).flat_map(|(rank, passage)| from_passage(passage, rank, &frame)).collect(),
         None => {
             let parsed = json(text);
             let value = parsed.as_ref().or(data.filter(|data| !data.is_null() && text.trim().is_empty()));
@@ -35,13 +35,14 @@ pub fn found(source: &str, trust: Trust, text: &str, data: Option<&Value>) -> Fo
     Found { text: text.to_owned(), data: data.cloned().unwrap_or(Value::Null), spans }
 }
 
-fn from_passage(passage: &Value, frame: &Span) -> Vec<Span> {
+fn from_passage(passage: &Value, rank: u32, frame: &Span) -> Vec<Span> {
     let said = |name: &str| passage.get(name).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned);
     let text = match passage {
         Value::String(text) => text.clone(),
         _ => said("text").unwrap_or_default(),
     };
-    let whole = Span { text, title: said("title"), address: said("address"), place: said("place"), at: said("at"), ..frame.clone() };
+    let whole =
+        Span { text, title: said("title"), address: said("address"), place: said("place"), at: said("at"), rank: Some(rank), ..frame.clone() };
     if whole.text.trim().is_empty() {
         return Vec::new();
     }
@@ -268,6 +269,8 @@ mod tests {
             (one.title.as_deref(), one.at.as_deref(), one.trust, one.source.as_str()),
             (Some("T"), Some("2024-01-01T00:00:00Z"), Trust::Own, "s.t")
         );
+        let ranks = |text: &str, data| found("s.t", Trust::Own, text, data).spans.iter().map(|span| span.rank).collect::<Vec<_>>();
+        assert_eq!((ranks("", Some(&data)), ranks("Just a line.", None)), (vec![Some(0), Some(1)], vec![None]));
         check("Just a line.", None, &[("Just a line.", None)]);
         check("", None, &[]);
         check(

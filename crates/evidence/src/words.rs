@@ -3,11 +3,12 @@
 //! One scanner serves claims, spans and questions, so that a thing said twice is always cut the same way. Numbers keep their separators
 //! (`1,187.5`), identifiers stay whole (`fsync_us`, `large.rs`), hyphens divide (`two-thirds`), each CJK character is a word.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::lists::{self, STOP};
+use crate::lists;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Word {
@@ -49,15 +50,24 @@ impl Word {
     }
 }
 
-/// Stemming is the costly part of scanning; words repeat, so stems are remembered for as long as one of these lives.
+/// Words repeat, so what is known of one is remembered for as long as one of these lives.
 pub(crate) struct Scanner {
     stemmer: Stemmer,
-    known: std::collections::HashMap<String, String>,
+    known: HashMap<String, Known>,
+}
+
+/// All of a word that does not depend on where it stands.
+#[derive(Clone)]
+struct Known {
+    plain: String,
+    stem: String,
+    shape: Shape,
+    is_stop: bool,
 }
 
 impl Default for Scanner {
     fn default() -> Scanner {
-        Scanner { stemmer: Stemmer::create(Algorithm::English), known: Default::default() }
+        Scanner { stemmer: Stemmer::create(Algorithm::English), known: HashMap::new() }
     }
 }
 
@@ -145,26 +155,25 @@ impl Scanner {
     }
 
     fn word(&mut self, raw: &str, start: usize, begins: bool, breaks: bool, joined: bool) -> Word {
-        let plain = plain(raw);
-        let shape = shape(raw);
-        let is_stop = STOP.contains(&plain.as_str()) || plain.ends_with("n't");
-        let stem = if shape == Shape::Number || shape == Shape::Identifier { plain.clone() } else { self.stem(&plain) };
+        let known = match self.known.get(raw) {
+            Some(known) => known.clone(),
+            None => {
+                let (plain, shape) = (plain(raw), shape(raw));
+                let stem = if shape == Shape::Number || shape == Shape::Identifier { plain.clone() } else { self.stem(&plain) };
+                let known = Known { is_stop: lists::is_stop(&plain), plain, stem, shape };
+                self.known.insert(raw.to_owned(), known.clone());
+                known
+            }
+        };
+        let Known { plain, stem, shape, is_stop } = known;
         Word { range: start..start + raw.len(), plain, stem, shape, is_stop, begins, breaks, joined }
     }
 
-    pub(crate) fn stem(&mut self, plain: &str) -> String {
+    pub(crate) fn stem(&self, plain: &str) -> String {
         if !plain.is_ascii() || plain.len() < 3 {
             return plain.to_owned();
         }
-        if let Some(stem) = self.known.get(plain) {
-            return stem.clone();
-        }
-        let stem = match lists::irregular(plain) {
-            Some(base) => self.stemmer.stem(base).into_owned(),
-            None => self.stemmer.stem(plain).into_owned(),
-        };
-        self.known.insert(plain.to_owned(), stem.clone());
-        stem
+        self.stemmer.stem(lists::irregular(plain).unwrap_or(plain)).into_owned()
     }
 }
 

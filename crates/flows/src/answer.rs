@@ -49,7 +49,10 @@ pub fn show(spans: &[Span], question: &str, budget_tokens: usize) -> (Vec<Messag
 
 /// The spans that fit, in their order, as they will be shown: one that only fits in part is that part.
 pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
-    let picked = evidence::pick(question, &Spans::new(spans), budget_tokens, &PickOptions::default());
+    // A search knows more of meaning than a count of words does.
+    let relevance = |number: usize| spans[number - 1].rank.map(evidence::by_rank);
+    let options = PickOptions { relevance: Some(&relevance), ..PickOptions::default() };
+    let picked = evidence::pick(question, &Spans::new(spans), budget_tokens, &options);
     let shown = picked.spans.into_iter().map(|one| {
         let span = spans[one.number - 1].clone();
         match one.content.split_once('\n') {
@@ -175,6 +178,14 @@ mod tests {
             let tokens: usize = shown_messages.iter().map(|message| evidence::tokens(&message.content)).sum();
             assert!(tokens <= budget, "{tokens}");
         }
+    }
+
+    #[test]
+    fn what_a_search_put_first_has_room_before_what_repeats_the_question() {
+        let quoting = |rank| Span { text: "Try it: ask \"When is the log replayed?\" and wait.".into(), rank, ..spans()[0].clone() };
+        let best = |rank| Span { text: "After a crash, from the last checkpoint on.".into(), rank, ..spans()[1].clone() };
+        let shown = |best: Span, quoting: Span| pick(&[best, quoting], "When is the log replayed?", 45)[0].title.clone().unwrap_or_default();
+        assert_eq!((shown(best(None), quoting(None)).as_str(), shown(best(Some(0)), quoting(Some(40))).as_str()), ("cats", "log"));
     }
 
     #[test]

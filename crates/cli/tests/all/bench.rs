@@ -48,7 +48,7 @@ fn the_flows_are_measured_and_what_was_measured_is_replayed() {
     let said = home.well(&["bench", "flows", "--quick", "--json", "--rounds", "1", "--dir", dir]);
     let object = said.lines().remove(0);
     for flow in ["search", "chat", "reason", "panel", "direct", "auto"] {
-        for number in ["model_calls", "tokens", "overhead_ms", "crowd_ms"] {
+        for number in ["model_calls", "tokens", "overhead_ms", "alone_ms"] {
             let key = format!("{flow}.{number}");
             assert!(object[&key].as_f64().is_some_and(|number| number > 0.0), "{key}: {object}");
         }

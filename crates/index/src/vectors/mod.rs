@@ -38,9 +38,9 @@ struct Inner {
 
 struct Ready {
     net: Net,
-    /// Candle spreads each product over a pool and its threads wait for each other spinning. One thread each is slower at best by
-    /// a factor of cores, never by the scheduler's rounds, and leaves the other cores to whoever asked.
+    /// Somebody waits for a question, and it is short: two cores.
     asking: rayon::ThreadPool,
+    /// Nobody waits for these, so they leave the other cores to whoever does.
     filling: rayon::ThreadPool,
 }
 
@@ -78,18 +78,25 @@ impl Model {
     /// Fetches nothing: there is a vector if the weights are here. The first question waits until they are read, a fraction of a second, so
     /// that a process that asks only once is answered like any other.
     pub(crate) fn ask(&self, text: &str) -> Option<Vec<f32>> {
-        if !self.is_ready() && self.is_here() {
-            self.load().inspect_err(|why| tracing::warn!(why, "a question has no vector")).ok()?;
+        self.ask_beside(text, || ()).1
+    }
+
+    /// The same while the caller does something else.
+    pub(crate) fn ask_beside<T>(&self, text: &str, meanwhile: impl FnOnce() -> T) -> (T, Option<Vec<f32>>) {
+        if !self.is_ready()
+            && self.is_here()
+            && let Err(why) = self.load()
+        {
+            tracing::warn!(why, "a question has no vector");
         }
-        let ready = self.ready()?;
-        let vector = ready.net.tokens(text).and_then(|tokens| ready.asking.install(|| ready.net.encode(&[tokens])));
-        match vector {
-            Ok(vectors) => vectors.into_iter().next(),
-            Err(why) => {
-                tracing::warn!(why, "a question has no vector");
-                None
-            }
-        }
+        let Some(ready) = self.ready() else { return (meanwhile(), None) };
+        let mut vector = Ok(Vec::new());
+        let done = ready.asking.in_place_scope(|pool| {
+            pool.spawn(|_| vector = ready.net.tokens(text).and_then(|tokens| ready.net.encode(&[tokens])));
+            meanwhile()
+        });
+        let vector = vector.inspect_err(|why| tracing::warn!(why, "a question has no vector")).unwrap_or_default();
+        (done, vector.into_iter().next())
     }
 
     fn ready(&self) -> Option<&Ready> {
@@ -109,10 +116,11 @@ impl Inner {
         }
         tell(State::Loading);
         let net = Net::load(&self.folder.join(weights::WEIGHTS.file), &self.folder.join(weights::TOKENIZER.file))?;
-        let pool = |name: &'static str| {
-            rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| name.into()).build().map_err(|error| error.to_string())
+        let pool = |name: &'static str, threads: usize| {
+            rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.into()).build().map_err(|error| error.to_string())
         };
-        let ready = Ready { net, asking: pool("vectors-ask")?, filling: pool("vectors-fill")? };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let ready = Ready { net, asking: pool("vectors-ask", cores.min(2))?, filling: pool("vectors-fill", 1)? };
         let _ = self.net.set(ready);
         Ok(())
     }
