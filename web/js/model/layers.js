@@ -68,8 +68,10 @@ function path(from, to) {
   const start = { x: from.x + NODE.width, y: from.y + NODE.height / 2 };
   const end = { x: to.x, y: to.y + NODE.height / 2 };
   if (!isBack) {
-    const half = (end.x - start.x) / 2;
-    return `M${start.x} ${start.y}C${start.x + half} ${start.y} ${end.x - half} ${end.y} ${end.x} ${end.y}`;
+    // A long edge stays in its own row and bends at the end, so that it crosses little.
+    const bend = end.x - GAP.x;
+    const half = GAP.x / 2;
+    return `M${start.x} ${start.y}H${bend}C${bend + half} ${start.y} ${end.x - half} ${end.y} ${end.x} ${end.y}`;
   }
   // Above everything, and in from the left.
   const top = Math.min(from.y, to.y) - 14;

@@ -96,21 +96,22 @@ const Block = ({ block, context }) => {
 const Words = ({ groups, context }) =>
   groups.map(({ sentence, runs }) => {
     const own = sentence === null ? null : context?.sentences[sentence];
-    const drawn = runs.map((run) => html`<${Run} run=${run} sentence=${own} context=${context} />`);
+    const drawn = runs.map((run, at) => html`<${Run} run=${run} sentence=${own} context=${context} isBeforeCite=${Boolean(runs[at + 1]?.cite)} />`);
     if (!own || own.status === "no_claim") return drawn;
     const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
     const why = [SAID[own.status], ...problems].filter(Boolean).join(": ");
     return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${SAID[own.status] && html`<span class="hidden"> (${SAID[own.status]}) </span>`}`;
   });
 
-function Run({ run, sentence, context }) {
+function Run({ run, sentence, context, isBeforeCite }) {
   if (run.cite) {
     return run.cite.map((number) => {
       const title = context?.sources[number - 1]?.title ?? "";
       return html`<button type="button" class="cite" aria-label=${`Source ${number}${title ? `: ${title}` : ""}. Open the passage`} onClick=${() => openSpan(context.run, context.answer, number, sentence)}>${number}</button>`;
     });
   }
-  let drawn = run.text;
+  // A citation stands right behind its word.
+  let drawn = isBeforeCite ? run.text.trimEnd() : run.text;
   if (run.code) drawn = html`<code>${drawn}</code>`;
   if (run.em) drawn = html`<em>${drawn}</em>`;
   if (run.strong) drawn = html`<strong>${drawn}</strong>`;

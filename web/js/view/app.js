@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { route } from "../core/route.js";
-import { closeDrawer } from "../data/drawer.js";
+import { closeDrawer, drawer } from "../data/drawer.js";
 import { Compare } from "./compare.js";
 import { Conversation } from "./conversation.js";
 import { Documents } from "./documents.js";
@@ -20,6 +20,7 @@ const TITLES = { documents: "Documents", tools: "Tools", flows: "Flows", setting
 export function App() {
   const here = useCell(route);
   const [isOpen, setOpen] = useState(false);
+  const isAside = useCell(drawer) !== null;
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
@@ -37,7 +38,7 @@ export function App() {
     <a class="skip" href="#main" onClick=${skip}>Skip to the main part</a>
     <${Topbar} toggle=${() => setOpen(!isOpen)} isOpen=${isOpen} />
     <${Line} />
-    <div class="frame">
+    <div class=${`frame ${isAside ? "has-drawer" : ""}`}>
       <${Sidebar} isOpen=${isOpen} close=${() => setOpen(false)} />
       ${isOpen && html`<div class="shade" onClick=${() => setOpen(false)}></div>`}
       <main id="main" class="main" tabindex="-1" ref=${main}><${Room} here=${here} /></main>

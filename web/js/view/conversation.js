@@ -68,8 +68,8 @@ function useStayAtEnd(thread, turns) {
   const box = useRef(null);
   useLayoutEffect(() => {
     const element = box.current;
-    element.scrollTop = element.scrollHeight;
-    let isNear = true;
+    if (turns > 0) element.scrollTop = element.scrollHeight;
+    let isNear = turns > 0;
     const see = () => (isNear = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX);
     const stay = () => isNear && (element.scrollTop = element.scrollHeight);
     element.addEventListener("scroll", see, { passive: true });
@@ -81,7 +81,7 @@ function useStayAtEnd(thread, turns) {
     };
   }, [thread, turns > 0]);
   useLayoutEffect(() => {
-    box.current.scrollTop = box.current.scrollHeight;
+    if (turns > 0) box.current.scrollTop = box.current.scrollHeight;
   }, [turns]);
   return box;
 }

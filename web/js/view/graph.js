@@ -6,7 +6,6 @@ import { duration, words } from "../model/text.js";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 const MARGIN = 22;
-const TITLE_CHARS = 24;
 export const STATES = {
   planned: "planned",
   waiting: "waiting",
@@ -56,11 +55,15 @@ function Node({ node, now_ms, open }) {
     <g class=${`node node-${node.state}`} transform=${`translate(${node.x} ${node.y})`} ...${act}>
       <title>${node.why ?? node.title}</title>
       <rect class="node-box" width=${NODE.width} height=${NODE.height} rx="10" />
-      <circle class="node-light" cx="16" cy="20" r="4.500" />
-      <text class="node-title" x="29" y="24">${clipped(words(node.title), TITLE_CHARS - (tries > 1 ? 3 : 0))}</text>
-      <text class="node-about" x="29" y="43">${clipped(node.about, time ? 15 : 22)}</text>
-      ${time && html`<text class="node-time" x=${NODE.width - 12} y="43" text-anchor="end">${time}</text>`}
-      ${tries > 1 && html`<text class="node-tries" x=${NODE.width - 12} y="24" text-anchor="end">×${tries}</text>`}
+      <foreignObject width=${NODE.width} height=${NODE.height} aria-hidden="true">
+        <div class="node-text">
+          <span class="node-light"></span>
+          <span class=${`node-title ${tries > 1 ? "" : "is-wide"}`} dir="auto">${words(node.title)}</span>
+          ${tries > 1 && html`<span class="node-tries">×${tries}</span>`}
+          <span class="node-about">${node.about}</span>
+          <span class="node-time">${time}</span>
+        </div>
+      </foreignObject>
     </g>
   `;
 }
@@ -70,5 +73,3 @@ function pressed(event) {
   event.preventDefault();
   return true;
 }
-
-const clipped = (text, length) => (text.length > length ? `${text.slice(0, length - 1).trimEnd()}…` : text);

@@ -10,7 +10,7 @@ import { Icon } from "./icons.js";
 import { List } from "./list.js";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-const ROW_PX = 76;
+const ROW_PX = 66;
 const TYPING_MS = 200;
 const STANDS = { running: "working", asking: "waits for you", waiting: "waits", failed: "failed", cancelled: "stopped" };
 
