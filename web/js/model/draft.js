@@ -21,8 +21,14 @@ export function draftOf(family) {
 export function sentences(text) {
   if (!/^\s*[[{]/.test(text)) return text;
   const parts = [];
-  for (const [, , words] of text.matchAll(FIELDS)) parts.push(unescaped(words));
+  for (const [, , words] of text.matchAll(FIELDS)) parts.push(untagged(unescaped(words)));
   return parts.join(" ");
+}
+
+/// Some flows ask for simple HTML. Nothing of it is drawn as such; a tag that is not whole yet is left out too.
+function untagged(words) {
+  const lines = words.replace(/<\/(p|h\d|ul|ol|pre|tr|table)>/gi, "\n\n").replace(/<li>/gi, "\n- ").replace(/<br\s*\/?>/gi, "\n");
+  return lines.replace(/<\/?[a-z][^>]*>/gi, "").replace(/<\/?[a-z0-9]*$/i, "").trim();
 }
 
 function unescaped(words) {

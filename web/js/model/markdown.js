@@ -10,6 +10,8 @@ import { END, START, isMark, sentenceOf } from "./marks.js";
 import { webAddress } from "./text.js";
 
 const DEPTH_MAX = 6;
+/// How far from its beginning a mark may end.
+const REACH_CHARS = 1_000;
 
 export function blocks(text, { sources = 0 } = {}) {
   const context = { sentence: null, sources };
@@ -178,32 +180,34 @@ const INLINE = [
   function strong(text, at, style) {
     const mark = text.slice(at, at + 2);
     if ((mark !== "**" && mark !== "__") || style.strong || /\s/.test(text[at + 2] ?? " ")) return null;
-    const end = text.indexOf(mark, at + 2);
+    const end = text.slice(0, at + REACH_CHARS).indexOf(mark, at + 2);
     return end < 0 ? null : { inner: text.slice(at + 2, end), style: { strong: true }, next: end + 2 };
   },
   function emphasis(text, at, style) {
     const mark = text[at];
-    if ((mark !== "*" && mark !== "_") || style.em || /\s/.test(text[at + 1] ?? " ")) return null;
+    if ((mark !== "*" && mark !== "_") || style.em || /[\s*_]/.test(text[at + 1] ?? " ")) return null;
     if (mark === "_" && /\w/.test(text[at - 1] ?? "")) return null;
-    let end = text.indexOf(mark, at + 1);
-    while (end > 0 && (/\s/.test(text[end - 1]) || (mark === "_" && /\w/.test(text[end + 1] ?? "")))) end = text.indexOf(mark, end + 1);
+    // Within reach, so that a thousand lone stars cost no more than a thousand words.
+    const near = text.slice(0, at + REACH_CHARS);
+    let end = near.indexOf(mark, at + 1);
+    while (end > 0 && (/[\s\\]/.test(text[end - 1]) || (mark === "_" && /\w/.test(text[end + 1] ?? "")))) end = near.indexOf(mark, end + 1);
     return end < 0 ? null : { inner: text.slice(at + 1, end), style: { em: true }, next: end + 1 };
   },
   function picture(text, at) {
     if (text[at] !== "!") return null;
-    const found = /^!\[([^\]]*)\]\((?:<[^>]*>|[^)\s]*)\)/.exec(text.slice(at));
+    const found = /^!\[([^\]]*)\]\((?:<[^>]*>|[^)\s]*)\)/.exec(text.slice(at, at + REACH_CHARS));
     return found ? { plain: found[1], next: at + found[0].length } : null;
   },
   function link(text, at, style) {
     if (text[at] !== "[" || style.href) return null;
-    const found = /^\[([^\]]+)\]\((?:<([^>]*)>|([^)\s]+))\)/.exec(text.slice(at));
+    const found = /^\[([^\]]+)\]\((?:<([^>]*)>|([^)\s]+))\)/.exec(text.slice(at, at + REACH_CHARS));
     if (!found) return null;
     const href = webAddress(found[2] ?? found[3]);
     return { inner: found[1], style: href ? { href } : {}, next: at + found[0].length };
   },
   function cite(text, at, style, context) {
     if (text[at] !== "[") return null;
-    const found = /^\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]/.exec(text.slice(at));
+    const found = /^\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]/.exec(text.slice(at, at + REACH_CHARS));
     if (!found) return null;
     const numbers = found[1].split(",").map(Number);
     if (!numbers.every((number) => number >= 1 && number <= context.sources)) return null;
@@ -211,7 +215,7 @@ const INLINE = [
   },
   function address(text, at, style) {
     if (style.href || text[at] !== "h" || /\w/.test(text[at - 1] ?? "")) return null;
-    const found = /^https?:\/\/[^\s<>"'`\uE000-\uF8FF]+/.exec(text.slice(at));
+    const found = /^https?:\/\/[^\s<>"'`\uE000-\uF8FF]+/.exec(text.slice(at, at + REACH_CHARS));
     if (!found) return null;
     const bare = found[0].replace(/[.,;:!?)\]*_]+$/, "");
     const href = webAddress(bare);

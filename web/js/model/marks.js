@@ -22,8 +22,8 @@ export function marked(markdown, sentences, hasSources) {
     if (start < at) continue;
     const inner = clean.slice(start, end);
     // List marks and the edges of table rows stay outside.
-    const [lead] = /^\s*(?:(?:[-*+•]|\d{1,9}[.)]|#{1,6}|>)\s+|\|)?/.exec(inner);
-    const [tail] = /\|?\s*$/.exec(inner);
+    const [lead] = /^\s*(?:(?:[-*+•]|\d{1,9}[.)]|#{1,6}|>)\s+|\|\s*)?/.exec(inner);
+    const [tail] = /\s*\|?\s*$/.exec(inner);
     const body = inner.slice(lead.length, Math.max(lead.length, inner.length - tail.length));
     text += clean.slice(at, start) + lead + START + String.fromCharCode(FIRST + index) + body + END + (lead.length + body.length + tail.length === inner.length ? tail : "");
     at = end;
