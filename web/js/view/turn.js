@@ -41,6 +41,7 @@ function Answered({ run, said, isLast, isWanted }) {
   const row = known?.row ?? run;
   const answer = useAnswer(run.run, status);
   const told = useRef(false);
+  const wasGoing = useRef(isGoing);
   useEffect(() => {
     // The list of turns is behind what the stream already knows.
     if (isOver(status) && !isOver(run.status) && !told.current) {
@@ -61,7 +62,7 @@ function Answered({ run, said, isLast, isWanted }) {
       ${(row.waiting ?? []).map((open) => html`<${Asking} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
       ${draft && !answer && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Being written; its sources are checked at the end</p><${Plain} text=${draft} /></div>`}
       ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} answer=${answer} />` : !draft && said && html`<${Plain} text=${said} />`}
-      <p class="hidden" role="status">${isLast && isOver(status) && isGoing ? "The answer is there." : ""}</p>
+      <p class="hidden" role="status">${wasGoing.current && isOver(status) ? "The answer is there." : ""}</p>
       <${Ended} status=${status} row=${row} />
       ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? said ?? ""} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}
       ${isComparing && html`<${CompareWith} run=${run} close=${() => setComparing(false)} />`}
