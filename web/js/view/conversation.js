@@ -50,12 +50,13 @@ export function Conversation({ thread, run }) {
   return html`
     <section class="conversation" aria-label=${here.row?.title ? `Conversation: ${here.row.title}` : "Conversation"}>
       <div class="turns" ref=${scroll} tabindex="-1">
+        ${!isEmpty && html`<h1 class="hidden">${here.row?.title ?? "Conversation"}</h1>`}
         ${here.trouble && html`<div class="trouble" role="alert"><strong>This conversation cannot be shown.</strong> ${here.trouble.message} <button type="button" class="link" onClick=${reload}>Try again</button></div>`}
         ${here.isLoading && html`<div class="loading" role="status">Loading the conversation …</div>`}
         ${isEmpty && sending === null && html`<${FirstRun} ask=${setExample} />`}
         <ol class="turn-list">
           ${here.turns.map((turn, at) => html`<${Turn} key=${turn.run?.run ?? `said-${at}`} turn=${turn} isLast=${at === here.turns.length - 1} isWanted=${run !== null && turn.run?.run === run} />`)}
-          ${sending !== null && html`<li class="turn" key="sending"><div class="question" dir="auto">${sending}</div></li>`}
+          ${sending !== null && html`<li class="turn" key="sending"><h2 class="question" dir="auto">${sending}</h2></li>`}
         </ol>
       </div>
       <${Composer} send=${send} running=${running} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} />

@@ -21,9 +21,9 @@ export function Drawer() {
   if (!isOpen) return null;
   const title = content.kind === "span" ? "Source" : "Step";
   return html`
-    <aside class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
+    <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
       <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label="Close" onClick=${closeDrawer}><${Icon} name="close" /></button></div>
       <div class="drawer-body">${content.kind === "span" ? html`<${Span} ...${content} />` : html`<${Task} ...${content} />`}</div>
-    </aside>
+    </div>
   `;
 }

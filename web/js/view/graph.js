@@ -49,19 +49,18 @@ function Node({ node, now_ms, open }) {
   const { task } = node;
   const tries = task?.attempts.length ?? 0;
   const time = task ? duration(took_us(task, now_ms)) : "";
-  const said = [words(node.title), node.about, STATES[node.state] ?? node.state, time, tries > 1 ? `${tries} attempts` : "", node.why ?? ""].filter(Boolean).join(", ");
-  const act = task ? { role: "button", tabindex: 0, onClick: () => open(task), onKeyDown: (event) => pressed(event) && open(task), "aria-label": `${said}. Open` } : { role: "img", "aria-label": said };
+  const act = task ? { role: "button", tabindex: 0, onClick: () => open(task), onKeyDown: (event) => pressed(event) && open(task) } : { role: "group" };
   return html`
     <g class=${`node node-${node.state}`} transform=${`translate(${node.x} ${node.y})`} ...${act}>
-      <title>${node.why ?? node.title}</title>
       <rect class="node-box" width=${NODE.width} height=${NODE.height} rx="10" />
-      <foreignObject width=${NODE.width} height=${NODE.height} aria-hidden="true">
-        <div class="node-text">
+      <foreignObject width=${NODE.width} height=${NODE.height}>
+        <div class="node-text" title=${node.why ?? words(node.title)}>
           <span class="node-light"></span>
           <span class=${`node-title ${tries > 1 ? "" : "is-wide"}`} dir="auto">${words(node.title)}</span>
           ${tries > 1 && html`<span class="node-tries">×${tries}</span>`}
           <span class="node-about">${node.about}</span>
           <span class="node-time">${time}</span>
+          <span class="hidden">, ${STATES[node.state] ?? node.state}${node.why ? `: ${node.why}` : ""}</span>
         </div>
       </foreignObject>
     </g>

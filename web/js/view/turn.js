@@ -23,7 +23,7 @@ export function Turn({ turn, isLast, isWanted }) {
   }, [isWanted]);
   return html`
     <li class="turn" ref=${item}>
-      ${question !== null && html`<div class="question" dir="auto"><span class="hidden">You asked: </span>${question}</div>`}
+      ${question !== null && html`<h2 class="question" dir="auto"><span class="hidden">You asked: </span>${question}</h2>`}
       ${run ? html`<${Answered} run=${run} said=${said} isLast=${isLast} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
     </li>
   `;
