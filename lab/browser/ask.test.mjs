@@ -1,7 +1,7 @@
 // Asking, and what may happen in between: words that come one after another, a stop, a server that dies.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, events, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -60,7 +60,11 @@ test("x3_a run is stopped and resumed", async () => {
   await page.locator(".ended", { hasText: "Stopped" }).waitFor();
   await page.getByRole("button", { name: "Resume" }).click();
   await page.locator(".sources").waitFor();
-  assert.equal(await page.locator(".ended").count(), 0);
+  assert.equal(await page.locator(".turn").count(), 2, "what was stopped stays as it was");
+  const { runs } = await get(house, "/api/runs?limit=10");
+  const [after] = runs.filter((run) => run.title.includes("To be stopped") && run.status === "done");
+  const searches = (await events(house, after.run)).filter((one) => one.event === "asked" && one.effect.call_tool?.tool === "docs.search");
+  assert.ok(searches.length > 0, "its past came with it");
   assert.match(await page.locator(".answer .prose").textContent(), /weighs at least 50 grams/);
 });
 

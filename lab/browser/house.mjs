@@ -111,6 +111,12 @@ export async function post(house, where, body, method = "POST") {
   return { status: response.status, body: text ? JSON.parse(text) : null };
 }
 
+/// All that a run that is over told.
+export async function events(house, run) {
+  const text = await (await fetch(`${house.url}/api/runs/${run}/events`)).text();
+  return text.split("\n").filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)));
+}
+
 export const get = async (house, where) => (await fetch(house.url + where)).json();
 
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));

@@ -1,17 +1,11 @@
 // A person's part: a plan agreed to and changed, a step looked into, a branch with another reply, two runs side by side.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, events, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
 after(() => house.close());
-
-async function events(run) {
-  const response = await fetch(`${house.url}/api/runs/${run}/events`);
-  const text = await response.text();
-  return text.split("\n").filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)));
-}
 
 const searches = (all) => all.filter((one) => one.event === "asked" && one.effect?.call_tool?.tool === "docs.search").map((one) => one.effect.call_tool.arguments.query);
 
@@ -31,7 +25,7 @@ test("a plan is changed by a person, and what they agreed to is what runs", asyn
   await page.locator(".sources").waitFor();
   const { runs } = await get(house, "/api/runs?limit=10");
   const run = runs.find((one) => one.title.includes("I want to see the plan") && !one.parent);
-  assert.deepEqual(searches(await events(run.run)), ["circumference of the baton"]);
+  assert.deepEqual(searches(await events(house, run.run)), ["circumference of the baton"]);
   await page.getByLabel("Show me the plan first").uncheck();
 });
 
@@ -45,7 +39,7 @@ test("a plan that is declined is not carried out", async () => {
   await page.locator(".answer .prose", { hasText: "not approved" }).waitFor();
   const { runs } = await get(house, "/api/runs?limit=10");
   const run = runs.find((one) => one.title.includes("To be declined") && !one.parent);
-  assert.deepEqual(searches(await events(run.run)), []);
+  assert.deepEqual(searches(await events(house, run.run)), []);
 });
 
 test("x3_a step is opened, and a branch goes on from it with another reply", async () => {
@@ -71,7 +65,7 @@ test("x3_a step is opened, and a branch goes on from it with another reply", asy
   await page.locator(".actions").waitFor();
   await page.locator(".node", { hasText: "The record" }).or(page.locator(".work-toggle")).first().waitFor();
   const [, run] = /\/t\/[^/]+\/([^/]+)$/.exec(page.url());
-  assert.deepEqual(searches(await events(run)), ["men's record over 4 x 100 metres"]);
+  assert.deepEqual(searches(await events(house, run)), ["men's record over 4 x 100 metres"]);
 
   await page.getByRole("button", { name: "Compare" }).click();
   await page.locator(".choose li", { hasText: "branched from" }).locator("a").click();

@@ -1,8 +1,8 @@
 // Runs that somebody looks at: their events, folded, and what they wait for.
-import { get, post } from "../core/api.js";
+import { Trouble, get, post } from "../core/api.js";
 import { cell, useCell } from "../core/cell.js";
 import { follow } from "../core/stream.js";
-import { delta, newFamily, told } from "../model/family.js";
+import { delta, newFamily, speaker, told } from "../model/family.js";
 import { useEffect } from "preact/hooks";
 
 /// Words come faster than anybody reads.
@@ -91,15 +91,6 @@ function begin(one) {
   };
 }
 
-/// Listens from the beginning: a run that was over goes on again.
-export function again(run) {
-  const one = watched.get(run);
-  if (!one) return;
-  one.stop();
-  one.cell.value = { ...known(run), version: one.cell.value.version + 1 };
-  if (one.holders > 0) begin(one);
-}
-
 /// A question, answered as soon as the server can be reached: the same key never starts two runs.
 export async function ask(wish, { tries = 60 } = {}) {
   const key = fresh();
@@ -114,9 +105,18 @@ export async function ask(wish, { tries = 60 } = {}) {
 }
 
 export const cancel = (run) => post(`/api/runs/${encodeURIComponent(run)}/cancel`, { reason: "stopped on the page" });
-export const resume = (run) => post(`/api/runs/${encodeURIComponent(run)}/resume`);
 export const answer = ({ run, task, attempt }, value) => post(`/api/runs/${encodeURIComponent(run)}/answer`, { task, attempt, value });
 export const fork = (run, wish) => post(`/api/runs/${encodeURIComponent(run)}/fork`, wish);
+
+/// A run that was interrupted goes on. One that was stopped or failed is over for good: its past is taken over by a new one in the same
+/// conversation, which begins with the step that was not finished.
+export async function resumed(row, family) {
+  if (!isOver(row.status)) return post(`/api/runs/${encodeURIComponent(row.run)}/resume`);
+  const main = family && speaker(family);
+  const last = main?.steps.at(-1);
+  if (!last) throw new Trouble("Its steps are not loaded yet. Open the work, then try again.");
+  return fork(main.id, { at_step: last.step, thread: row.thread });
+}
 
 const answers = new Map();
 const ANSWERS_MAX = 200;

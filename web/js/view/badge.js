@@ -12,14 +12,14 @@ const INTENTS = {
 };
 
 /// What is known of it so far: the intent a flow noted, else the flow the front door took, else the one that was named.
-export function takenAs(family, flow) {
+export function takenAs(family, flow, outcome) {
   const run = family && speaker(family);
-  const intent = note(run, "intent");
+  const intent = note(run, "intent") ?? outcome?.output?.intent;
   const name = typeof intent === "string" ? intent : intent?.intent;
   if (name) return { ...(INTENTS[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? `decided by ${intent.by}` : "" };
   const root = family?.runs.get(family.root);
   const chosen = note(root, "flow");
-  const taken = chosen?.flow ?? (run?.flow || flow) ?? "auto";
+  const taken = chosen?.flow ?? (run?.flow || outcome?.output?.flow || flow) ?? "auto";
   return { ...ofFlow(taken), why: chosen?.why ?? "" };
 }
 
@@ -29,7 +29,7 @@ export function ofFlow(name) {
   return { icon, title: known?.title ?? titled(name), about: known?.about ?? "" };
 }
 
-export const Badge = ({ family, flow }) => {
-  const { icon, title, why } = takenAs(family, flow);
+export const Badge = ({ family, flow, outcome }) => {
+  const { icon, title, why } = takenAs(family, flow, outcome);
   return html`<span class="badge" title=${why || undefined}><${Icon} name=${icon} size="15" />${title}${why ? html`<span class="hidden">, ${why}</span>` : null}</span>`;
 };

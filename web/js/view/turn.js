@@ -1,9 +1,8 @@
 // One turn: the question, how it was taken, the work, and the answer with what one can do with it.
 import { html } from "../core/html.js";
-import { go, to } from "../core/route.js";
 import { reload } from "../data/conversation.js";
 import { attempt, say } from "../data/notices.js";
-import { again, answerOf, isOver, resume, useRun } from "../data/runs.js";
+import { answerOf, isOver, resumed, useRun } from "../data/runs.js";
 import { draftOf } from "../model/draft.js";
 import { spent } from "../model/family.js";
 import { atTime, count, duration, money, tokens } from "../model/text.js";
@@ -35,11 +34,14 @@ function Answered({ run, said, isLast, isWanted }) {
   const isGoing = !isOver(run.status);
   // What is over is only looked into when somebody wants to see the work; its badge comes with the answer.
   const isShown = isOpen ?? isGoing;
-  const known = useRun(isGoing || isShown || isLast || isWanted ? run.run : null);
+  const isWell = run.status === "done";
+  const known = useRun(!isWell || isShown || isWanted ? run.run : null);
   const family = known?.family ?? null;
   const status = known?.row?.status ?? run.status;
   const row = known?.row ?? run;
-  const answer = useAnswer(run.run, status);
+  const box = useRef(null);
+  const isSeen = useSeen(box);
+  const answer = useAnswer(run.run, isSeen ? status : null);
   const told = useRef(false);
   const wasGoing = useRef(isGoing);
   useEffect(() => {
@@ -52,9 +54,9 @@ function Answered({ run, said, isLast, isWanted }) {
   const draft = family && !isOver(status) ? draftOf(family) : "";
   const toggle = () => setOpen(!isShown);
   return html`
-    <div class="answer" aria-busy=${String(status === "running")}>
+    <div class="answer" ref=${box} aria-busy=${String(status === "running")}>
       <div class="answer-head">
-        <${Badge} family=${family} flow=${answer?.flow ?? run.flow} />
+        <${Badge} family=${family} flow=${answer?.flow ?? run.flow} outcome=${row.outcome} />
         <${State} status=${status} />
         <button type="button" class="link work-toggle" aria-expanded=${String(isShown)} onClick=${toggle}><${Summary} row=${row} family=${family} /><${Icon} name="right" size="14" /></button>
       </div>
@@ -63,11 +65,22 @@ function Answered({ run, said, isLast, isWanted }) {
       ${draft && !answer && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Being written; its sources are checked at the end</p><${Plain} text=${draft} /></div>`}
       ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} answer=${answer} />` : !draft && said && html`<${Plain} text=${said} />`}
       <p class="hidden" role="status">${wasGoing.current && isOver(status) ? "The answer is there." : ""}</p>
-      <${Ended} status=${status} row=${row} />
+      <${Ended} status=${status} row=${row} family=${family} />
       ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? said ?? ""} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}
       ${isComparing && html`<${CompareWith} run=${run} close=${() => setComparing(false)} />`}
     </div>
   `;
+}
+
+/// Once it was near what is looked at.
+function useSeen(box) {
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && (setSeen(true), observer.disconnect()), { rootMargin: "800px" });
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return isSeen;
 }
 
 function useAnswer(run, status) {
@@ -97,14 +110,12 @@ function Summary({ row, family }) {
   return html`<span>${parts.filter(Boolean).join(" · ") || "The work"}</span>`;
 }
 
-function Ended({ status, row }) {
-  const run = row.run;
+function Ended({ status, row, family }) {
   const goOn = () =>
     attempt(async () => {
-      await resume(run);
-      again(run);
+      await resumed(row, family);
       reload();
-      say("It goes on where it was.");
+      say("It goes on where it was; what was done before is not done again.");
     });
   if (status === "cancelled") {
     return html`<div class="ended"><p>Stopped${row.outcome?.reason ? `: ${row.outcome.reason}` : ""}. Nothing that was done is lost.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
