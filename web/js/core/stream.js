@@ -3,6 +3,8 @@
 //   follow(path, on) ── open ──► reading ── cut ──► waits 0.3 s, 0.6 s … 5 s ──► open with the last cursor
 //                                   └── on(event) says it is enough, or stop() ──► over
 //
+// A tab that nobody sees lets go of its lines and takes them up again where they were: a browser has six to a server, for all tabs together.
+//
 // `fetch` and not `EventSource`: that one gives up for good on any status but 200, which is what a server that is being restarted behind
 // something else answers, and it cannot say that a token is wanted.
 import { needsToken } from "./api.js";
@@ -12,6 +14,7 @@ const WAIT_MS_MIN = 300;
 const WAIT_MS_MAX = 5_000;
 /// The server sends a comment every 15 s; a line that is silent for longer is dead, whatever TCP thinks.
 const SILENT_MS_MAX = 40_000;
+const HIDDEN_MS_MAX = 20_000;
 
 /// How the lines to the server are: `{isLost, since_ms, again_ms}`. One that is lost is enough.
 export const line = cell({ isLost: false });
@@ -38,9 +41,11 @@ function stop(self) {
 }
 
 async function run(self, path, on, begun) {
+  open.add(self);
   while (!self.isOver) {
     const end = await read(self, path, on, begun);
     if (self.isOver || end === "enough" || end === "gone") break;
+    await untilSeen();
     if (end === "token") {
       await until((done) => needsToken.listen((needed) => !needed && done()));
       continue;
@@ -55,7 +60,20 @@ async function run(self, path, on, begun) {
     });
   }
   self.isOver = true;
+  open.delete(self);
   settle(self, null);
+}
+
+const open = new Set();
+let leaving = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(leaving);
+  if (document.hidden) leaving = setTimeout(() => open.forEach((self) => self.abort?.abort()), HIDDEN_MS_MAX);
+});
+
+async function untilSeen() {
+  if (!document.hidden) return;
+  await until((done) => document.addEventListener("visibilitychange", done, { once: true }));
 }
 
 const until = (begin) => new Promise((done) => begin(done));

@@ -1,6 +1,7 @@
 // One conversation: its turns, each a run with its question and what was said to it.
 import { get } from "../core/api.js";
 import { cell } from "../core/cell.js";
+import { line } from "../core/stream.js";
 import { onThread } from "./threads.js";
 
 const PAGE = 200;
@@ -42,6 +43,8 @@ export const reload = () => conversation.value.thread && load(conversation.value
 onThread((changed) => {
   if (changed.thread === conversation.value.thread) load(changed.thread);
 });
+
+line.listen((now) => now.isLost || reload());
 
 let loading = null;
 
