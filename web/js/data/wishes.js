@@ -20,6 +20,7 @@ export function asRequest(question, thread) {
   if (approve) request.approve = true;
   if (strict) request.strict = true;
   const limits = Object.entries(budget).filter(([, limit]) => Number(limit) > 0);
-  if (limits.length > 0) request.budget = Object.fromEntries(limits.map(([name, limit]) => [name, Number(limit)]));
+  const said = ([name, limit]) => (name === "time_s" ? ["time_ms", Math.round(Number(limit) * 1_000)] : [name, Number(limit)]);
+  if (limits.length > 0) request.budget = Object.fromEntries(limits.map(said));
   return request;
 }

@@ -19,8 +19,9 @@ export function takenAs(family, flow, outcome) {
   if (name) return { ...(INTENTS[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? `decided by ${intent.by}` : "" };
   const root = family?.runs.get(family.root);
   const chosen = note(root, "flow");
+  // Until the front door has chosen, there is nothing more to say.
   const taken = chosen?.flow ?? (run?.flow || outcome?.output?.flow || flow) ?? "auto";
-  return { ...ofFlow(taken), why: chosen?.why ?? "" };
+  return { ...ofFlow(taken), ...(taken === "auto" ? { title: "Auto" } : {}), why: chosen?.why ?? "" };
 }
 
 export function ofFlow(name) {

@@ -94,7 +94,7 @@ function ModelPicker() {
 const LIMITS = [
   ["tokens", "Tokens", "1", "no limit"],
   ["usd", "US dollars", "0.01", "no limit"],
-  ["time_ms", "Time, ms", "1000", "no limit"],
+  ["time_s", "Seconds", "1", "no limit"],
   ["calls", "Calls", "1", "no limit"],
 ];
 
