@@ -3,8 +3,8 @@
 //! A question about a plan is one whose schema wants more than yes or no; the names of what else it takes are the plan's lists. What they hold now was
 //! noted by the flow when it planned. What is sent back is checked by the flow again, and by its hash what was approved is what runs.
 
-use engine::{Engine, History};
-use graph::{Event, Question};
+use engine::{Engine, plan_lists as lists};
+use graph::Question;
 use jsonschema::validator_for;
 use serde_json::{Map, Value, json};
 
@@ -25,16 +25,8 @@ const APPROVE: &str = "approve";
 
 /// `None` if the question is about something else.
 pub(crate) async fn proposal(engine: &Engine, open: &Open) -> Result<Option<Proposal>> {
-    let lists = lists(&open.waiting.question);
-    if lists.is_empty() {
-        return Ok(None);
-    }
-    let past = History::of(&**engine.store(), engine.flows(), &open.run).await?;
-    let noted = past.events.iter().rev().find_map(|told| match &told.event {
-        Event::Noted { value, .. } if lists.iter().all(|(name, _)| value.get(*name).is_some_and(Value::is_array)) => Some(value),
-        _ => None,
-    });
-    Ok(noted.map(|noted| Proposal { plan: current(noted, &lists), hash: hash(&open.waiting.question) }))
+    let plan = engine.plan_of(open).await?;
+    Ok(plan.map(|plan| Proposal { plan: Plan(plan), hash: hash(&open.waiting.question) }))
 }
 
 impl Proposal {
@@ -96,28 +88,6 @@ fn properties(question: &Question) -> Option<&Map<String, Value>> {
     question.schema.as_ref()?.get("properties")?.as_object()
 }
 
-/// The names of the plan's lists, each with the schema of what is in it.
-fn lists(question: &Question) -> Vec<(&str, &Value)> {
-    let fields = properties(question).into_iter().flatten();
-    fields.filter(|(_, field)| field["type"] == "array").map(|(name, field)| (name.as_str(), &field["items"])).collect()
-}
-
-/// What can be changed of a noted plan: its tasks with the fields a person may send, without those that cannot be called.
-fn current(noted: &Value, lists: &[(&str, &Value)]) -> Plan {
-    let list = |(name, schema): &(&str, &Value)| {
-        let known = schema["properties"].as_object();
-        let items = noted[*name].as_array().into_iter().flatten().filter(|item| item["status"] != "failed");
-        let kept = items.map(|item| match (item, known) {
-            (Value::Object(fields), Some(known)) => {
-                fields.iter().filter(|(name, _)| known.contains_key(*name)).map(|(k, v)| (k.clone(), v.clone())).collect()
-            }
-            _ => item.clone(),
-        });
-        ((*name).to_owned(), kept.collect())
-    };
-    Plan(lists.iter().map(list).collect())
-}
-
 /// By its field, or as the last line of the question says it.
 fn hash(question: &Question) -> Option<String> {
     let field = properties(question).and_then(|fields| fields.get(HASH)?.get("default")?.as_str());
@@ -128,6 +98,7 @@ fn hash(question: &Question) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::plan_as_sent;
 
     fn question() -> Question {
         let task = json!({ "type": "object", "required": ["tool_name"], "properties": { "tool_name": { "enum": ["calc", "docs.search"] }, "tool_arguments": { "type": "object" } } });
@@ -142,7 +113,7 @@ mod tests {
             { "task_number": 2, "tool_name": "nonsense", "tool_arguments": {}, "status": "failed", "error": "no such tool" },
         ] });
         let question = question();
-        let plan = current(&noted, &lists(&question));
+        let plan = Plan(plan_as_sent(&noted, &lists(&question)));
         assert_eq!(Value::Object(plan.0.clone()), json!({ "tasks": [{ "tool_name": "calc", "tool_arguments": { "x": 1 } }] }));
         let proposal = Proposal { plan: plan.clone(), hash: hash(&question) };
         assert_eq!(proposal.approved(&question, None), json!({ "approve": true, "plan_hash": "3f2a" }));

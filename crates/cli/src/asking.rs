@@ -1,6 +1,6 @@
 //! From what a user says to the run that answers it; the same for one question and for a session.
 
-use engine::Order;
+use engine::{Door, Order};
 use flows::input::Mind;
 use graph::{Budget, Graph, ThreadId};
 use serde_json::{Value, json};
@@ -39,6 +39,14 @@ impl Wishes {
     pub(crate) fn thread(&self) -> Result<Option<ThreadId>> {
         self.thread.as_deref().map(thread).transpose()
     }
+
+    /// A question asked with these options.
+    pub(crate) fn asking<'a>(&self, flow: &'a str, question: &'a str, thread: Option<ThreadId>, place: &Place) -> Result<Asking<'a>> {
+        // A script plays a world without a configuration.
+        let has_docs = place.script.is_none() && !self.thinking.servers.documents(&Config::read(place)?).is_empty();
+        let (approve, strict) = (self.approve, self.strict.then_some(true));
+        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs })
+    }
 }
 
 pub(crate) fn thread(named: &str) -> Result<ThreadId> {
@@ -55,7 +63,13 @@ pub(crate) struct Asking<'a> {
     pub(crate) question: &'a str,
     /// The thread it continues; a new one otherwise.
     pub(crate) thread: Option<ThreadId>,
-    pub(crate) wishes: &'a Wishes,
+    /// A person agrees to the plan.
+    pub(crate) approve: bool,
+    /// What the user prefers otherwise.
+    pub(crate) strict: Option<bool>,
+    pub(crate) budget: Budget,
+    /// There are documents to answer from.
+    pub(crate) has_docs: bool,
 }
 
 /// The flow that was named, or the usual one. Known before anything is made ready for it.
@@ -73,13 +87,16 @@ pub(crate) fn flow(named: Option<&str>, place: &Place) -> Result<String> {
 /// Whether a flow can put its plan before a person, and if not, which ones can.
 pub(crate) fn must_plan(flow: &str) -> Result<()> {
     let known = wiring::flows()?;
-    // The front door passes the wish on to the flow it takes.
-    let asks = |graph: &Graph| graph.name() == "auto" || nodes(graph).iter().any(|node| node.starts_with("approve"));
-    if known.get(flow).is_some_and(asks) {
+    if known.get(flow).is_some_and(can_plan) {
         return Ok(());
     }
-    let others: Vec<&str> = known.values().filter(|graph| asks(graph)).map(Graph::name).collect();
+    let others: Vec<&str> = known.values().filter(|graph| can_plan(graph)).map(Graph::name).collect();
     Err(Trouble::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
+}
+
+/// Whether a flow can put its plan before a person. The front door passes the wish on to the flow it takes.
+pub(crate) fn can_plan(graph: &Graph) -> bool {
+    graph.name() == FRONT_DOOR.flow || nodes(graph).iter().any(|node| node.starts_with("approve"))
 }
 
 fn nodes(graph: &Graph) -> Vec<String> {
@@ -89,45 +106,46 @@ fn nodes(graph: &Graph) -> Vec<String> {
 
 impl Asking<'_> {
     /// What to start. What was said and learnt before is the engine's to add.
-    pub(crate) fn order(self, place: &Place, mind: Mind) -> Result<Order> {
-        if self.wishes.approve {
+    pub(crate) fn order(self, mind: Mind) -> Result<Order> {
+        if self.approve {
             must_plan(self.flow)?;
         }
-        // A script plays a world without a configuration.
-        let has_docs = place.script.is_none() && !self.wishes.thinking.servers.documents(&Config::read(place)?).is_empty();
         Ok(Order {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
-            budget: self.wishes.budget.unwrap_or_default(),
+            budget: self.budget,
             thread: self.thread.clone(),
-            ..Order::new(self.flow, self.input(mind, has_docs))
+            ..Order::new(self.flow, self.input(mind))
         })
     }
 
     /// What each flow wants to be told.
-    fn input(&self, mind: Mind, has_docs: bool) -> Value {
+    fn input(&self, mind: Mind) -> Value {
         match self.flow {
             "team" => {
                 let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
                 json!({ "topics": topics })
             }
-            "research" => json!({ "question": self.question, "approve": self.wishes.approve }),
+            "research" => json!({ "question": self.question, "approve": self.approve }),
             flow => {
                 let mut input = json!({
                     "question": self.question,
                     "model": mind,
-                    "docs": has_docs,
-                    "approve": if self.wishes.approve { "plan" } else { "none" },
+                    "docs": self.has_docs,
+                    "approve": if self.approve { "plan" } else { "none" },
                     "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
                 });
                 // Left out, it is what the user prefers.
-                if self.wishes.strict {
-                    input["strict"] = json!(true);
+                if let Some(strict) = self.strict {
+                    input["strict"] = json!(strict);
                 }
                 input
             }
         }
     }
 }
+
+/// Where a question goes that names no flow.
+pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 3) };
 
 /// What `auto` may choose from.
 pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];

@@ -11,7 +11,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use engine::{At, Closing, Delivery, Engine, History, Order, Seen};
+use engine::{At, Closing, Delivery, Engine, Family, Heard, History, Known, Order, Seen};
 use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
@@ -19,9 +19,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::answer::Answer;
 use crate::approval::{self, Proposal};
+use crate::asking::FRONT_DOOR;
 use crate::editor::{Editor, Typed};
 use crate::exit::{Exit, Result, Trouble};
-use crate::family::{self, Family, Heard, Known};
 use crate::plan::Plan;
 use crate::question::{self, Open};
 use crate::streamed::Streamed;
@@ -87,7 +87,7 @@ impl<'a> Follow<'a> {
 
     /// Follows a run that goes on. To be called before it is taken up: what was told until now need not be told again.
     pub(crate) async fn again(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
-        let past = family::past(engine, run).await;
+        let past = engine::family_past(engine, run).await;
         Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
     }
 
@@ -96,7 +96,7 @@ impl<'a> Follow<'a> {
         Ok(Follow {
             engine,
             run,
-            family: Family::watch(engine, thread, run, known, view.whom()),
+            family: Family::watch(engine, thread, run, known, view.whom(), FRONT_DOOR),
             view,
             next_seq: 0,
             said: None,
@@ -126,7 +126,7 @@ impl<'a> Follow<'a> {
                 Rest::Interrupted(exit) => return self.stop(exit).await,
                 Rest::Parked => {
                     let row = self.row().await?;
-                    let open = question::open(self.engine, &row).await?;
+                    let open = self.engine.open_questions(&row).await?;
                     let is_attended = matches!(self.view, View::People(_)) && std::io::stdin().is_terminal();
                     match open.first() {
                         Some(first) if is_attended => {
@@ -183,7 +183,7 @@ impl<'a> Follow<'a> {
     }
 
     fn see(&mut self, heard: &Heard) -> Result<()> {
-        if let Seen::Told(told) = &heard.seen
+        if let Seen::Told(told, _) = &heard.seen
             && heard.run == *self.run
         {
             self.next_seq = told.seq + 1;
@@ -252,7 +252,7 @@ impl<'a> Follow<'a> {
             Answered::With(value) => value,
             Answered::Nothing => return Ok(None),
             Answered::Later(exit) => {
-                remark(&format!("still open; {}", open.how()));
+                remark(&format!("still open; {}", question::how(open)));
                 return Ok(Some(exit));
             }
             Answered::Cancelled => {
@@ -347,7 +347,7 @@ impl<'a> Follow<'a> {
         }
         for open in open {
             remark(&format!("\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt)));
-            remark(&format!("  answer with: {}", paint(BOLD, open.how())));
+            remark(&format!("  answer with: {}", paint(BOLD, question::how(open))));
         }
         if open.is_empty() {
             remark(&format!("the run waits, but asks nothing any more; `baton runs resume {}` goes on", tail(self.run)));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use index::Folders;
 use tools::Thinker;
 use world::tool::{Builder, Config, Tools};
 
@@ -26,12 +27,15 @@ pub(crate) struct Servers {
     /// A folder or file of documents to search and cite; may be given several times [default: in Baton's own folder, its documentation]
     #[arg(long, value_name = "DIR")]
     pub(crate) docs: Vec<PathBuf>,
+    /// An index that is open already, in place of one over `docs`.
+    #[arg(skip)]
+    pub(crate) shelf: Option<Arc<Folders>>,
 }
 
 impl Servers {
     /// Only what comes with Baton, over these documents.
     pub(crate) fn over(docs: PathBuf) -> Self {
-        Servers { configs: Vec::new(), docs: vec![docs] }
+        Servers { docs: vec![docs], ..Servers::default() }
     }
 
     /// Nothing is started by this: servers are when somebody needs them.
@@ -110,7 +114,9 @@ impl Servers {
         wanted.code = config.code.clone();
         (wanted.document, wanted.mail) = (Some(documents), Some(mail));
         let docs = self.documents(settings);
-        if !docs.is_empty() {
+        if self.shelf.is_some() {
+            wanted.docs.clone_from(&self.shelf);
+        } else if !docs.is_empty() {
             wanted.docs = Some(Arc::new(shelf::folders(&docs)?));
         }
         Ok(wanted)

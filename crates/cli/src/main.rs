@@ -10,7 +10,6 @@ mod command;
 mod config;
 mod editor;
 mod exit;
-mod family;
 mod find;
 mod follow;
 mod hub;

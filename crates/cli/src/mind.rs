@@ -10,7 +10,7 @@ use world::model::embedded::Embedded;
 use world::model::embedded::weights::{self, Pinned};
 use world::model::{Family, Models, Name, cassette, remote};
 use world::rooms::Rooms;
-use world::tool::Room;
+use world::tool::{Room, Tools};
 
 use crate::config::{self, Config};
 use crate::exit::{Result, Trouble};
@@ -42,14 +42,15 @@ pub(crate) struct Thinking {
 }
 
 impl Thinking {
-    /// The world as these options want it, and what flows may know of who thinks. Says who, unless programs read along.
-    pub(crate) async fn world(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<(Arc<dyn World>, Mind)> {
+    /// The world as these options want it, and who thinks in it. Says who, unless programs read along.
+    pub(crate) async fn house(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<House> {
         let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
         if let Some(path) = &self.replay {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
             // The prompts must be those of the recording, and they depend on who would think. Nobody does, so no key is needed.
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
-            return Ok((Arc::new(replaying), named.map(|name| mind_of(&name, config)).unwrap_or_default()));
+            let mind = named.map(|name| mind_of(&name, config)).unwrap_or_default();
+            return Ok(House { world: Arc::new(replaying), mind, tools: None, choice: None });
         }
         let (models, choice) = self.models(config, is_quiet).await?;
         if !is_quiet {
@@ -58,13 +59,14 @@ impl Thinking {
         let models = Arc::new(models);
         let hub = self.servers.hub(place, config, Lent::of(&models))?;
         hub.meet_locals().await;
-        let tools = Room::new(hub, config.tools.allowed.clone());
+        let tools = Room::new(hub.clone(), config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)) };
         let mind = mind_of(&choice.model, config);
-        Ok(match &self.record {
-            Some(path) => (Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?), mind),
-            None => (Arc::new(rooms), mind),
-        })
+        let world: Arc<dyn World> = match &self.record {
+            Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
+            None => Arc::new(rooms),
+        };
+        Ok(House { world, mind, tools: Some(hub), choice: Some(choice) })
     }
 
     async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
@@ -91,8 +93,18 @@ impl Thinking {
     }
 }
 
+/// A world made ready, and what else is known of it.
+pub(crate) struct House {
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) mind: Mind,
+    /// The tools in it, if they are real ones.
+    pub(crate) tools: Option<Tools>,
+    /// Who thinks, if somebody does.
+    pub(crate) choice: Option<Choice>,
+}
+
 /// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
-fn mind_of(name: &Name, config: &Config) -> Mind {
+pub(crate) fn mind_of(name: &Name, config: &Config) -> Mind {
     const UNKNOWN_TOKENS: u32 = 32_768;
     match name.family {
         Family::Embedded | Family::Extract => {

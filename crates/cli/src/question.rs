@@ -1,65 +1,21 @@
 //! What a run has to ask people: finding it, printing it, and turning what a person types into an answer.
 
-use engine::Engine;
-use graph::{Question, RunId, TaskId, Waiting};
-use serde::Serialize;
+pub(crate) use engine::OpenQuestion as Open;
+use graph::{Question, TaskId};
 use serde_json::{Value, json};
-use store::{RunFilter, RunRow, Status};
 
 use crate::exit::{Result, Trouble};
 use crate::text::tail;
 
-/// A question, and the run that has it: the one that was looked at, or a child of it at any depth.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Open {
-    pub(crate) run: RunId,
-    #[serde(flatten)]
-    pub(crate) waiting: Waiting,
-}
-
-impl Open {
-    pub(crate) fn how(&self) -> String {
-        let words = words(&self.waiting.question);
-        let other = words.get(1..).filter(|others| !others.is_empty()).map(|others| format!("   (or {})", others.join(", "))).unwrap_or_default();
-        format!("baton runs answer {} {} {}{other}", tail(&self.run), self.waiting.task, words.first().map_or("VALUE", String::as_str))
-    }
-}
-
-/// Children looked at.
-const RUNS_MAX: usize = 1_000;
-
-/// Every question that keeps a run from going on.
-pub(crate) async fn open(engine: &Engine, root: &RunRow) -> Result<Vec<Open>> {
-    let filter = RunFilter {
-        thread: Some(root.thread.clone()),
-        statuses: vec![Status::Running, Status::Asking, Status::Waiting],
-        limit: RUNS_MAX,
-        ..RunFilter::default()
-    };
-    let rows = engine.store().runs(filter).await?;
-    let mut open = Vec::new();
-    for asking in rows.iter().rev().filter(|row| row.status == Status::Asking && is_below(row, root, &rows)) {
-        let waiting = engine.waiting(&asking.run).await?;
-        open.extend(waiting.into_iter().map(|waiting| Open { run: asking.run.clone(), waiting }));
-    }
-    Ok(open)
-}
-
-fn is_below<'a>(mut row: &'a RunRow, root: &RunRow, rows: &'a [RunRow]) -> bool {
-    loop {
-        if row.run == root.run {
-            return true;
-        }
-        match rows.iter().find(|above| Some(&above.run) == row.parent.as_ref()) {
-            Some(above) => row = above,
-            None => return false,
-        }
-    }
+pub(crate) fn how(open: &Open) -> String {
+    let words = words(&open.waiting.question);
+    let other = words.get(1..).filter(|others| !others.is_empty()).map(|others| format!("   (or {})", others.join(", "))).unwrap_or_default();
+    format!("baton runs answer {} {} {}{other}", tail(&open.run), open.waiting.task, words.first().map_or("VALUE", String::as_str))
 }
 
 /// The one that is meant: by its task, or because there is no other.
 pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
-    let listed = || open.iter().map(|open| format!("\n  {}", open.how())).collect::<String>();
+    let listed = || open.iter().map(|open| format!("\n  {}", how(open))).collect::<String>();
     let fitting: Vec<&Open> = open.iter().filter(|open| task.is_none_or(|task| open.waiting.task == task)).collect();
     match (fitting.as_slice(), task) {
         ([one], _) => Ok((*one).clone()),

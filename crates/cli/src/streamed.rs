@@ -6,12 +6,11 @@
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 
-use engine::Seen;
+use engine::{Heard, Seen};
 use graph::{Effect, Event, RunId, TaskId};
 
 use crate::answer::Answer;
 use crate::exit::Result;
-use crate::family::Heard;
 
 #[derive(Default)]
 pub(crate) struct Streamed {
@@ -24,7 +23,7 @@ impl Streamed {
     /// Whether this is a piece of the answer.
     pub(crate) fn is_answer(&mut self, heard: &Heard) -> bool {
         match &heard.seen {
-            Seen::Told(told) => {
+            Seen::Told(told, _) => {
                 if let Event::Asked { task, effect, .. } = &told.event
                     && let Effect::CallModel(call) = &**effect
                     && heard.speaks

@@ -12,7 +12,7 @@ use world::rooms::Rooms;
 use crate::config::Config;
 use crate::exit::{Result, Trouble};
 use crate::follow::remark;
-use crate::mind::Thinking;
+use crate::mind::{House, Thinking};
 use crate::owner;
 use crate::place::Place;
 use crate::sample::SampleWorld;
@@ -26,8 +26,13 @@ pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: boo
 
 /// The same, over a store that is open: a run is found before anything is made ready for it, and a session may change its mind.
 pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
-    let (world, mind) = world(place, thinking, is_quiet).await?;
-    Ok((engine(store, world, notes_ms(place)?)?, mind))
+    let house = house(place, thinking, is_quiet).await?;
+    Ok((engine_in(house.world, store, place)?, house.mind))
+}
+
+/// The same, in a world that was made ready.
+pub(crate) fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place) -> Result<Engine> {
+    engine(store, world, notes_ms(place)?)
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
@@ -58,9 +63,9 @@ pub(crate) fn block_on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Re
 const LEAVING: Duration = Duration::from_millis(100);
 
 /// A script plays the whole world; otherwise it is the real one.
-async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Arc<dyn World>, Mind)> {
+pub(crate) async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<House> {
     let Some(path) = &place.script else {
-        return thinking.world(place, &Config::read(place)?, is_quiet).await;
+        return thinking.house(place, &Config::read(place)?, is_quiet).await;
     };
     let script = match path.to_str() {
         Some("sample") => ::flows::SCRIPT.to_owned(),
@@ -70,7 +75,7 @@ async fn world(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Ar
         remark(&paint(DIM, "a script plays the world"));
     }
     let world = SampleWorld::new(&script, &place.path()?).map_err(|error| Trouble::Usage(format!("the script is wrong: {error}")))?;
-    Ok((Arc::new(world), Mind::default()))
+    Ok(House { world: Arc::new(world), mind: Mind::default(), tools: None, choice: None })
 }
 
 /// A script plays a world without a configuration.

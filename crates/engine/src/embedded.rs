@@ -58,6 +58,8 @@ pub(crate) struct Live {
     begun: HashSet<(TaskId, u32)>,
     /// The status as the store has it.
     status: Status,
+    /// When the last commit was made.
+    told_ms: i64,
     stop_by: Option<Instant>,
     tail_bytes: usize,
     snapshot_bytes: usize,
@@ -205,6 +207,7 @@ impl Live {
             intended: HashSet::new(),
             begun: HashSet::new(),
             status: Status::Running,
+            told_ms: 0,
             stop_by: None,
             tail_bytes: 0,
             snapshot_bytes: 0,
@@ -326,12 +329,13 @@ impl Live {
         let next = Commit::new(self.commit.run.clone(), self.lease.clone(), 0, self.machine.entries());
         let mut commit = std::mem::replace(&mut self.commit, next);
         commit.at_ms = at_ms;
+        self.told_ms = at_ms;
         commit
     }
 
     fn tell(&mut self) {
         let events = std::mem::take(&mut self.events);
-        self.active.feed.publish_all(events);
+        self.active.feed.publish_all(events, self.told_ms);
         for waiting in self.waiting.drain(..) {
             // Whoever asked may have left.
             let _ = waiting.send(Ok(()));
@@ -597,9 +601,9 @@ impl Inner {
 }
 
 impl Feed {
-    fn publish_all(&self, events: Vec<Told>) {
+    fn publish_all(&self, events: Vec<Told>, at_ms: i64) {
         if self.is_watched() {
-            events.into_iter().for_each(|told| self.publish(Seen::Told(Arc::new(told))));
+            events.into_iter().for_each(|told| self.publish(Seen::Told(Arc::new(told), at_ms)));
         }
     }
 }

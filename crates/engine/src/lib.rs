@@ -14,11 +14,13 @@
 mod child;
 mod embedded;
 mod error;
+mod family;
 mod flight;
 mod fork;
 mod lease;
 mod memory;
 mod open;
+mod open_questions;
 mod replay;
 mod settings;
 mod upkeep;
@@ -37,7 +39,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot, wat
 use world::World;
 
 pub use error::EngineError;
+pub use family::{Door, Family, Heard, Known, Whom, family_past};
 pub use fork::Fork;
+pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, Settings};
 pub use watch::{Seen, Watcher};

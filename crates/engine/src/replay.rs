@@ -18,6 +18,8 @@ pub struct History {
     pub lines: u64,
     /// When each journal line was written, in milliseconds since 1970.
     pub times_ms: Vec<i64>,
+    /// When each event was told.
+    pub told_ms: Vec<i64>,
     pub state: Value,
     pub step: u64,
     pub node: Option<String>,
@@ -40,7 +42,7 @@ impl History {
         let mut machine = Run::start(graph, start.clone())?;
         let mut history = History { lines: 1, ..History::default() };
         let trouble = history.follow(store, run, &mut machine).await.err();
-        history.events.extend(machine.take_events());
+        history.tell(&mut machine);
         history.start = Some(start);
         history.state = machine.state().unwrap_or(Value::Null);
         history.step = machine.step();
@@ -60,10 +62,15 @@ impl History {
                     apply(machine, run, &line)?;
                     self.lines = line.seq + 1;
                 }
+                self.tell(machine);
             }
-            self.events.extend(machine.take_events());
         }
         guarded(machine).map(drop)
+    }
+
+    fn tell(&mut self, machine: &mut Run) {
+        self.events.extend(machine.take_events());
+        self.told_ms.resize(self.events.len(), self.times_ms.last().copied().unwrap_or_default());
     }
 }
 

@@ -16,8 +16,8 @@ const BEHIND_MAX: usize = 1_024;
 
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// Durable, numbered without gaps.
-    Told(Arc<Told>),
+    /// Durable, numbered without gaps; and when it was written, in milliseconds since 1970.
+    Told(Arc<Told>, i64),
     /// A piece of an answer while it is being made. Not kept; the whole comes with the reply.
     Delta { task: TaskId, attempt: u32, text: Arc<str> },
 }
@@ -130,13 +130,13 @@ impl Watcher {
                 }
             };
             match heard {
-                Ok(Seen::Told(told)) if told.seq < self.next_seq => {}
-                Ok(Seen::Told(told)) if told.seq == self.next_seq => {
+                Ok(Seen::Told(told, _)) if told.seq < self.next_seq => {}
+                Ok(Seen::Told(told, at_ms)) if told.seq == self.next_seq => {
                     self.next_seq += 1;
                     self.is_over = matches!(told.event, Event::Ended { .. });
-                    return Some(Ok(Seen::Told(told)));
+                    return Some(Ok(Seen::Told(told, at_ms)));
                 }
-                Ok(Seen::Told(_)) | Err(RecvError::Lagged(_)) => self.has_read = false,
+                Ok(Seen::Told(..)) | Err(RecvError::Lagged(_)) => self.has_read = false,
                 Ok(delta @ Seen::Delta { .. }) => return Some(Ok(delta)),
                 Err(RecvError::Closed) => self.live = None,
             }
@@ -162,16 +162,18 @@ impl Watcher {
             Err(e) => return Err(e),
         };
         self.lines = past.lines;
-        self.ready.extend(past.events.into_iter().filter(|told| told.seq >= self.next_seq).map(|told| Seen::Told(Arc::new(told))));
-        if let Some(Seen::Told(last)) = self.ready.back() {
+        let times_ms = past.told_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
+        let new = past.events.into_iter().zip(times_ms).filter(|(told, _)| told.seq >= self.next_seq);
+        self.ready.extend(new.map(|(told, at_ms)| Seen::Told(Arc::new(told), at_ms)));
+        if let Some(Seen::Told(last, _)) = self.ready.back() {
             self.next_seq = last.seq + 1;
         }
-        let has_end = matches!(self.ready.back(), Some(Seen::Told(last)) if matches!(last.event, Event::Ended { .. }));
+        let has_end = matches!(self.ready.back(), Some(Seen::Told(last, _)) if matches!(last.event, Event::Ended { .. }));
         if let Some(closing) = closing {
             self.is_over = true;
             if !has_end && past.outcome.is_none() {
                 let told = Told { seq: self.next_seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } };
-                self.ready.push_back(Seen::Told(Arc::new(told)));
+                self.ready.push_back(Seen::Told(Arc::new(told), row.updated_ms));
             }
         }
         Ok(())

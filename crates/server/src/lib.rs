@@ -1,15 +1,29 @@
 //! One file per protocol, each a map to the engine and back; and the page.
 //!
+//! - [`api`]: our own, under `/api`: REST and streams of events. [`desk`] is what it needs of the house beyond the engine.
+//! - [`page`]: the page's files.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
-//! - [`mcp`]: any MCP server over streamable HTTP, with the same [`guard`] in front.
+//! - [`mcp`]: any MCP server over streamable HTTP.
 //!
-//! Rooms are kept for the others; nothing is in them yet.
+//! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
 
+pub mod api;
+pub mod desk;
+mod events;
+mod feed;
 pub mod guard;
+pub mod listen;
 pub mod mcp;
+pub mod metrics;
+pub mod name;
+pub mod page;
+pub mod problem;
+pub mod quota;
 pub mod registry;
+pub mod service;
 
 /// Serves until something breaks. Here, so that others need not know what HTTP is made with.
 pub async fn serve(listener: tokio::net::TcpListener, router: axum::Router) -> std::io::Result<()> {
-    axum::serve(listener, router).await
+    let (_never, stop) = tokio::sync::watch::channel(false);
+    listen::listen(listener, router, quota::Limits::default().connections_max, stop).await
 }

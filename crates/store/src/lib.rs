@@ -20,8 +20,9 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter,
-    NoteRow, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, ThreadRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote, NewRun,
+    NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
+    ThreadRow, TokenRow,
 };
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
@@ -58,6 +59,8 @@ pub trait Store: Send + Sync + 'static {
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>>;
     /// Most recently used first; `before` is the last one of the page before.
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
+    /// Threads with what a list shows of them, most recently used first.
+    async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>>;
     /// In order, from a number on, at most `limit`.
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>>;
 
@@ -76,6 +79,15 @@ pub trait Store: Send + Sync + 'static {
     async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>>;
     /// Sets what a user likes, or with `None` that nothing is known of it.
     async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()>;
+
+    /// Lets somebody in by what has this digest. Says its number, which is never used twice.
+    async fn keep_token(&self, token: NewToken) -> Result<u64>;
+    /// Who comes in with this, unless its time is over. That what it was made with is still there is the caller's to ask.
+    async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>>;
+    /// Those that people were given, in the order they were made; what was made with another is not among them.
+    async fn tokens(&self) -> Result<Vec<TokenRow>>;
+    /// Takes one back, with all that was made with it. Says whether there was one.
+    async fn drop_token(&self, token: u64) -> Result<bool>;
 
     /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
     /// live lease is kept.

@@ -3,6 +3,8 @@
 //! Nothing waits while the mutex is held, so every call takes a moment and no executor is ever blocked. Each write checks
 //! everything first and then changes everything, which makes it one moment for whoever looks on.
 
+mod cards;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,8 +13,8 @@ use graph::{Reach, RunId, TaskId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow,
-    Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewToken, NoteFilter, NoteRow, Result,
+    Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
 };
 
 #[derive(Default)]
@@ -90,6 +92,10 @@ impl Store for MemoryStore {
         listed.take(limit).map(|(_, name)| rooms.known_thread(&name).map(|thread| thread.row(&name))).collect()
     }
 
+    async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
+        self.rooms().cards(&filter)
+    }
+
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
         Ok(self.rooms().known_thread(thread)?.messages.iter().skip(index(from_seq)).take(limit).cloned().collect())
     }
@@ -154,6 +160,24 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn keep_token(&self, token: NewToken) -> Result<u64> {
+        Ok(self.rooms().keep_token(token))
+    }
+
+    async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>> {
+        let rooms = self.rooms();
+        let found = rooms.tokens.values().find(|(of, row)| of == digest && row.until_ms.is_none_or(|until_ms| until_ms > now_ms));
+        Ok(found.map(|(_, row)| row.clone()))
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>> {
+        Ok(self.rooms().tokens.values().filter(|(_, row)| row.made_with.is_none()).map(|(_, row)| row.clone()).collect())
+    }
+
+    async fn drop_token(&self, token: u64) -> Result<bool> {
+        Ok(self.rooms().drop_token(token))
+    }
+
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
         Ok(self.rooms().retain(retention, now_ms))
     }
@@ -185,6 +209,8 @@ struct Rooms {
     notes: BTreeMap<u64, Note>,
     notes_made: u64,
     preferences: BTreeMap<UserId, BTreeMap<String, Value>>,
+    tokens: cards::Tokens,
+    tokens_made: u64,
     /// No fence given out from now on is lower or equal: a thread that was deleted and made again must not repeat one.
     fence_floor: u64,
 }
@@ -388,6 +414,8 @@ impl Rooms {
         let wanted = older.filter(|run| {
             (filter.statuses.is_empty() || filter.statuses.contains(&run.row.status))
                 && filter.thread.as_ref().is_none_or(|thread| *thread == run.row.thread)
+                && filter.user.as_ref().is_none_or(|user| self.threads.get(&run.row.thread).is_some_and(|thread| thread.user.as_ref() == Some(user)))
+                && (!filter.roots_only || run.row.parent.is_none())
                 && filter.id_part.as_ref().is_none_or(|part| run.row.run.as_str().contains(part.as_str()))
         });
         Ok(wanted.take(filter.limit).map(Run::row).collect())

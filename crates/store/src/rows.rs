@@ -179,6 +179,10 @@ pub struct RunFilter {
     /// Empty is any.
     pub statuses: Vec<Status>,
     pub thread: Option<ThreadId>,
+    /// Whose threads they are in.
+    pub user: Option<UserId>,
+    /// Without those that another run wanted.
+    pub roots_only: bool,
     /// A part of the run's id.
     pub id_part: Option<String>,
     /// Runs older than this one.
@@ -188,7 +192,7 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        RunFilter { statuses: Vec::new(), thread: None, id_part: None, before: None, limit: 100 }
+        RunFilter { statuses: Vec::new(), thread: None, user: None, roots_only: false, id_part: None, before: None, limit: 100 }
     }
 }
 
@@ -241,6 +245,61 @@ pub struct ThreadRow {
     pub messages: u64,
     pub created_ms: i64,
     pub updated_ms: i64,
+}
+
+/// A thread as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardRow {
+    pub thread: ThreadRow,
+    /// How the last answer begins.
+    pub preview: String,
+    /// Its newest run that no other run wanted.
+    pub newest: Option<Newest>,
+}
+
+/// Of an answer, so much stands in a list.
+pub const PREVIEW_CHARS_MAX: usize = 200;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    pub run: RunId,
+    pub flow: String,
+    pub status: Status,
+}
+
+/// Which threads; those in which nothing ran are nobody's and not among them.
+#[derive(Clone, Debug, Default)]
+pub struct CardFilter {
+    pub user: Option<UserId>,
+    pub thread: Option<ThreadId>,
+    /// All of these stand in its title or in what was said, whatever the case of ASCII letters.
+    pub words: Vec<String>,
+    /// Used then or later.
+    pub since_ms: Option<i64>,
+    /// Used less recently than this one.
+    pub before: Option<ThreadId>,
+    pub limit: usize,
+}
+
+/// Something that lets a user in, by its SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    pub digest: [u8; 32],
+    pub user: UserId,
+    /// The digest of the token it was made with: a session goes with that.
+    pub made_with: Option<[u8; 32]>,
+    pub created_ms: i64,
+    /// Without an end otherwise.
+    pub until_ms: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRow {
+    pub token: u64,
+    pub user: UserId,
+    pub made_with: Option<[u8; 32]>,
+    pub created_ms: i64,
+    pub until_ms: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

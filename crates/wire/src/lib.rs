@@ -1,7 +1,9 @@
 //! Other people's JSON, and our own API: data only, no IO.
 //!
+//! - [`api`]: what `baton serve` says and hears under `/api`.
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
 //!
 //! Room is kept for LangServe, LangGraph, OpenAI and A2A, one file a protocol.
 
+pub mod api;
 pub mod registry;

@@ -11,8 +11,8 @@ use futures::future;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow,
-    Store, ThreadRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewToken, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal,
+    SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
 };
 use tokio::sync::Notify;
 
@@ -176,6 +176,10 @@ impl Store for GatedStore {
         self.read(self.inner.threads(before, limit)).await
     }
 
+    async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
+        self.read(self.inner.cards(filter)).await
+    }
+
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
         self.read(self.inner.messages(thread, from_seq, limit)).await
     }
@@ -210,6 +214,22 @@ impl Store for GatedStore {
 
     async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()> {
         self.write("prefer", user.as_str(), self.inner.prefer(user, name, value)).await
+    }
+
+    async fn keep_token(&self, token: NewToken) -> Result<u64> {
+        self.write("keep token", "", self.inner.keep_token(token)).await
+    }
+
+    async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>> {
+        self.read(self.inner.token(digest, now_ms)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>> {
+        self.read(self.inner.tokens()).await
+    }
+
+    async fn drop_token(&self, token: u64) -> Result<bool> {
+        self.write("drop token", "", self.inner.drop_token(token)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

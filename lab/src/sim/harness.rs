@@ -266,7 +266,7 @@ async fn watch(engine: Engine, run: RunId, seen: Arc<SeenEvents>) -> Result<(), 
     let from = seen.lock().unwrap_or_else(PoisonError::into_inner).get(&run).map_or(0, Vec::len);
     let mut watcher = engine.watch(&run, from as u64);
     while let Some(next) = watcher.next().await {
-        if let Seen::Told(told) = next.map_err(|e| format!("watching {run}: {e}"))? {
+        if let Seen::Told(told, _) = next.map_err(|e| format!("watching {run}: {e}"))? {
             seen.lock().unwrap_or_else(PoisonError::into_inner).entry(run.clone()).or_default().push(told);
         }
     }

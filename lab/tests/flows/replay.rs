@@ -39,7 +39,7 @@ async fn x3_a_hundred_recorded_runs_are_replayed_to_the_byte() {
             let watching = tokio::spawn(async move {
                 let mut events = Vec::new();
                 while let Some(seen) = watcher.next().await {
-                    if let Seen::Told(told) = seen.unwrap() {
+                    if let Seen::Told(told, _) = seen.unwrap() {
                         events.push((*told).clone());
                     }
                 }

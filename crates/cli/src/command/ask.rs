@@ -1,6 +1,6 @@
 use std::io::Read as _;
 
-use crate::asking::{self, Asking, Wishes};
+use crate::asking::{self, Wishes};
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::{self, OnInterrupt};
 use crate::place::Place;
@@ -41,10 +41,10 @@ impl Ask {
         if wishes.approve {
             asking::must_plan(&flow)?;
         }
-        let asking = Asking { flow: &flow, question: &question, thread: wishes.thread()?, wishes };
+        let asking = wishes.asking(&flow, &question, wishes.thread()?, place)?;
         wiring::block_on(async {
             let (engine, mind) = wiring::new_engine(place, &wishes.thinking, self.json).await?;
-            let order = asking.order(place, mind)?;
+            let order = asking.order(mind)?;
             Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
     }

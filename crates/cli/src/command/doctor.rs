@@ -74,7 +74,7 @@ fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
     Ok(())
 }
 
-fn reason(by: Source) -> &'static str {
+pub(crate) fn reason(by: Source) -> &'static str {
     match by {
         Source::Flag => "--model names it",
         Source::Configuration => "the configuration names it",
@@ -85,7 +85,7 @@ fn reason(by: Source) -> &'static str {
     }
 }
 
-fn word(source: Source) -> &'static str {
+pub(crate) fn word(source: Source) -> &'static str {
     match source {
         Source::Flag => "--model",
         Source::Configuration => "configuration",

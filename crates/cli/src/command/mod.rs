@@ -4,7 +4,7 @@ mod ask;
 pub(crate) mod budget;
 mod chat;
 mod completions;
-mod doctor;
+pub(crate) mod doctor;
 mod eval;
 mod flows;
 mod index;
@@ -13,7 +13,9 @@ mod memory;
 mod models;
 mod registry;
 mod runs;
+mod serve;
 mod threads;
+mod tokens;
 mod tools;
 
 use clap::Subcommand;
@@ -26,6 +28,9 @@ use crate::place::Place;
 pub(crate) enum Command {
     Ask(ask::Ask),
     Chat(chat::Chat),
+    Serve(serve::Serve),
+    #[command(subcommand)]
+    Tokens(tokens::Tokens),
     #[command(subcommand)]
     Runs(runs::Runs),
     #[command(subcommand)]
@@ -53,6 +58,8 @@ impl Command {
         match self {
             Command::Ask(ask) => ask.run(place),
             Command::Chat(chat) => chat.run(place),
+            Command::Serve(serve) => serve.run(place),
+            Command::Tokens(tokens) => tokens.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),

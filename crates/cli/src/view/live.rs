@@ -2,11 +2,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use engine::Seen;
+use engine::{Heard, Seen};
 use graph::RunId;
 
 use super::tree::{Open, Tree};
-use crate::family::Heard;
 use crate::text::{CYAN, DIM, paint, spent, took};
 
 pub(crate) struct Live {
@@ -35,7 +34,7 @@ impl Live {
 
     pub(crate) fn see(&mut self, heard: &Heard) {
         match &heard.seen {
-            Seen::Told(told) => self.tree.see(&heard.run, &told.event),
+            Seen::Told(told, _) => self.tree.see(&heard.run, &told.event),
             Seen::Delta { task, text, .. } => self.tree.hear(&heard.run, *task, text),
         }
         if heard.is_known {

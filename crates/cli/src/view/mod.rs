@@ -6,12 +6,11 @@ pub(crate) mod tree;
 
 use std::io::Write as _;
 
-use engine::Seen;
+use engine::{Heard, Seen, Whom};
 use graph::RunId;
 use serde_json::json;
 
 use crate::exit::Result;
-use crate::family::{Heard, Whom};
 
 pub(crate) enum View {
     People(Box<live::Live>),
@@ -37,7 +36,7 @@ impl View {
             View::Json => {
                 let mut out = std::io::stdout().lock();
                 match &heard.seen {
-                    Seen::Told(told) => serde_json::to_writer(&mut out, &**told)?,
+                    Seen::Told(told, _) => serde_json::to_writer(&mut out, &**told)?,
                     Seen::Delta { task, attempt, text } => {
                         serde_json::to_writer(&mut out, &json!({ "event": "delta", "task": task, "attempt": attempt, "text": &**text }))?;
                     }

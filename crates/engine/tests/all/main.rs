@@ -61,7 +61,7 @@ async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<Told> {
     let mut watcher = engine.watch(run, from_seq);
     let mut all = Vec::new();
     while let Some(seen) = watcher.next().await {
-        if let engine::Seen::Told(told) = seen.expect("it can be watched") {
+        if let engine::Seen::Told(told, _) = seen.expect("it can be watched") {
             all.push((*told).clone());
         }
     }

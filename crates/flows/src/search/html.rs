@@ -65,7 +65,7 @@ pub(super) fn sanitized(html: &str) -> String {
     SANITIZER.clean(html).to_string()
 }
 
-pub(super) fn from_markdown(markdown: &str) -> String {
+pub fn from_markdown(markdown: &str) -> String {
     let mut html = String::new();
     pulldown_cmark::html::push_html(&mut html, pulldown_cmark::Parser::new_ext(markdown, pulldown_cmark::Options::ENABLE_TABLES));
     sanitized(&html).trim().to_owned()

@@ -16,7 +16,7 @@
 //!
 //! Tools that may destroy something are not offered to the planner unless `enabled_tools` names them.
 
-mod html;
+pub mod html;
 mod plan;
 mod synthesis;
 

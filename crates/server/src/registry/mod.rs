@@ -54,6 +54,11 @@ impl Registry {
     }
 
     pub fn router(self, guard: &Guard) -> Router {
+        self.routes().layer(from_fn_with_state(guard.clone(), guard::check))
+    }
+
+    /// Without a guard: whoever mounts it brings one.
+    pub(crate) fn routes(self) -> Router {
         let tools = self.tools.clone();
         Router::new()
             .route("/health", get(health))
@@ -71,7 +76,6 @@ impl Registry {
             .with_state(self)
             .route_service("/mcp", mcp::service(move || export::Export::new(tools.clone())))
             .fallback(|| async { problem(StatusCode::NOT_FOUND, "refused", "there is nothing here; GET /tools, /servers, /search, or MCP at /mcp") })
-            .layer(from_fn_with_state(guard.clone(), guard::check))
     }
 }
 

@@ -7,11 +7,13 @@
 //!
 //! Several processes may open one file; leases keep them out of each other's threads.
 
+mod cards;
 mod fault;
 mod notes;
 mod open;
 mod read;
 mod retention;
+mod tokens;
 mod write;
 mod writer;
 
@@ -24,8 +26,8 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    Commit, Freed, Intent, Lease, Line, MessageRow, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow,
-    Store, StoreError, ThreadRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewToken, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal,
+    SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 use read::Readers;
 use retention::Kept;
@@ -139,6 +141,10 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::threads(rows, before.as_ref(), limit)).await
     }
 
+    async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
+        self.readers.read(move |rows| cards::cards(rows, &filter)).await
+    }
+
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
         let thread = thread.clone();
         self.readers.read(move |rows| read::messages(rows, &thread, from_seq, limit)).await
@@ -180,6 +186,23 @@ impl Store for SqliteStore {
     async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()> {
         let (user, name) = (user.clone(), name.to_owned());
         self.writer.write(0, move |tables| tables.prefer(&user, &name, value.as_ref())).await
+    }
+
+    async fn keep_token(&self, token: NewToken) -> Result<u64> {
+        self.writer.write(0, move |tables| tables.keep_token(&token)).await
+    }
+
+    async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>> {
+        let digest = *digest;
+        self.readers.read(move |rows| tokens::token(rows, &digest, now_ms)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>> {
+        self.readers.read(tokens::tokens).await
+    }
+
+    async fn drop_token(&self, token: u64) -> Result<bool> {
+        self.writer.write(0, move |tables| tables.drop_token(token)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

@@ -84,6 +84,13 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>
         sql += " AND thread = (SELECT id FROM threads WHERE name = ?)";
         values.push(Value::from(thread.as_str().to_owned()));
     }
+    if let Some(user) = &filter.user {
+        sql += " AND thread IN (SELECT id FROM threads WHERE user = ?)";
+        values.push(Value::from(user.as_str().to_owned()));
+    }
+    if filter.roots_only {
+        sql += " AND parent IS NULL";
+    }
     if let Some(part) = &filter.id_part {
         sql += " AND instr(name, ?) > 0";
         values.push(Value::from(part.clone()));

@@ -12,7 +12,7 @@ use store::{SqliteStore, Store as _};
 
 use super::slash::{self, Slash};
 use crate::answer::Answer;
-use crate::asking::{self, Asking, Wishes};
+use crate::asking::{self, Wishes};
 use crate::editor::{self, Editor, Typed, Words};
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::{self, Interrupts, OnInterrupt, remark};
@@ -110,8 +110,7 @@ impl Session<'_> {
     }
 
     async fn message(&mut self, question: &str) -> Result<Exit> {
-        let asking = Asking { flow: &self.flow, question, thread: Some(self.thread.clone()), wishes: &self.wishes };
-        let order = asking.order(self.place, self.mind)?;
+        let order = self.wishes.asking(&self.flow, question, Some(self.thread.clone()), self.place)?.order(self.mind)?;
         let (run, exit) = follow::drive(&self.engine, order, false, OnInterrupt::Cancel).await?;
         if let Some(answer) = answered(&self.engine, &run).await? {
             self.last = Some(answer);

@@ -44,7 +44,7 @@ impl Answer {
             }
             let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
             let store = &**engine.store();
-            let open = question::choose(&question::open(&engine, &row).await?, task)?;
+            let open = question::choose(&engine.open_questions(&row).await?, task)?;
             let value = question::answer(&open.waiting.question, typed);
             // A child's answer moves the whole family, and the eldest has what the user asked for.
             let thread = row.thread.clone();

@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::question::{self, Open};
 use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
 use crate::view::tree::{self, Tree};
-use crate::{family, find, wiring};
+use crate::{find, wiring};
 
 /// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
 #[derive(clap::Args)]
@@ -29,12 +29,12 @@ impl Show {
             let row = find::run(&**engine.store(), &self.run).await?;
             // A journal that no longer fits its flow still has a row worth showing.
             let history = History::of(&**engine.store(), engine.flows(), &row.run).await;
-            let open = if row.status.is_over() { Vec::new() } else { question::open(&engine, &row).await? };
+            let open = if row.status.is_over() { Vec::new() } else { engine.open_questions(&row).await? };
             match self.json {
                 true => print_json(&row, history, &open)?,
                 false => {
                     let mut tree = Tree::new(row.run.clone());
-                    for (run, told) in family::past(&engine, &row.run).await {
+                    for (run, told) in engine::family_past(&engine, &row.run).await {
                         told.iter().for_each(|told| tree.see(&run, &told.event));
                     }
                     print(&row, &history, &tree, &open)?;
@@ -95,7 +95,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
     }
     for open in open {
         writeln!(out, "\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt))?;
-        writeln!(out, "  answer with: {}", paint(BOLD, open.how()))?;
+        writeln!(out, "  answer with: {}", paint(BOLD, question::how(open)))?;
     }
     if row.status == store::Status::Running {
         writeln!(out, "\n`baton runs watch {end}` shows what comes; `baton runs resume {end}` goes on with it if nobody does")?;

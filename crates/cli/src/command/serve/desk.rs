@@ -1,0 +1,256 @@
+//! What the API needs of this program: how a question becomes a run, who thinks, documents, files.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use engine::Order;
+use evidence::Span;
+use flows::context::{PREFERENCES, Preference};
+use flows::input::Mind;
+use graph::{Budget, ThreadId, UserId};
+use serde_json::Value;
+use server::desk::{Desk, Export, Format, Result};
+use server::problem::{Problem, StatusCode};
+use tools::document::{self, Document};
+use wire::api;
+use world::model::Name;
+use world::model::choice::{Choice, State};
+
+use super::excerpt;
+use super::library::Library;
+use super::own::Own;
+use crate::asking::{self, Asking, BEHIND_THE_FRONT_DOOR, FRONT_DOOR};
+use crate::command::doctor;
+use crate::config::Config;
+use crate::exit::{self, Trouble};
+use crate::mind::{self, Look};
+use crate::place::Place;
+use crate::wiring;
+
+pub(super) struct House {
+    /// The flow that takes what names none.
+    usual: String,
+    flows: Vec<api::Flow>,
+    /// None where a script plays the world.
+    config: Option<Config>,
+    wish: Option<String>,
+    may_pull: bool,
+    mind: Mind,
+    chosen: api::Chosen,
+    library: Library,
+    own: Arc<Own>,
+}
+
+/// What people are told of a flow. Those that are not here are parts of others, or samples.
+const SHOWN: [(&str, &str, &str); 7] = [
+    ("auto", "Choose for me", "Picks the way that suits the question"),
+    ("direct", "Direct answer", "Answers at once, from knowledge or one look into the documents"),
+    ("search", "Search", "Plans, looks things up with tools and answers with sources"),
+    ("chat", "Conversation", "Goes by intent: search, summarize, or talk about what was said"),
+    ("reason", "Think it through", "Plans in steps, reflects on what it found, and answers"),
+    ("panel", "Panel", "Several work on it and critics check before it is answered"),
+    ("supervise", "Carry out a job", "Researches, writes a document or a mail, and asks before it sends anything"),
+];
+
+impl House {
+    pub(super) fn new(
+        place: &Place,
+        thinking: &mind::Thinking,
+        config: Config,
+        mind: Mind,
+        choice: Option<Choice>,
+        library: Library,
+        own: Arc<Own>,
+    ) -> exit::Result<House> {
+        let is_scripted = place.script.is_some();
+        let flow = |graph: &graph::Graph| {
+            let shown = SHOWN.iter().find(|(name, _, _)| *name == graph.name());
+            let is_shown = shown.is_some() || (is_scripted && matches!(graph.name(), "research" | "team"));
+            api::Flow {
+                name: graph.name().to_owned(),
+                title: shown.map_or_else(|| capitalized(graph.name()), |(_, title, _)| (*title).to_owned()),
+                about: shown.map(|(_, _, about)| (*about).to_owned()).unwrap_or_default(),
+                icon: graph.name().to_owned(),
+                can_approve: asking::can_plan(graph),
+                is_shown,
+                graph: graph.json(),
+            }
+        };
+        let mut flows: Vec<api::Flow> = wiring::flows()?.values().map(flow).collect();
+        flows.sort_by_key(|flow| SHOWN.iter().position(|(name, _, _)| *name == flow.name).unwrap_or(SHOWN.len()));
+        let chosen = match choice {
+            Some(choice) => api::Chosen { name: choice.model.to_string(), why: doctor::reason(choice.by).to_owned() },
+            None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
+            None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
+        };
+        Ok(House {
+            usual: asking::flow(None, place)?,
+            flows,
+            may_pull: config.embedded.pull && !thinking.no_pull,
+            config: (!is_scripted).then_some(config),
+            wish: thinking.model.clone(),
+            mind,
+            chosen,
+            library,
+            own,
+        })
+    }
+
+    /// A model that somebody names for a thread, and what flows may know of it.
+    fn named(&self, model: &str) -> Result<(String, Mind)> {
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
+        let name: Name = model.parse().map_err(|error: world::model::NameError| Problem::invalid(error.to_string()))?;
+        Ok((name.to_string(), mind::mind_of(&name, config)))
+    }
+}
+
+fn capitalized(name: &str) -> String {
+    let words = name.replace('_', " ");
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn budget(wanted: &api::Budget) -> Result<Budget> {
+    let usd_micros_max = match wanted.usd {
+        Some(usd) if !usd.is_finite() || !(0.0..=1e9).contains(&usd) => return Err(Problem::invalid("usd wants an amount such as 0.05")),
+        usd => usd.map(|usd| (usd * 1e6).round() as u64),
+    };
+    Ok(Budget { tokens_max: wanted.tokens, usd_micros_max, calls_max: wanted.calls, time_ms_max: wanted.time_ms, ..Budget::default() })
+}
+
+#[async_trait]
+impl Desk for House {
+    fn flows(&self) -> Vec<api::Flow> {
+        self.flows.clone()
+    }
+
+    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order> {
+        let flow = wish.flow.as_deref().filter(|flow| !flow.is_empty()).map_or(self.usual.as_str(), |flow| {
+            // What a program calls the usual one.
+            if flow == FRONT_DOOR.flow && self.config.is_none() { self.usual.as_str() } else { flow }
+        });
+        if !self.flows.iter().any(|known| known.name == flow) {
+            let known = BEHIND_THE_FRONT_DOOR.join(", ");
+            return Err(Problem::invalid(format!("there is no flow {flow:?}; there are: {}, {known}", FRONT_DOOR.flow)));
+        }
+        let question = wish.question.trim();
+        if question.is_empty() {
+            return Err(Problem::invalid("the question is empty; say what you want to know"));
+        }
+        let (model, mind) = match wish.model.as_deref().filter(|model| !model.is_empty()) {
+            Some(model) => self.named(model).map(|(name, mind)| (Some(name), mind))?,
+            None => (None, self.mind),
+        };
+        let asking = Asking {
+            flow,
+            question,
+            thread: Some(thread.clone()),
+            approve: wish.approve,
+            strict: wish.strict,
+            budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
+            has_docs: self.library.has_any(user),
+        };
+        let order = asking.order(mind).map_err(|trouble| match trouble {
+            Trouble::Engine(error) => error.into(),
+            // In words of the command line, which the page's are not far from.
+            other => Problem::invalid(other.to_string()),
+        })?;
+        self.own.think_with(thread, model);
+        Ok(Order { user: user.clone(), ..order })
+    }
+
+    fn chosen(&self) -> api::Chosen {
+        self.chosen.clone()
+    }
+
+    async fn models(&self) -> Result<api::Models> {
+        let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
+        let choice = mind::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
+        let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
+        let option = |way: &world::model::choice::Way| api::ModelOption {
+            name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),
+            title: doctor::word(way.source).to_owned(),
+            state: match way.state {
+                State::Ready => api::ModelState::Ready,
+                State::Absent if way.model.is_some() => api::ModelState::Missing,
+                State::Absent => api::ModelState::Off,
+                State::Broken => api::ModelState::Failed,
+            },
+            detail: way.detail.clone(),
+            todo: way.todo.clone(),
+        };
+        Ok(api::Models { chosen: self.chosen.clone(), options: choice.ways.iter().map(option).collect() })
+    }
+
+    fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>> {
+        let Some(preference) = Preference::named(name) else {
+            let known: Vec<&str> = PREFERENCES.iter().map(|one| one.name).collect();
+            return Err(Problem::invalid(format!("there is no setting {name:?}; there are: {}", known.join(", "))));
+        };
+        let choice = match value {
+            Value::Null => return Ok(None),
+            Value::Bool(true) => "yes",
+            Value::Bool(false) => "no",
+            Value::String(choice) => choice.as_str(),
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => "",
+        };
+        match preference.value(choice) {
+            Some(value) => Ok(Some(value)),
+            None => Err(Problem::invalid(format!("{name} is {}, or null to take it back", preference.choices.join(" or ")))),
+        }
+    }
+
+    async fn documents(&self, user: &UserId) -> Result<api::Documents> {
+        Ok(self.library.list(user))
+    }
+
+    async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.put(&user, &name, &bytes)).await
+    }
+
+    async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.remove(&user, &name)).await
+    }
+
+    async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt> {
+        let address = span.address.clone().filter(|address| self.library.is_theirs(user, address))?;
+        let (folders, span) = (self.library.folders().clone(), span.clone());
+        let found = move || {
+            let title = span.title.clone().unwrap_or_else(|| address.clone());
+            Ok(excerpt::of(&folders, &address, &title, span.place.as_deref(), &span.text))
+        };
+        blocking(found).await.ok().flatten()
+    }
+
+    async fn export(&self, file: Export) -> Result<Vec<u8>> {
+        // Made in a folder of its own, which goes when it was read.
+        let folder = tempfile::tempdir().map_err(|error| Problem::internal(&error))?;
+        let settings = document::Settings { folder: folder.path().to_owned(), ..document::Settings::default() };
+        let made = async {
+            let format = match file.format {
+                Format::Markdown => document::Format::Markdown,
+                Format::Html => document::Format::Html,
+                Format::Docx => document::Format::Docx,
+                Format::Pdf => document::Format::Pdf,
+            };
+            let sources = file.sources.into_iter().map(|(title, address)| document::Source { title, address }).collect();
+            let asked = document::Asked { markdown: file.markdown, format, title: Some(file.title), name: Some("answer".into()), sources };
+            Document::new(settings)?.create_document(asked).await
+        };
+        match made.await {
+            Ok(created) => tokio::fs::read(&created.path).await.map_err(|error| Problem::internal(&error)),
+            Err(document::DocumentError::Asked(why)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why)),
+            Err(error) => Err(Problem::internal(&error)),
+        }
+    }
+
+    fn html(&self, markdown: &str) -> String {
+        flows::search::html::from_markdown(markdown)
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::internal(&error)))
+}

@@ -1,0 +1,264 @@
+//! An answer with what it stands on: its sentences and how each is supported, its sources, and the very passages that are cited.
+//!
+//! How it ended is in the run's outcome; the passages are in the journals, as what tools replied and as what the model was shown. A sentence cites by
+//! the number a passage had when it was shown, so the showing is looked up: the last time a model of the run that answered was given all the
+//! numbers that are cited. Where no model was, passages are found by their source alone.
+
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use engine::family_past;
+use evidence::{Found, Span};
+use graph::{Effect, Event, Outcome, RunId, Told};
+use serde_json::Value;
+use store::RunRow;
+use wire::api;
+
+use super::Api;
+use crate::desk::{Export, Format};
+use crate::guard::Who;
+use crate::problem::Problem;
+
+pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Who>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
+    let row = api.run(&who, &run).await?;
+    Ok(Json(answer(&api, &row).await?))
+}
+
+pub(super) async fn markdown(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+    file(&api, &who, &run, Format::Markdown).await
+}
+
+pub(super) async fn html(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+    file(&api, &who, &run, Format::Html).await
+}
+
+pub(super) async fn docx(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+    file(&api, &who, &run, Format::Docx).await
+}
+
+pub(super) async fn pdf(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+    file(&api, &who, &run, Format::Pdf).await
+}
+
+pub(super) async fn span(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path((run, number)): Path<(String, String)>,
+) -> Result<Json<api::SpanInPlace>, Problem> {
+    let row = api.run(&who, &run).await?;
+    let number: usize = number.parse().map_err(|_| Problem::not_found("span"))?;
+    let answer = answer(&api, &row).await?;
+    let span = answer.spans.into_iter().find(|span| span.n == number).ok_or_else(|| Problem::not_found("span"))?;
+    let found = Span {
+        text: span.text.clone(),
+        source: span.source.clone(),
+        title: span.title.clone(),
+        address: span.address.clone(),
+        place: span.place.clone(),
+        ..Span::default()
+    };
+    let document = api.0.desk.excerpt(&who.user, &found).await;
+    Ok(Json(api::SpanInPlace { span, document }))
+}
+
+async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Response, Problem> {
+    let row = api.run(who, run).await?;
+    let answer = answer(api, &row).await?;
+    let body = answer.markdown.rsplit_once(SOURCES).filter(|_| !answer.sources.is_empty()).map_or(answer.markdown.as_str(), |(body, _)| body);
+    let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
+    let export = Export { format, title: row.title.clone(), markdown: body.to_owned(), sources };
+    let bytes = api.0.desk.export(export).await?;
+    let ending = Format::ALL.iter().find(|(_, known)| *known == format).map_or("txt", |(ending, _)| ending);
+    let name = file_name(&row.title);
+    // Never shown in our own origin, whatever is in it.
+    let headers =
+        [(header::CONTENT_TYPE, format.media_type().to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{ending}\""))];
+    Ok((headers, bytes).into_response())
+}
+
+/// Of a title what any file system and any header takes.
+fn file_name(title: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
+    let name: String = plain.split_whitespace().collect::<Vec<_>>().join("-").chars().take(CHARS_MAX).collect();
+    if name.is_empty() { "answer".into() } else { name }
+}
+
+const SOURCES: &str = "\n\n**Sources**\n";
+
+async fn answer(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
+    let engine = &api.0.engine;
+    let closing = engine::closing_of(row);
+    let output = match closing.map(|closing| closing.outcome) {
+        Some(Outcome::Done { output }) => output,
+        Some(Outcome::Failed { fault }) => return Err(Problem::conflict(format!("there is no answer: the run failed ({fault})"))),
+        Some(Outcome::Cancelled { reason }) => return Err(Problem::conflict(format!("there is no answer: the run was stopped ({reason})"))),
+        None => return Err(Problem::conflict("there is no answer yet; the run's events say when there is")),
+    };
+    let past = family_past(engine, &row.run).await;
+    let speaker = speaker(api, row, &past);
+    let told = past.iter().find(|(run, _)| *run == speaker).map(|(_, told)| told.as_slice()).unwrap_or_default();
+    let said = past.first().into_iter().flat_map(|(_, told)| told).rev().find_map(|told| match &told.event {
+        Event::Said { role, content } if role == "assistant" => Some(content.clone()),
+        _ => None,
+    });
+    let markdown = match (output.get("answer").unwrap_or(&output), said) {
+        (Value::String(answer), _) => answer.clone(),
+        (_, Some(said)) => said,
+        (other, None) => format!("```json\n{}\n```", serde_json::to_string_pretty(other).unwrap_or_default()),
+    };
+    // Flows that check nothing have no such lists, or others of the same name.
+    let list = |name: &str| output.get(name).cloned().unwrap_or_default();
+    let sources: Vec<evidence::Source> = serde_json::from_value(list("sources")).unwrap_or_default();
+    let sentences: Vec<evidence::Sentence> = serde_json::from_value(list("sentences")).unwrap_or_default();
+    let spans = spans(&sources, &sentences, told, &past);
+    let (model, is_extracted) = thinker(told);
+    Ok(api::Answer {
+        html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.desk.html(&markdown), str::to_owned),
+        plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
+        sentences: sentences.iter().map(|sentence| as_said(sentence, &markdown)).collect(),
+        sources: sources.into_iter().map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans }).collect(),
+        spans,
+        is_extracted,
+        flow: output.get("flow").and_then(Value::as_str).unwrap_or(&row.flow).to_owned(),
+        run: speaker.to_string(),
+        model,
+        markdown,
+    })
+}
+
+/// The run that gave the answer: a door passes on what the flow it took answered.
+fn speaker(api: &Api, row: &RunRow, past: &[(RunId, Vec<Told>)]) -> RunId {
+    if row.flow != api.0.door.flow {
+        return row.run.clone();
+    }
+    let told = past.first().map(|(_, told)| told.as_slice()).unwrap_or_default();
+    let answered = |task: &graph::TaskId| {
+        told.iter().any(|told| matches!(&told.event, Event::Replied { task: of, reply, .. } if of == task && reply.result.is_ok()))
+    };
+    let child = told.iter().rev().find_map(|told| match &told.event {
+        Event::Asked { task, effect, .. } if matches!(**effect, Effect::CallAgent(_)) && answered(task) => {
+            Some(graph::child_run(graph::Key::of(&row.thread, &row.run, *task)))
+        }
+        _ => None,
+    });
+    child.unwrap_or_else(|| row.run.clone())
+}
+
+/// Who wrote the answer, by the last model that replied, and whether that only picked sentences.
+fn thinker(told: &[Told]) -> (Option<String>, bool) {
+    let last = told.iter().rev().find_map(|told| match &told.event {
+        Event::Replied { reply, .. } if reply.result.is_ok() => reply.about.as_ref().filter(|about| about.get("model").is_some()),
+        _ => None,
+    });
+    let model = last.and_then(|about| about["model"].as_str()).map(str::to_owned);
+    let is_extracted = model.as_deref() == Some("extract") || last.is_some_and(|about| about["extracted"] == true);
+    (model, is_extracted)
+}
+
+fn as_said(sentence: &evidence::Sentence, markdown: &str) -> api::Sentence {
+    let units = |bytes: usize| markdown.get(..bytes).map_or(0, |head| head.encode_utf16().count());
+    api::Sentence {
+        text: sentence.text.clone(),
+        status: match sentence.status {
+            evidence::Status::Supported => api::SentenceStatus::Supported,
+            evidence::Status::Weak => api::SentenceStatus::Weak,
+            evidence::Status::Unsupported => api::SentenceStatus::Unsupported,
+            evidence::Status::NoClaim => api::SentenceStatus::NoClaim,
+        },
+        score: sentence.score,
+        cites: sentence.cites.clone(),
+        range: (units(sentence.range.start), units(sentence.range.end)),
+        problems: sentence.problems.iter().map(|problem| problem.words.clone()).collect(),
+    }
+}
+
+/// The passages that are cited, by their numbers.
+fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[Told], past: &[(RunId, Vec<Told>)]) -> Vec<api::Span> {
+    let mut numbers: Vec<usize> =
+        sources.iter().flat_map(|source| &source.spans).chain(sentences.iter().flat_map(|one| &one.cites)).copied().collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let Some(&last) = numbers.last() else { return Vec::new() };
+    let found = found(past);
+    let source_of = |number: usize| sources.iter().find(|source| source.spans.contains(&number));
+    let fits = |shown: &[&str]| {
+        let is_of = |number: usize, source: &evidence::Source| {
+            let line = shown[number - 1].lines().next().unwrap_or_default();
+            line.contains(source.title.as_str()) || source.address.as_ref().is_some_and(|address| line.contains(address.as_str()))
+        };
+        shown.len() >= last && numbers.iter().all(|&number| number > 0 && source_of(number).is_none_or(|source| is_of(number, source)))
+    };
+    let shown = told.iter().rev().find_map(|told| {
+        let Event::Asked { effect, .. } = &told.event else { return None };
+        let Effect::CallModel(call) = &**effect else { return None };
+        let shown: Vec<&str> = call.messages.iter().filter(|message| message.role == "evidence").map(|message| message.content.as_str()).collect();
+        fits(&shown).then_some(shown)
+    });
+    let mut used = Vec::new();
+    let whole = |number: usize| -> Option<api::Span> {
+        let span = match &shown {
+            Some(shown) => by_content(shown[number - 1], &found),
+            None => {
+                let source = source_of(number)?;
+                let is_it = |span: &Span| match &source.address {
+                    Some(address) => span.address.as_ref() == Some(address),
+                    None => span.title.as_ref() == Some(&source.title),
+                };
+                let place = found.iter().enumerate().position(|(at, span)| is_it(span) && !used.contains(&at))?;
+                used.push(place);
+                found[place].clone()
+            }
+        };
+        let trust = serde_json::to_value(span.trust).ok().and_then(|trust| trust.as_str().map(str::to_owned)).unwrap_or_default();
+        Some(api::Span { n: number, text: span.text, source: span.source, title: span.title, address: span.address, place: span.place, trust })
+    };
+    numbers.into_iter().filter_map(whole).collect()
+}
+
+/// The passage that was shown so. One that was only shown in part is that part.
+fn by_content(content: &str, found: &[Span]) -> Span {
+    if let Some(span) = found.iter().find(|span| evidence::message_content(span) == content) {
+        return span.clone();
+    }
+    let (head, text) = content.split_once('\n').unwrap_or(("", content));
+    let is_part = |span: &&Span| {
+        let line = evidence::message_content(span);
+        line.split_once('\n').is_some_and(|(first, whole)| first == head && whole.contains(text.trim()))
+    };
+    match found.iter().find(is_part) {
+        Some(span) => Span { text: text.to_owned(), ..span.clone() },
+        None => Span {
+            text: text.to_owned(),
+            title: Some(head.trim_start_matches("Source: ").to_owned()).filter(|title| !title.is_empty()),
+            ..Span::default()
+        },
+    }
+}
+
+/// Everything that tools replied to any run of the family.
+fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Span> {
+    let mut all = Vec::new();
+    for (_, told) in past {
+        for event in told {
+            let Event::Replied { task, reply, .. } = &event.event else { continue };
+            let Ok(value) = &reply.result else { continue };
+            let tool = told.iter().find_map(|told| match &told.event {
+                Event::Asked { task: of, effect, .. } if of == task => match &**effect {
+                    Effect::CallTool(call) => Some(call.tool.as_str()),
+                    Effect::CallModel(_) | Effect::CallAgent(_) | Effect::AskPerson(_) => None,
+                },
+                _ => None,
+            });
+            let (Some(tool), Ok(found)) = (tool, serde_json::from_value::<Found>(value.clone())) else { continue };
+            match found.spans.is_empty() {
+                false => all.extend(found.spans),
+                true => {
+                    all.extend(evidence::found(tool, evidence::Trust::Untrusted, &found.text, Some(&found.data).filter(|data| !data.is_null())).spans)
+                }
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,118 @@
+//! Our own API under `/api`: a file a subject, and this list names them all. `wire::api` has the data, `openapi.rs` describes it.
+
+pub(crate) mod answer;
+mod documents;
+mod events;
+mod flows;
+mod models;
+pub mod openapi;
+mod query;
+mod runs;
+pub(crate) mod said;
+mod session;
+mod settings;
+mod status;
+pub(crate) mod threads;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{delete, get, post, put};
+use engine::{Door, Engine};
+use graph::{RunId, ThreadId};
+use store::{RunRow, ThreadRow};
+
+use crate::desk::Desk;
+use crate::events::Hubs;
+use crate::feed::Feed;
+use crate::guard::{Guard, Who};
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::quota::Quota;
+
+/// What the API stands on.
+#[derive(Clone)]
+pub struct Api(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) guard: Guard,
+    pub(crate) quota: Quota,
+    pub(crate) hubs: Arc<Hubs>,
+    pub(crate) feed: Feed,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The flow that takes a question which names none.
+    pub(crate) door: Door,
+}
+
+impl Api {
+    pub fn new(engine: Engine, desk: Arc<dyn Desk>, guard: Guard, quota: Quota, metrics: Arc<Metrics>, door: Door) -> Self {
+        let (hubs, feed) = (Hubs::new(engine.clone(), door), Feed::new(engine.store().clone()));
+        Api(Arc::new(Inner { engine, desk, guard, quota, hubs, feed, metrics, door }))
+    }
+
+    /// What needs no token: a page without one asks for it.
+    pub(crate) fn open_routes(&self) -> Router {
+        Router::new()
+            .route("/api/session", post(session::open).delete(session::close))
+            .route("/api/openapi.json", get(openapi::get))
+            .with_state(self.clone())
+    }
+
+    pub(crate) fn routes(&self) -> Router {
+        Router::new()
+            .route("/api/status", get(status::get))
+            .route("/api/flows/{name}/graph.mmd", get(flows::drawn))
+            .route("/api/threads", get(threads::list))
+            .route("/api/threads/{thread}", get(threads::show).delete(threads::remove))
+            .route("/api/feed", get(events::feed))
+            .route("/api/runs", get(runs::list).post(runs::start))
+            .route("/api/runs/{run}", get(runs::show))
+            .route("/api/runs/{run}/events", get(events::follow))
+            .route("/api/runs/{run}/cancel", post(runs::cancel))
+            .route("/api/runs/{run}/resume", post(runs::resume))
+            .route("/api/runs/{run}/fork", post(runs::fork))
+            .route("/api/runs/{run}/answer", get(answer::show).post(runs::answer))
+            .route("/api/runs/{run}/answer.md", get(answer::markdown))
+            .route("/api/runs/{run}/answer.html", get(answer::html))
+            .route("/api/runs/{run}/answer.docx", get(answer::docx))
+            .route("/api/runs/{run}/answer.pdf", get(answer::pdf))
+            .route("/api/runs/{run}/spans/{number}", get(answer::span))
+            .route("/api/query", post(query::ask))
+            .route("/api/models", get(models::list))
+            .route("/api/documents", get(documents::list))
+            .route("/api/documents/{name}", put(documents::put).merge(delete(documents::remove)))
+            .route("/api/settings", get(settings::show).patch(settings::change))
+            .with_state(self.clone())
+    }
+
+    /// A run of this user's; nobody else's exists.
+    pub(crate) async fn run(&self, who: &Who, run: &str) -> Result<RunRow, Problem> {
+        let missing = || Problem::not_found("run");
+        let row = self.0.engine.store().run(&RunId::from(run)).await?.ok_or_else(missing)?;
+        self.thread(who, row.thread.as_str()).await.map_err(|problem| if problem.status == 404 { missing() } else { problem })?;
+        Ok(row)
+    }
+
+    pub(crate) async fn thread(&self, who: &Who, thread: &str) -> Result<ThreadRow, Problem> {
+        let row = self.0.engine.store().thread(&ThreadId::from(thread)).await?;
+        row.filter(|row| row.user.as_ref() == Some(&who.user)).ok_or_else(|| Problem::not_found("thread"))
+    }
+
+    /// The name of a thread that a run may be started in: one of the user's, or a new one.
+    pub(crate) async fn thread_for(&self, who: &Who, thread: Option<&str>) -> Result<ThreadId, Problem> {
+        const NAME_BYTES_MAX: usize = 200;
+        let Some(name) = thread else { return Ok(ThreadId::from(engine::fresh().as_str())) };
+        if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(Problem::invalid(format!(
+                "a thread's name has 1 to {NAME_BYTES_MAX} bytes and no control characters; leave it away for a new one"
+            )));
+        }
+        let thread = ThreadId::from(name);
+        match self.0.engine.store().thread(&thread).await? {
+            Some(row) if row.user.as_ref().is_some_and(|user| *user != who.user) => Err(Problem::not_found("thread")),
+            _ => Ok(thread),
+        }
+    }
+}

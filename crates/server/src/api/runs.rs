@@ -1,0 +1,283 @@
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use engine::{Delivery, Order};
+use graph::{RunId, TaskId, ThreadId, UserId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use store::{RunFilter, RunRow, Status, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
+use wire::api;
+
+use super::Api;
+use super::said::{Asked, Said};
+use crate::guard::Who;
+use crate::problem::Problem;
+
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 500;
+const KEY_BYTES_MAX: usize = 200;
+const REASON_CHARS_MAX: usize = 500;
+
+#[derive(Deserialize)]
+pub(super) struct Wait {
+    wait: Option<String>,
+}
+
+impl Wait {
+    fn is_wanted(&self) -> bool {
+        self.wait.as_deref().is_some_and(|wait| !matches!(wait, "" | "0" | "false"))
+    }
+}
+
+pub(super) async fn start(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    headers: HeaderMap,
+    Asked(wait): Asked<Wait>,
+    Said(wish): Said<api::NewRun>,
+) -> Result<(StatusCode, Json<api::Posted>), Problem> {
+    let engine = &api.0.engine;
+    let named = named(&who.user, &headers)?;
+    // Asked again: whatever became of it, nothing new is begun.
+    let again = match &named {
+        Some(run) => engine.store().run(run).await?,
+        None => None,
+    };
+    let (run, thread, status, place) = match again {
+        Some(row) => (row.run, row.thread, StatusCode::OK, None),
+        None => {
+            let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
+            let order = Order { run: named, ..api.0.desk.order(&who.user, &thread, &wish)? };
+            // Whether a model streams is decided when it is asked; whoever will follow this run is not here yet.
+            let order = if wait.is_wanted() { order } else { expected(&api, order) };
+            let (run, thread, place) = begin(&api, &who.user, order).await?;
+            (run, thread, StatusCode::CREATED, Some(place))
+        }
+    };
+    if !wait.is_wanted() {
+        if let Some(place) = place {
+            hold(&api, &run, place);
+        }
+        return Ok((status, Json(api::Posted::Started(api::Started { run: run.to_string(), thread: thread.to_string() }))));
+    }
+    engine.wait(&run).await?;
+    drop(place);
+    let row = engine.store().run(&run).await?.ok_or_else(|| Problem::not_found("run"))?;
+    Ok((status, Json(api::Posted::Waited(Box::new(described(&api, row).await?)))))
+}
+
+/// Starts a run, if its user has a place for it.
+pub(super) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(RunId, ThreadId, OwnedSemaphorePermit), Problem> {
+    let place = api.0.quota.run(user)?;
+    let (flow, thread) = (order.flow.clone(), order.thread.clone());
+    let run = api.0.engine.start(order).await?;
+    let thread = thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
+    api.0.metrics.run_started(&flow);
+    tracing::info!(%run, %thread, %user, flow, "a run was started");
+    Ok((run, thread, place))
+}
+
+/// Listens to a run that is about to be started, until whoever wanted it does.
+fn expected(api: &Api, order: Order) -> Order {
+    let run = order.run.clone().unwrap_or_else(engine::fresh);
+    let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
+    api.0.hubs.expect(&thread, &run);
+    Order { run: Some(run), thread: Some(thread), ..order }
+}
+
+/// Keeps a user's place until the run rests.
+pub(super) fn hold(api: &Api, run: &RunId, place: OwnedSemaphorePermit) {
+    let (engine, run) = (api.0.engine.clone(), run.clone());
+    tokio::spawn(async move {
+        // However it ended, it is in the store; here it is only counted.
+        let _ = engine.wait(&run).await;
+        drop(place);
+    });
+}
+
+/// The run that a key names: the same user with the same key always means the same one.
+fn named(user: &UserId, headers: &HeaderMap) -> Result<Option<RunId>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = key.to_str().ok().filter(|key| !key.trim().is_empty() && key.len() <= KEY_BYTES_MAX);
+    let key = key.ok_or_else(|| Problem::invalid(format!("Idempotency-Key has 1 to {KEY_BYTES_MAX} visible ASCII characters")))?;
+    let mut digest = Sha256::new();
+    for part in ["idempotency", user.as_str(), key] {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let bytes = digest.finalize();
+    Ok(Some(RunId::from(bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>())))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Page {
+    thread: Option<String>,
+    status: Option<String>,
+    before: Option<String>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>, Asked(page): Asked<Page>) -> Result<Json<api::Runs>, Problem> {
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let text = |value: Option<String>| value.filter(|value| !value.is_empty());
+    let statuses = match text(page.status) {
+        None => Vec::new(),
+        Some(names) => {
+            let known = || Status::ALL.map(Status::as_str).join(", ");
+            let parse =
+                |name: &str| Status::parse(name).ok_or_else(|| Problem::invalid(format!("there is no status {name:?}; there are: {}", known())));
+            names.split(',').map(parse).collect::<Result<_, _>>()?
+        }
+    };
+    let before = match text(page.before) {
+        Some(before) => Some(api.run(&who, &before).await?.run),
+        None => None,
+    };
+    let thread = match text(page.thread) {
+        Some(thread) => Some(api.thread(&who, &thread).await?.thread),
+        None => None,
+    };
+    let filter = RunFilter { statuses, thread, user: Some(who.user), roots_only: true, before, limit: limit + 1, ..RunFilter::default() };
+    let mut rows = api.0.engine.store().runs(filter).await?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| has_more).map(|last| last.run.to_string());
+    let mut runs = Vec::with_capacity(rows.len());
+    for row in rows {
+        runs.push(described(&api, row).await?);
+    }
+    Ok(Json(api::Runs { runs, next }))
+}
+
+pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Who>, Path(run): Path<String>) -> Result<Json<api::Run>, Problem> {
+    let row = api.run(&who, &run).await?;
+    Ok(Json(described(&api, row).await?))
+}
+
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(run): Path<String>,
+    Said(cancel): Said<api::Cancel>,
+) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+    let row = api.run(&who, &run).await?;
+    let reason: String = cancel.reason.as_deref().unwrap_or("stopped by the user").chars().take(REASON_CHARS_MAX).collect();
+    delivered(api.0.engine.cancel(&row.run, &reason).await?)
+}
+
+pub(super) async fn resume(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(run): Path<String>,
+    Said(api::Nothing {}): Said<api::Nothing>,
+) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+    let row = api.run(&who, &run).await?;
+    match api.0.engine.resume(&row.run).await {
+        Ok(()) => delivered(Delivery::Taken),
+        // Another process has it, which is what was wanted.
+        Err(engine::EngineError::Store(StoreError::Held { .. })) => delivered(Delivery::Posted),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn answer(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(run): Path<String>,
+    Said(given): Said<api::GiveAnswer>,
+) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+    let row = api.run(&who, &run).await?;
+    if row.status.is_over() {
+        return Err(Problem::conflict("the run is over; nobody asks anything any more"));
+    }
+    let task = TaskId::from(given.task);
+    delivered(api.0.engine.answer(&row.run, task, given.attempt, given.value).await?)
+}
+
+pub(super) async fn fork(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(run): Path<String>,
+    Said(fork): Said<api::Fork>,
+) -> Result<(StatusCode, Json<api::Started>), Problem> {
+    let row = api.run(&who, &run).await?;
+    let thread = api.thread_for(&who, fork.thread.as_deref()).await?;
+    let place = api.0.quota.run(&who.user)?;
+    let new = engine::fresh();
+    let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
+    let new = api.0.engine.fork(&row.run, fork).await?;
+    hold(&api, &new, place);
+    tracing::info!(run = %new, from = %row.run, user = %who.user, "a run was branched");
+    Ok((StatusCode::CREATED, Json(api::Started { run: new.to_string(), thread: thread.to_string() })))
+}
+
+fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+    let delivery = match delivery {
+        Delivery::Taken => api::Delivery::Taken,
+        Delivery::Posted => api::Delivery::Posted,
+    };
+    Ok((StatusCode::ACCEPTED, Json(api::Delivered { delivery })))
+}
+
+/// A run as the API says it. What it has spent is known when it is over; until then its events say it.
+pub(super) async fn described(api: &Api, row: RunRow) -> Result<api::Run, Problem> {
+    let closing = engine::closing_of(&row);
+    let waiting = match row.status {
+        Status::Asking | Status::Waiting => waiting(api, &row).await?,
+        Status::Running | Status::Done | Status::Failed | Status::Cancelled => Vec::new(),
+    };
+    let outcome = closing.as_ref().map(|closing| serde_json::to_value(&closing.outcome)).transpose();
+    let spent = closing.as_ref().map_or_else(|| Ok(json!({})), |closing| serde_json::to_value(closing.spent));
+    Ok(api::Run {
+        run: row.run.to_string(),
+        thread: row.thread.to_string(),
+        flow: row.flow,
+        parent: row.parent.map(|parent| parent.to_string()),
+        title: row.title,
+        status: status(row.status),
+        created_ms: row.created_ms,
+        updated_ms: row.updated_ms,
+        outcome: outcome.map_err(|error| Problem::internal(&error))?,
+        spent: spent.map_err(|error| Problem::internal(&error))?,
+        elapsed_ms: closing.map_or(0, |closing| closing.elapsed_us / 1_000),
+        waiting,
+    })
+}
+
+async fn waiting(api: &Api, row: &RunRow) -> Result<Vec<api::Waiting>, Problem> {
+    let engine = &api.0.engine;
+    let open = match engine.open_questions(row).await {
+        Ok(open) => open,
+        // It went on while we looked.
+        Err(engine::EngineError::Over { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut all = Vec::new();
+    for open in open {
+        let plan = engine.plan_of(&open).await?;
+        let waiting = open.waiting;
+        all.push(api::Waiting {
+            run: open.run.to_string(),
+            task: waiting.task.into(),
+            attempt: waiting.attempt,
+            kind: if plan.is_some() { api::WaitingKind::Plan } else { api::WaitingKind::Question },
+            question: waiting.question.prompt,
+            schema: waiting.question.schema,
+            plan: plan.map(Value::Object),
+        });
+    }
+    Ok(all)
+}
+
+pub(super) fn status(status: Status) -> api::RunStatus {
+    match status {
+        Status::Running => api::RunStatus::Running,
+        Status::Asking => api::RunStatus::Asking,
+        Status::Waiting => api::RunStatus::Waiting,
+        Status::Done => api::RunStatus::Done,
+        Status::Failed => api::RunStatus::Failed,
+        Status::Cancelled => api::RunStatus::Cancelled,
+    }
+}

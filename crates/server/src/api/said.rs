@@ -1,0 +1,79 @@
+//! What a request says, read with care: its body within a size and a time, as JSON of the right shape; its query the same.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+const JSON_BYTES_MAX: usize = 1 << 20;
+const JSON_WITHIN: Duration = Duration::from_secs(20);
+pub(crate) const FILE_BYTES_MAX: usize = 20 << 20;
+const FILE_WITHIN: Duration = Duration::from_secs(300);
+
+/// A body of JSON. Browsers ask before they send that to somebody else's server, so the type is insisted on; an empty one is `{}`.
+pub(crate) struct Said<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        must_be(request.headers(), "application/json")?;
+        let bytes = read(request.into_body(), JSON_BYTES_MAX, JSON_WITHIN).await?;
+        let text = if bytes.is_empty() { b"{}" } else { &*bytes };
+        serde_json::from_slice(text).map(Said).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => Problem::invalid(error.to_string()),
+            _ => Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is no JSON: {error}")),
+        })
+    }
+}
+
+/// A file.
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        must_be(request.headers(), "application/octet-stream")?;
+        read(request.into_body(), FILE_BYTES_MAX, FILE_WITHIN).await.map(Raw)
+    }
+}
+
+/// The query of an address.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Query::try_from_uri(&parts.uri).map(|Query(asked)| Asked(asked)).map_err(|error| Problem::invalid(error.body_text()))
+    }
+}
+
+fn must_be(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = given.split(';').next().unwrap_or_default().trim();
+    match kind.eq_ignore_ascii_case(wanted) {
+        true => Ok(()),
+        false => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid", format!("send it with Content-Type: {wanted}"))),
+    }
+}
+
+async fn read(body: Body, bytes_max: usize, within: Duration) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(within, axum::body::to_bytes(body, bytes_max)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) => {
+            let is_too_long = std::error::Error::source(&error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+            match is_too_long {
+                true => Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", format!("more than {bytes_max} bytes"))),
+                false => Err(Problem::new(StatusCode::BAD_REQUEST, "invalid", "the body broke off")),
+            }
+        }
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", format!("the body took longer than {} s", within.as_secs()))),
+    }
+}

@@ -1,0 +1,104 @@
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use graph::ThreadId;
+use serde::Deserialize;
+use store::{CardFilter, CardRow, RunFilter, StoreError};
+use wire::api;
+
+use super::Api;
+use super::runs::{described, status};
+use super::said::Asked;
+use crate::guard::{Who, now_ms};
+use crate::problem::Problem;
+
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 500;
+const WORDS_MAX: usize = 8;
+const WORDS_BYTES_MAX: usize = 400;
+const MESSAGES: usize = 200;
+const MESSAGES_MAX: usize = 1_000;
+/// Runs shown with a thread, the newest.
+const RUNS_MAX: usize = 100;
+
+#[derive(Deserialize)]
+pub(super) struct Page {
+    limit: Option<usize>,
+    before: Option<String>,
+    q: Option<String>,
+}
+
+pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>, Asked(page): Asked<Page>) -> Result<Json<api::Threads>, Problem> {
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let wanted = page.q.unwrap_or_default();
+    if wanted.len() > WORDS_BYTES_MAX {
+        return Err(Problem::invalid(format!("look for fewer words: at most {WORDS_BYTES_MAX} bytes")));
+    }
+    let before = match page.before.filter(|before| !before.is_empty()) {
+        Some(before) => Some(api.thread(&who, &before).await?.thread),
+        None => None,
+    };
+    let words = wanted.split_whitespace().take(WORDS_MAX).map(str::to_owned).collect();
+    let filter = CardFilter { user: Some(who.user), words, before, limit: limit + 1, ..CardFilter::default() };
+    let mut threads: Vec<api::Thread> = api.0.engine.store().cards(filter).await?.iter().map(card).collect();
+    let has_more = threads.len() > limit;
+    threads.truncate(limit);
+    let next = threads.last().filter(|_| has_more).map(|last| last.thread.clone());
+    Ok(Json(api::Threads { threads, next }))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Part {
+    from: Option<u64>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn show(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(thread): Path<String>,
+    Asked(part): Asked<Part>,
+) -> Result<Json<api::Conversation>, Problem> {
+    let store = api.0.engine.store();
+    let thread = ThreadId::from(thread);
+    let filter = CardFilter { user: Some(who.user), thread: Some(thread.clone()), limit: 1, ..CardFilter::default() };
+    let row = store.cards(filter).await?.pop().ok_or_else(|| Problem::not_found("thread"))?;
+    let (from, limit) = (part.from.unwrap_or(0), part.limit.unwrap_or(MESSAGES).clamp(1, MESSAGES_MAX));
+    let rows = store.messages(&thread, from, limit).await?;
+    let next = rows.last().map(|last| last.seq + 1).filter(|next| *next < row.thread.messages);
+    let messages = rows
+        .into_iter()
+        .map(|row| api::Message { seq: row.seq, run: row.run.to_string(), role: row.role, content: row.content, created_ms: row.created_ms })
+        .collect();
+    let mut runs = Vec::new();
+    for row in store.runs(RunFilter { thread: Some(thread), roots_only: true, limit: RUNS_MAX, ..RunFilter::default() }).await? {
+        runs.push(described(&api, row).await?);
+    }
+    Ok(Json(api::Conversation { thread: card(&row), messages, runs, next }))
+}
+
+pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Who>, Path(thread): Path<String>) -> Result<StatusCode, Problem> {
+    let row = api.thread(&who, &thread).await?;
+    match api.0.engine.store().delete_thread(&row.thread, now_ms()).await {
+        Ok(_) => {}
+        Err(StoreError::Held { .. }) => return Err(Problem::conflict("something is still going on in this thread; stop it first")),
+        Err(error) => return Err(error.into()),
+    }
+    api.0.feed.gone(&who.user, &row.thread);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) fn card(row: &CardRow) -> api::Thread {
+    let CardRow { thread, preview, newest } = row;
+    api::Thread {
+        thread: thread.thread.to_string(),
+        title: thread.title.clone(),
+        preview: preview.clone(),
+        messages: thread.messages,
+        flow: newest.as_ref().map(|newest| newest.flow.clone()),
+        status: newest.as_ref().map(|newest| status(newest.status)),
+        run: newest.as_ref().map(|newest| newest.run.to_string()),
+        created_ms: thread.created_ms,
+        updated_ms: thread.updated_ms,
+    }
+}

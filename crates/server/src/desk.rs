@@ -1,0 +1,72 @@
+//! What the API needs of the house beyond the engine: how a question becomes a run, who thinks, what documents there are.
+//!
+//! Whoever puts the program together stands behind this; the server knows no vendor, no folder and no index.
+
+use async_trait::async_trait;
+use engine::Order;
+use evidence::Span;
+use graph::{ThreadId, UserId};
+use serde_json::Value;
+use wire::api;
+
+use crate::problem::Problem;
+
+pub type Result<T> = std::result::Result<T, Problem>;
+
+#[async_trait]
+pub trait Desk: Send + Sync + 'static {
+    /// The flows, as people are shown them.
+    fn flows(&self) -> Vec<api::Flow>;
+    /// What to start for a question in a thread.
+    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order>;
+    /// Who thinks, unless somebody names another.
+    fn chosen(&self) -> api::Chosen;
+    /// Every way to a model, and how it stands.
+    async fn models(&self) -> Result<api::Models>;
+    /// A value as it is kept under that name of a preference; `null` takes it back.
+    fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>>;
+
+    async fn documents(&self, user: &UserId) -> Result<api::Documents>;
+    /// The name is one that passed [`crate::name::plain`].
+    async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded>;
+    async fn delete_document(&self, user: &UserId, name: &str) -> Result<()>;
+    /// The very place of a span in its document, if it is one that this user may read here.
+    async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;
+
+    /// An answer as a file.
+    async fn export(&self, file: Export) -> Result<Vec<u8>>;
+    /// Markdown as a fragment that may stand in a page: no script, no style, no picture.
+    fn html(&self, markdown: &str) -> String;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Markdown,
+    Html,
+    Docx,
+    Pdf,
+}
+
+impl Format {
+    pub const ALL: [(&'static str, Format); 4] = [("md", Format::Markdown), ("html", Format::Html), ("docx", Format::Docx), ("pdf", Format::Pdf)];
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Markdown => "text/markdown; charset=utf-8",
+            Format::Html => "text/html; charset=utf-8",
+            Format::Docx => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            Format::Pdf => "application/pdf",
+        }
+    }
+}
+
+/// A document to be made.
+#[derive(Clone, Debug)]
+pub struct Export {
+    pub format: Format,
+    pub title: String,
+    /// Without the list of sources; `[n]` cites the n-th.
+    pub markdown: String,
+    /// Title and address of each.
+    pub sources: Vec<(String, String)>,
+}

@@ -1,0 +1,400 @@
+//! The events of a run and of all below it as one stream that many can follow, each from wherever they were.
+//!
+//! ```text
+//!   engine::Family ──► pump ──► log of frames, ready to be sent ──► stream, stream, stream …
+//!                        └────► nudges and deltas over a channel that drops rather than waits
+//! ```
+//!
+//! One pump a run, and only while somebody follows it. A stream is a place in the log; one that fell behind goes on from there and misses
+//! only deltas, which nobody keeps. So an idle watcher costs its connection and little else.
+
+mod cursor;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use engine::{At, Door, Engine, Family, Heard, Known, Seen, Whom};
+use graph::{Event, RunId, TaskId, ThreadId};
+use serde::Serialize;
+use serde_json::json;
+use store::Status;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+pub(crate) use cursor::Cursor;
+
+/// Nudges and deltas that may wait for one stream.
+const LIVE_MAX: usize = 512;
+/// A line that says nothing, so that everybody between sees that the stream lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const NOTHING: &str = ":\n\n";
+/// What is sent at once.
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+/// Whoever starts a run has so long to follow it before nobody is thought to.
+const EXPECTED_FOR: Duration = Duration::from_secs(5);
+/// A run that has come to rest may have told something that is still on its way.
+const LAST_EVENTS: Duration = Duration::from_millis(100);
+/// The same after its end, when everything comes, unless a journal cannot be read any more.
+const LAST_OF_ALL: Duration = Duration::from_secs(5);
+
+/// All that are followed now.
+pub(crate) struct Hubs {
+    engine: Engine,
+    door: Door,
+    all: Mutex<HashMap<RunId, Weak<Hub>>>,
+}
+
+struct Hub {
+    run: RunId,
+    state: Mutex<Log>,
+    live: broadcast::Sender<Live>,
+}
+
+#[derive(Default)]
+struct Log {
+    entries: Vec<Entry>,
+    at: Cursor,
+    /// That the run rests, and how often it came to rest.
+    rest: Option<Bytes>,
+    rests: u64,
+    /// Nothing comes any more.
+    is_over: bool,
+    /// Answers that are being made, as far as they are; and how many pieces there were in all.
+    open: Vec<OpenText>,
+    deltas: u64,
+}
+
+struct OpenText {
+    run: RunId,
+    task: TaskId,
+    attempt: u32,
+    text: String,
+    /// Its length as browsers count it.
+    units: usize,
+}
+
+struct Entry {
+    path: Arc<str>,
+    seq: u64,
+    /// How far somebody is who heard the log up to here.
+    id: String,
+    /// All but the id.
+    frame: Bytes,
+}
+
+#[derive(Clone)]
+enum Live {
+    /// There is more in the log.
+    More,
+    Delta {
+        /// Its number; whoever came later has it in what was there when they came.
+        number: u64,
+        frame: Bytes,
+    },
+}
+
+impl Hubs {
+    pub(crate) fn new(engine: Engine, door: Door) -> Arc<Hubs> {
+        Arc::new(Hubs { engine, door, all: Mutex::default() })
+    }
+
+    /// Follows a run that is in the store.
+    pub(crate) fn follow(self: &Arc<Self>, thread: &ThreadId, run: &RunId, from: Cursor) -> Follower {
+        let mut all = self.lock();
+        // Subscribed under the lock: a pump that is about to leave looks under it whether somebody came.
+        let (hub, live) = match all.get(run).and_then(Weak::upgrade) {
+            Some(hub) => (hub.clone(), hub.live.subscribe()),
+            None => {
+                let (to, live) = broadcast::channel(LIVE_MAX);
+                let hub = Arc::new(Hub { run: run.clone(), state: Mutex::default(), live: to });
+                all.insert(run.clone(), Arc::downgrade(&hub));
+                let family = Family::watch(&self.engine, thread, run, Known::new(), Whom::All, self.door);
+                tokio::spawn(self.clone().pump(hub.clone(), family));
+                (hub, live)
+            }
+        };
+        let ahead = (!from.is_empty()).then_some(from);
+        Follower { hub, live, next: 0, ahead, rests: 0, deltas_from: None, greets: true, is_done: false }
+    }
+
+    /// Listens to a run that is about to be started, so that it knows of somebody from its first moment.
+    pub(crate) fn expect(self: &Arc<Self>, thread: &ThreadId, run: &RunId) {
+        let follower = self.follow(thread, run, Cursor::default());
+        tokio::spawn(async move {
+            tokio::time::sleep(EXPECTED_FOR).await;
+            drop(follower);
+        });
+    }
+
+    /// How many runs are followed.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    async fn pump(self: Arc<Self>, hub: Arc<Hub>, mut family: Family) {
+        let mut is_resting = false;
+        loop {
+            let rest = async {
+                // One that rests is not asked again; something is heard of it first.
+                if is_resting { std::future::pending().await } else { self.engine.wait(&hub.run).await }
+            };
+            tokio::select! {
+                biased;
+                () = hub.live.closed() => {
+                    let mut all = self.lock();
+                    if hub.live.receiver_count() == 0 {
+                        all.remove(&hub.run);
+                        return;
+                    }
+                }
+                heard = family.next() => match heard {
+                    Some(Ok(heard)) => {
+                        if is_resting && matches!(heard.seen, Seen::Told(..)) {
+                            is_resting = false;
+                            hub.wake();
+                        }
+                        hub.hear(&heard);
+                    }
+                    Some(Err(error)) => tracing::warn!(run = %hub.run, "events can be told no further: {error}"),
+                    None => return self.end(&hub).await,
+                },
+                at = rest => match at {
+                    Ok(At::Over(_)) => {
+                        drain(&hub, &mut family, LAST_OF_ALL, true).await;
+                        return self.end(&hub).await;
+                    }
+                    Ok(_) => {
+                        drain(&hub, &mut family, LAST_EVENTS, false).await;
+                        is_resting = true;
+                        hub.rest(self.status(&hub.run).await, false);
+                    }
+                    Err(error) => {
+                        tracing::debug!(run = %hub.run, "no longer driven here: {error}");
+                        is_resting = true;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Stays until everybody has heard the end.
+    async fn end(&self, hub: &Arc<Hub>) {
+        hub.rest(self.status(&hub.run).await, true);
+        loop {
+            hub.live.closed().await;
+            let mut all = self.lock();
+            if hub.live.receiver_count() == 0 {
+                all.remove(&hub.run);
+                return;
+            }
+        }
+    }
+
+    async fn status(&self, run: &RunId) -> Status {
+        match self.engine.store().run(run).await {
+            Ok(Some(row)) => row.status,
+            // Deleted while somebody looked on.
+            Ok(None) => Status::Cancelled,
+            Err(error) => {
+                tracing::warn!(%run, "its status is not known: {error}");
+                Status::Running
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Hub>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hears what is on its way: until the family has nothing more to say, or for so long.
+async fn drain(hub: &Hub, family: &mut Family, patience: Duration, to_the_end: bool) {
+    let all = async {
+        loop {
+            let heard = match to_the_end {
+                true => family.next().await,
+                false => tokio::time::timeout(patience, family.next()).await.ok().flatten(),
+            };
+            match heard {
+                Some(Ok(heard)) => hub.hear(&heard),
+                Some(Err(error)) => tracing::warn!(run = %hub.run, "events can be told no further: {error}"),
+                None => return,
+            }
+        }
+    };
+    // A run that talks without end is not resting.
+    let _ = tokio::time::timeout(LAST_OF_ALL, all).await;
+}
+
+impl OpenText {
+    /// Says where the piece begins.
+    fn add(&mut self, text: &str) -> usize {
+        let at = self.units;
+        self.text.push_str(text);
+        self.units += text.encode_utf16().count();
+        at
+    }
+}
+
+fn delta(run: &RunId, task: TaskId, attempt: u32, at: usize, text: &str) -> Bytes {
+    let data = json!({ "run": run, "task": task, "attempt": attempt, "at": at, "text": text });
+    format!("event: delta\ndata: {data}\n\n").into()
+}
+
+#[derive(Serialize)]
+struct ToldData<'a> {
+    run: &'a RunId,
+    at_ms: i64,
+    #[serde(flatten)]
+    told: &'a graph::Told,
+}
+
+impl Hub {
+    fn hear(&self, heard: &Heard) {
+        let live = match &heard.seen {
+            Seen::Told(told, at_ms) => {
+                // `started` says its own run; the one of the frame would be there twice.
+                let data = match told.event {
+                    Event::Started { .. } => {
+                        let mut data = serde_json::to_value(&**told).unwrap_or_default();
+                        data["at_ms"] = json!(at_ms);
+                        data.to_string()
+                    }
+                    _ => serde_json::to_string(&ToldData { run: &heard.run, at_ms: *at_ms, told }).unwrap_or_default(),
+                };
+                let path = cursor::path(&heard.path);
+                let mut log = self.lock();
+                if log.at.has(&path, told.seq) {
+                    return;
+                }
+                log.at.hear(&path, told.seq);
+                if let Event::Replied { task, .. } = &told.event {
+                    log.open.retain(|open| open.run != heard.run || open.task != *task);
+                }
+                let id = log.at.to_string();
+                log.entries.push(Entry { path, seq: told.seq, id, frame: format!("event: told\ndata: {data}\n\n").into() });
+                Live::More
+            }
+            Seen::Delta { task, attempt, text } => {
+                let mut log = self.lock();
+                let is_it = |open: &OpenText| open.run == heard.run && open.task == *task && open.attempt == *attempt;
+                let at = match log.open.iter_mut().find(|open| is_it(open)) {
+                    Some(open) => open.add(text),
+                    None => {
+                        let mut open = OpenText { run: heard.run.clone(), task: *task, attempt: *attempt, text: String::new(), units: 0 };
+                        open.add(text);
+                        log.open.push(open);
+                        0
+                    }
+                };
+                log.deltas += 1;
+                Live::Delta { number: log.deltas, frame: delta(&heard.run, *task, *attempt, at, text) }
+            }
+        };
+        // Nobody may be listening at this moment.
+        let _ = self.live.send(live);
+    }
+
+    fn rest(&self, status: Status, is_over: bool) {
+        let mut log = self.lock();
+        let data = json!({ "run": self.run, "status": status });
+        log.rest = Some(format!("event: end\ndata: {data}\n\n").into());
+        log.rests += 1;
+        log.is_over = is_over;
+        drop(log);
+        let _ = self.live.send(Live::More);
+    }
+
+    fn wake(&self) {
+        self.lock().rest = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One who follows: a place in a run's log.
+pub(crate) struct Follower {
+    hub: Arc<Hub>,
+    live: broadcast::Receiver<Live>,
+    next: usize,
+    /// What was heard before, as long as it is more than the log up to here.
+    ahead: Option<Cursor>,
+    /// Rests that were told.
+    rests: u64,
+    /// Pieces of answers up to this one were there when this one came.
+    deltas_from: Option<u64>,
+    greets: bool,
+    is_done: bool,
+}
+
+impl Follower {
+    /// The next piece of the stream; `None` after the run is over and all was told.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        // So that the headers go out at once.
+        if std::mem::take(&mut self.greets) {
+            return Some(Bytes::from_static(b"retry: 1000\n\n"));
+        }
+        loop {
+            if self.is_done {
+                return None;
+            }
+            if let Some(chunk) = self.read() {
+                return Some(chunk);
+            }
+            match tokio::time::timeout(KEEP_ALIVE, self.live.recv()).await {
+                Ok(Ok(Live::More)) | Ok(Err(RecvError::Lagged(_))) => {}
+                Ok(Ok(Live::Delta { number, frame })) => {
+                    if self.deltas_from.is_some_and(|from| number > from) {
+                        return Some(frame);
+                    }
+                }
+                Ok(Err(RecvError::Closed)) => return None,
+                Err(_) => return Some(Bytes::from_static(NOTHING.as_bytes())),
+            }
+        }
+    }
+
+    /// What the log has that was not heard, and then that the run rests.
+    fn read(&mut self) -> Option<Bytes> {
+        let log = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunk = String::new();
+        while let Some(entry) = log.entries.get(self.next) {
+            if chunk.len() > CHUNK_BYTES_MAX {
+                break;
+            }
+            self.next += 1;
+            let id = match &mut self.ahead {
+                None => entry.id.clone(),
+                Some(ahead) if ahead.has(&entry.path, entry.seq) => continue,
+                Some(ahead) => {
+                    ahead.hear(&entry.path, entry.seq);
+                    ahead.to_string()
+                }
+            };
+            if self.ahead.is_some() && id == entry.id {
+                self.ahead = None;
+            }
+            chunk.push_str(&format!("id: {id}\n"));
+            chunk.push_str(std::str::from_utf8(&entry.frame).unwrap_or_default());
+        }
+        // Whoever has caught up is told what is being said, as far as it is.
+        if self.next == log.entries.len() && self.deltas_from.is_none() {
+            self.deltas_from = Some(log.deltas);
+            for open in &log.open {
+                let frame = delta(&open.run, open.task, open.attempt, 0, &open.text);
+                chunk.push_str(std::str::from_utf8(&frame).unwrap_or_default());
+            }
+        }
+        if self.next == log.entries.len()
+            && let Some(rest) = log.rest.as_ref().filter(|_| log.rests > self.rests)
+        {
+            self.rests = log.rests;
+            self.is_done = log.is_over;
+            chunk.push_str(std::str::from_utf8(rest).unwrap_or_default());
+        }
+        (!chunk.is_empty()).then(|| chunk.into())
+    }
+}

@@ -1,0 +1,118 @@
+//! What goes on, in numbers, as Prometheus reads them: counters and gauges that are a few atomics, written out by hand.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper bounds of the buckets that times are counted in, in seconds.
+const BOUNDS_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+
+#[derive(Default)]
+pub struct Metrics {
+    /// Requests by method and status.
+    requests: Mutex<BTreeMap<(String, u16), u64>>,
+    /// How long until the headers of an answer.
+    buckets: [AtomicU64; BOUNDS_S.len()],
+    took_us: AtomicU64,
+    count: AtomicU64,
+    runs: Mutex<BTreeMap<String, u64>>,
+    streams: AtomicI64,
+}
+
+/// An open stream; it is counted until this goes.
+pub struct Open(Arc<Metrics>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub(crate) fn request(&self, method: &str, status: u16, took: Duration) {
+        // Methods are anybody's words; only those that mean something are told apart.
+        let method = if ["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&method) { method } else { "other" };
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((method.to_owned(), status)).or_default() += 1;
+        if let Some(at) = BOUNDS_S.iter().position(|bound| took.as_secs_f64() <= *bound) {
+            self.buckets[at].fetch_add(1, Ordering::Relaxed);
+        }
+        self.took_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn run_started(&self, flow: &str) {
+        *self.runs.lock().unwrap_or_else(PoisonError::into_inner).entry(flow.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn stream_opened(self: &Arc<Self>) -> Open {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Open(self.clone())
+    }
+
+    pub(crate) fn text(&self, runs_followed: usize) -> String {
+        let mut text = String::new();
+        let mut line = |words: std::fmt::Arguments<'_>| text.push_str(&format!("{words}\n"));
+        line(format_args!("# HELP baton_http_requests_total Requests that were answered."));
+        line(format_args!("# TYPE baton_http_requests_total counter"));
+        for ((method, status), count) in &*self.requests.lock().unwrap_or_else(PoisonError::into_inner) {
+            line(format_args!("baton_http_requests_total{{method=\"{method}\",status=\"{status}\"}} {count}"));
+        }
+        line(format_args!("# HELP baton_http_request_seconds Time until the headers of an answer."));
+        line(format_args!("# TYPE baton_http_request_seconds histogram"));
+        let mut sum = 0;
+        for (bound, bucket) in BOUNDS_S.iter().zip(&self.buckets) {
+            sum += bucket.load(Ordering::Relaxed);
+            line(format_args!("baton_http_request_seconds_bucket{{le=\"{bound}\"}} {sum}"));
+        }
+        let count = self.count.load(Ordering::Relaxed);
+        line(format_args!("baton_http_request_seconds_bucket{{le=\"+Inf\"}} {count}"));
+        line(format_args!("baton_http_request_seconds_sum {}", self.took_us.load(Ordering::Relaxed) as f64 / 1e6));
+        line(format_args!("baton_http_request_seconds_count {count}"));
+        line(format_args!("# HELP baton_runs_started_total Runs that were started over HTTP."));
+        line(format_args!("# TYPE baton_runs_started_total counter"));
+        for (flow, count) in &*self.runs.lock().unwrap_or_else(PoisonError::into_inner) {
+            line(format_args!("baton_runs_started_total{{flow=\"{flow}\"}} {count}"));
+        }
+        line(format_args!("# HELP baton_streams Open event streams."));
+        line(format_args!("# TYPE baton_streams gauge"));
+        line(format_args!("baton_streams {}", self.streams.load(Ordering::Relaxed)));
+        line(format_args!("# HELP baton_runs_followed Runs that somebody follows."));
+        line(format_args!("# TYPE baton_runs_followed gauge"));
+        line(format_args!("baton_runs_followed {runs_followed}"));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_add_up() {
+        let metrics = Metrics::new();
+        metrics.request("GET", 200, Duration::from_millis(3));
+        metrics.request("BREW", 405, Duration::from_secs(60));
+        metrics.run_started("direct");
+        let open = metrics.stream_opened();
+        let text = metrics.text(2);
+        for line in [
+            "baton_http_requests_total{method=\"GET\",status=\"200\"} 1",
+            "baton_http_requests_total{method=\"other\",status=\"405\"} 1",
+            "baton_http_request_seconds_bucket{le=\"0.0025\"} 0",
+            "baton_http_request_seconds_bucket{le=\"0.005\"} 1",
+            "baton_http_request_seconds_bucket{le=\"+Inf\"} 2",
+            "baton_runs_started_total{flow=\"direct\"} 1",
+            "baton_streams 1",
+            "baton_runs_followed 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "no {line} in {text}");
+        }
+        drop(open);
+        assert!(metrics.text(0).contains("\nbaton_streams 0\n"));
+    }
+}

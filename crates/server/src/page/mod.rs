@@ -1,0 +1,206 @@
+//! The page's files, as they are in `web/`: `index.html` at `/`, everything else under `/assets/`.
+//!
+//! They are in the binary ([`files`]), pressed once at the start, and known by a hash of their content: what is asked for with its hash may be kept
+//! forever. Modules import one another by plain paths, so the import map is given a line for each; it is the one inline script, and the policy
+//! names its hash. In builds for developing, and with `BATON_WEB=DIR`, files are read from the folder each time, so that a change is seen at once.
+
+mod files;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path as Wanted, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use base64::Engine as _;
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::problem::Problem;
+
+const INDEX: &str = "index.html";
+
+#[derive(Clone)]
+pub struct Page(Arc<Source>);
+
+enum Source {
+    Folder(PathBuf),
+    Packed(BTreeMap<String, File>),
+}
+
+struct File {
+    plain: Bytes,
+    /// Where pressing is worth it.
+    gzip: Option<Bytes>,
+    hash: String,
+}
+
+impl Page {
+    /// Out of this folder, or what is in the binary.
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        // Where this was built from, for whoever is working on the page.
+        let here = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")).filter(|here| here.is_dir());
+        Page(Arc::new(match folder.or(here) {
+            Some(folder) => Source::Folder(folder),
+            None => Source::Packed(pack(files::FILES)),
+        }))
+    }
+
+    pub fn router(&self) -> Router {
+        Router::new().route("/", get(index)).route("/assets/{*path}", get(asset)).with_state(self.clone())
+    }
+}
+
+async fn index(State(page): State<Page>, headers: HeaderMap) -> Response {
+    let missing = || Problem::new(StatusCode::NOT_FOUND, "not_found", "this build has no page; the API is under /api").into_response();
+    let (html, file) = match &*page.0 {
+        Source::Folder(folder) => match std::fs::read(folder.join(INDEX)) {
+            Ok(html) => (Bytes::from(html), None),
+            Err(_) => return missing(),
+        },
+        Source::Packed(files) => match files.get(INDEX) {
+            Some(file) => (file.plain.clone(), Some(file)),
+            None => return missing(),
+        },
+    };
+    let policy = policy(&String::from_utf8_lossy(&html));
+    let mut response = match file {
+        Some(file) => file.respond(INDEX, &headers, false),
+        None => sent(INDEX, html),
+    };
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+async fn asset(State(page): State<Page>, Wanted(path): Wanted<String>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+    let missing = || Problem::not_found("file").into_response();
+    match &*page.0 {
+        Source::Folder(folder) => {
+            let path = Path::new(&path);
+            let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+            // A link in the folder could lead out of it.
+            let real = folder.canonicalize().and_then(|root| folder.join(path).canonicalize().map(|file| (root, file)));
+            match real {
+                Ok((root, file)) if is_plain && file.starts_with(&root) && file.is_file() => match std::fs::read(&file) {
+                    Ok(bytes) => sent(&file.to_string_lossy(), bytes.into()),
+                    Err(_) => missing(),
+                },
+                _ => missing(),
+            }
+        }
+        Source::Packed(files) => match files.get(&path).filter(|_| path != INDEX) {
+            Some(file) => {
+                let is_exact = query.as_deref().and_then(|query| query.strip_prefix("v=")) == Some(file.hash.as_str());
+                file.respond(&path, &headers, is_exact)
+            }
+            None => missing(),
+        },
+    }
+}
+
+impl File {
+    fn of(plain: Vec<u8>) -> File {
+        let hash = Sha256::digest(&plain)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        // Writing to memory does not fail; if it did, the file would go as it is.
+        let gzip = encoder.write_all(&plain).and_then(|()| encoder.finish()).ok().filter(|gzip| gzip.len() < plain.len()).map(Bytes::from);
+        File { plain: plain.into(), gzip, hash }
+    }
+
+    fn respond(&self, name: &str, headers: &HeaderMap, is_exact: bool) -> Response {
+        let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let tag = format!("\"{}\"", self.hash);
+        let caching = if is_exact { "public, max-age=31536000, immutable" } else { "no-cache" };
+        let mut response = match &self.gzip {
+            _ if text(header::IF_NONE_MATCH).contains(&tag) => StatusCode::NOT_MODIFIED.into_response(),
+            Some(gzip) if text(header::ACCEPT_ENCODING).contains("gzip") => ([(header::CONTENT_ENCODING, "gzip")], gzip.clone()).into_response(),
+            _ => self.plain.clone().into_response(),
+        };
+        let more = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(media_type(name))),
+            (header::CACHE_CONTROL, HeaderValue::from_static(caching)),
+            (header::VARY, HeaderValue::from_static("accept-encoding")),
+        ];
+        response.headers_mut().extend(more);
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        response
+    }
+}
+
+fn sent(name: &str, bytes: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, media_type(name)), (header::CACHE_CONTROL, "no-store")], bytes).into_response()
+}
+
+fn pack(all: &[(&str, &[u8])]) -> BTreeMap<String, File> {
+    let mut packed: BTreeMap<String, File> = all.iter().map(|(name, bytes)| ((*name).to_owned(), File::of(bytes.to_vec()))).collect();
+    if let Some(index) = packed.get(INDEX) {
+        let html = hashed(&String::from_utf8_lossy(&index.plain), &packed);
+        packed.insert(INDEX.to_owned(), File::of(html.into_bytes()));
+    }
+    packed
+}
+
+/// Every `/assets/…` with the hash of what it is, and an import map that says the same of every module.
+fn hashed(html: &str, files: &BTreeMap<String, File>) -> String {
+    let address = |name: &str, file: &File| format!("/assets/{name}?v={}", file.hash);
+    let mut text = html.to_owned();
+    for (name, file) in files {
+        text = text.replace(&format!("\"/assets/{name}\""), &format!("\"{}\"", address(name, file)));
+    }
+    let Some(range) = import_map(&text) else { return text };
+    let mut map: Value = serde_json::from_str(&text[range.clone()]).unwrap_or_else(|_| json!({}));
+    if !map["imports"].is_object() {
+        map["imports"] = json!({});
+    }
+    for (name, file) in files.iter().filter(|(name, _)| name.ends_with(".js") || name.ends_with(".mjs")) {
+        map["imports"][format!("/assets/{name}")] = json!(address(name, file));
+    }
+    text.replace_range(range, &map.to_string());
+    text
+}
+
+/// What stands between the tags of the import map.
+fn import_map(html: &str) -> Option<std::ops::Range<usize>> {
+    let tag = html.find("<script type=\"importmap\">")?;
+    let start = tag + html[tag..].find('>')? + 1;
+    Some(start..start + html[start..].find("</script>")?)
+}
+
+fn policy(html: &str) -> String {
+    let hash = import_map(html).map(|range| {
+        let digest = Sha256::digest(html[range].as_bytes());
+        format!(" 'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(digest))
+    });
+    format!(
+        "default-src 'none'; script-src 'self'{}; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+        hash.unwrap_or_default()
+    )
+}
+
+fn media_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("woff2") => "font/woff2",
+        Some("json" | "map") => "application/json",
+        Some("webmanifest") => "application/manifest+json",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What went wrong, as HTTP says it: a status, a kind for programs, and words for people that say what to do.
+//!
+//! What happened inside goes to the log; whoever asked is told no more than helps them.
+
+use axum::Json;
+pub use axum::http::StatusCode;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use engine::EngineError;
+use graph::RunError;
+use store::StoreError;
+use wire::api::{Error, ErrorBody};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    pub status: StatusCode,
+    pub kind: &'static str,
+    pub message: String,
+    pub retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Problem { status, kind, message: message.into(), retry_after_s: None }
+    }
+
+    /// Also for what is somebody else's: whether it exists is not told.
+    pub fn not_found(what: &str) -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Problem::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub fn too_many(message: impl Into<String>, retry_after_s: u64) -> Self {
+        Problem { retry_after_s: Some(retry_after_s), ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", message) }
+    }
+
+    pub fn busy(message: impl Into<String>) -> Self {
+        Problem { retry_after_s: Some(1), ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
+    }
+
+    /// The words are for the log.
+    pub fn internal(why: &dyn std::fmt::Display) -> Self {
+        tracing::error!("a request failed inside: {why}");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong here; the server's log says what")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let error = ErrorBody { kind: self.kind.to_owned(), message: self.message };
+        let mut response = (self.status, Json(Error { error })).into_response();
+        if let Some(seconds) = self.retry_after_s.and_then(|seconds| HeaderValue::from_str(&seconds.to_string()).ok()) {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoRun { .. } => Problem::not_found("run"),
+            StoreError::NoThread { .. } | StoreError::NotYours { .. } => Problem::not_found("thread"),
+            StoreError::Held { .. } => Problem::conflict("something is going on in this thread in another process; try again when it is done"),
+            StoreError::Exists { .. } => Problem::conflict("that exists already"),
+            StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            other => Problem::internal(&other),
+        }
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let words = error.to_string();
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Busy { .. } | EngineError::Restless { .. } => Problem::busy("too much is going on; try again in a moment"),
+            EngineError::Stopping => Problem::busy("the server is stopping; what was begun goes on when it is back"),
+            EngineError::NoFlow { .. } | EngineError::NoStep { .. } => Problem::invalid(words),
+            EngineError::Run(RunError::Input { why, .. } | RunError::Edit { why }) => Problem::invalid(why),
+            EngineError::Over { .. } | EngineError::Feed(_) => Problem::conflict(words),
+            // The flow is another one by now; nothing that this request could mend.
+            EngineError::Run(_) | EngineError::Crashed { .. } => Problem::conflict(words),
+            EngineError::Entry { .. } => Problem::internal(&words),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Everything that `baton serve` answers, behind one door.
+//!
+//! ```text
+//!   request ─► counted and logged ─► headers that keep browsers strict ─► guard ─► quota ─► API, registry, metrics
+//!                                                        └─► the page, health, session: without a token
+//! ```
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Extension, Json};
+use wire::api::Well;
+
+use crate::api::Api;
+use crate::guard::{self, Who};
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::registry::Registry;
+
+/// The whole, ready to be served.
+pub fn router(api: &Api, page: &Page, registry: Option<Registry>) -> Router {
+    let mut inside = api.routes().merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
+    if let Some(registry) = registry {
+        inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
+    }
+    let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
+    let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(api.clone());
+    Router::new()
+        .merge(inside)
+        .merge(outside)
+        .merge(api.open_routes())
+        .merge(page.router())
+        .fallback(|| async {
+            Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
+        })
+        .layer(from_fn(strictly))
+        .layer(from_fn_with_state(api.clone(), counted))
+}
+
+async fn healthy() -> Json<Well> {
+    Json(Well { ok: true })
+}
+
+/// Whether the store answers.
+async fn ready(State(api): State<Api>) -> Result<Json<Well>, Problem> {
+    match api.0.engine.store().threads(None, 1).await {
+        Ok(_) => Ok(Json(Well { ok: true })),
+        Err(error) => {
+            tracing::error!("not ready: {error}");
+            Err(Problem::busy("the database does not answer"))
+        }
+    }
+}
+
+async fn metrics(State(api): State<Api>, Extension(who): Extension<Who>) -> Result<Response, Problem> {
+    if !who.is_operator {
+        return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
+    }
+    let text = api.0.metrics.text(api.0.hubs.count());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, request: Request<Body>, next: Next) -> Response {
+    match api.0.quota.request(&who.user) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Tools are everybody's: one user looks, whoever runs the server switches and calls.
+async fn operators_change(Extension(who): Extension<Who>, request: Request<Body>, next: Next) -> Response {
+    match who.is_operator || request.method() == Method::GET {
+        true => next.run(request).await,
+        false => Problem::new(StatusCode::FORBIDDEN, "refused", "only whoever runs this server may change or call tools").into_response(),
+    }
+}
+
+/// Browsers are told to be strict, and what others refuse in plain text is said as everything else is.
+async fn strictly(request: Request<Body>, next: Next) -> Response {
+    let is_api = request.uri().path().starts_with("/api");
+    let is_head = request.method() == Method::HEAD;
+    let mut response = next.run(request).await;
+    let is_plain = response.headers().get(header::CONTENT_TYPE).is_none_or(|value| value.as_bytes().starts_with(b"text/plain"));
+    if response.status().is_client_error() && is_plain && !is_head {
+        let allow = response.headers().get(header::ALLOW).cloned();
+        let status = response.status();
+        let (kind, words) = match status {
+            StatusCode::METHOD_NOT_ALLOWED => ("refused", "that cannot be done here; the Allow header says what can"),
+            StatusCode::NOT_FOUND => ("not_found", "there is nothing here; the API is under /api, see /api/openapi.json"),
+            _ => ("invalid", "the request is malformed"),
+        };
+        response = Problem::new(status, kind, words).into_response();
+        if let Some(allow) = allow {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+    }
+    let headers = response.headers_mut();
+    let mut unless = |name: header::HeaderName, value: &'static str| {
+        if !headers.contains_key(&name) {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    };
+    unless(header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox");
+    unless(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    unless(header::X_FRAME_OPTIONS, "DENY");
+    unless(header::REFERRER_POLICY, "no-referrer");
+    unless(header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    unless(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    unless(header::HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()");
+    if is_api {
+        unless(header::CACHE_CONTROL, "no-store");
+    }
+    response
+}
+
+async fn counted(State(api): State<Api>, request: Request<Body>, next: Next) -> Response {
+    let (method, began) = (request.method().clone(), Instant::now());
+    // Neither queries nor bodies are logged: they are what people ask.
+    let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
+    let response = next.run(request).await;
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    api.0.metrics.request(method.as_str(), status, took);
+    if let Some(path) = path {
+        tracing::debug!(%method, path, status, took_us = took.as_micros() as u64, "answered");
+    }
+    response
+}

@@ -1,0 +1,74 @@
+//! Threads as a list shows them: what was asked, how the last answer begins, how its newest run stands.
+
+use graph::{RunId, ThreadId, UserId};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+
+use super::read::{number, unreadable, unsigned};
+use super::write::Written;
+use crate::{CardFilter, CardRow, Newest, PREVIEW_CHARS_MAX, Status, StoreError, ThreadRow};
+
+pub(super) fn cards(rows: &Connection, filter: &CardFilter) -> Written<Vec<CardRow>> {
+    let mut sql = format!(
+        "SELECT threads.name, threads.title, messages, threads.created_ms, threads.updated_ms, user,
+             (SELECT substr(content, 1, {PREVIEW_CHARS_MAX}) FROM messages WHERE thread = threads.id AND role = 'assistant' ORDER BY seq DESC LIMIT 1),
+             runs.name, runs.flow, runs.status
+         FROM threads LEFT JOIN runs
+             ON runs.id = (SELECT max(id) FROM runs WHERE thread = threads.id AND parent IS NULL)
+         WHERE user IS NOT NULL"
+    );
+    let mut values: Vec<Value> = Vec::new();
+    if let Some(user) = &filter.user {
+        sql += " AND user = ?";
+        values.push(Value::from(user.as_str().to_owned()));
+    }
+    if let Some(thread) = &filter.thread {
+        sql += " AND threads.name = ?";
+        values.push(Value::from(thread.as_str().to_owned()));
+    }
+    if let Some(since_ms) = filter.since_ms {
+        sql += " AND threads.updated_ms >= ?";
+        values.push(Value::from(since_ms));
+    }
+    for word in &filter.words {
+        sql += " AND (threads.title LIKE ? ESCAPE '\\' OR EXISTS (SELECT 1 FROM messages WHERE thread = threads.id AND content LIKE ? ESCAPE '\\'))";
+        let pattern = format!("%{}%", word.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"));
+        values.extend([Value::from(pattern.clone()), Value::from(pattern)]);
+    }
+    if let Some(before) = &filter.before {
+        sql += " AND (threads.updated_ms, threads.id) < (?, ?)";
+        let (used_ms, id) = place(rows, before)?;
+        values.extend([Value::from(used_ms), Value::from(id)]);
+    }
+    sql += " ORDER BY threads.updated_ms DESC, threads.id DESC LIMIT ?";
+    values.push(Value::from(number(filter.limit as u64)));
+    Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), card)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn place(rows: &Connection, thread: &ThreadId) -> Written<(i64, i64)> {
+    let found = rows
+        .prepare_cached("SELECT updated_ms, id FROM threads WHERE name = ?1")?
+        .query_row([thread.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(found.ok_or_else(|| StoreError::NoThread { thread: thread.clone() })?)
+}
+
+fn card(row: &Row<'_>) -> rusqlite::Result<CardRow> {
+    let thread = ThreadRow {
+        thread: ThreadId::from(row.get::<_, String>(0)?),
+        title: row.get(1)?,
+        messages: unsigned(row, 2)?,
+        created_ms: row.get(3)?,
+        updated_ms: row.get(4)?,
+        user: row.get::<_, Option<String>>(5)?.map(UserId::from),
+    };
+    let newest = match row.get::<_, Option<String>>(7)? {
+        None => None,
+        Some(run) => {
+            let status: String = row.get(9)?;
+            let unknown = || unreadable(9, StoreError::Database(format!("there is no status {status:?}")));
+            Some(Newest { run: RunId::from(run), flow: row.get(8)?, status: Status::parse(&status).ok_or_else(unknown)? })
+        }
+    };
+    Ok(CardRow { thread, preview: row.get::<_, Option<String>>(6)?.unwrap_or_default(), newest })
+}

@@ -1,0 +1,467 @@
+//! Our own API, `/api/…`: what goes in and out, as data. The document that describes it is made from these types.
+//!
+//! Times are milliseconds since 1970. Ranges and offsets are counted in UTF-16 code units, as browsers count.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What went wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Error {
+    pub error: ErrorBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorBody {
+    pub kind: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    pub version: String,
+    pub user: String,
+    /// Whether one needs a token here.
+    pub needs_token: bool,
+    pub flows: Vec<Flow>,
+    pub model: Chosen,
+    pub documents: Shelf,
+    /// Nothing was ever asked here by this user.
+    pub first_run: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flow {
+    pub name: String,
+    pub title: String,
+    pub about: String,
+    pub icon: String,
+    /// It has a plan that a person can be asked to agree to.
+    pub can_approve: bool,
+    /// People choose it; others are parts and samples.
+    pub is_shown: bool,
+    /// Its nodes and where they lead.
+    pub graph: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Chosen {
+    pub name: String,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shelf {
+    pub folders: Vec<String>,
+    pub passages: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Threads {
+    pub threads: Vec<Thread>,
+    /// Where the next page begins: give it as `before`.
+    pub next: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thread {
+    pub thread: String,
+    pub title: String,
+    /// How the last answer begins.
+    pub preview: String,
+    pub messages: u64,
+    /// Of its newest run.
+    pub flow: Option<String>,
+    pub status: Option<RunStatus>,
+    pub run: Option<String>,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gone {
+    pub thread: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Conversation {
+    pub thread: Thread,
+    pub messages: Vec<Message>,
+    /// The newest first; without those that other runs started.
+    pub runs: Vec<Run>,
+    /// The number of the first message of the next page.
+    pub next: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Message {
+    pub seq: u64,
+    pub run: String,
+    pub role: String,
+    pub content: String,
+    pub created_ms: i64,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRun {
+    pub question: String,
+    /// `auto`, if left out, picks one.
+    #[serde(default)]
+    pub flow: Option<String>,
+    /// The thread it continues; a new one otherwise.
+    #[serde(default)]
+    pub thread: Option<String>,
+    /// Who thinks; what the server chose otherwise.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// A person agrees to the plan before it is carried out.
+    #[serde(default)]
+    pub approve: bool,
+    /// Sentences that nothing supports are removed; what the user prefers otherwise.
+    #[serde(default)]
+    pub strict: Option<bool>,
+    #[serde(default)]
+    pub budget: Option<Budget>,
+}
+
+/// What a run may spend.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    pub tokens: Option<u64>,
+    pub usd: Option<f64>,
+    pub time_ms: Option<u64>,
+    pub calls: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Started {
+    pub run: String,
+    pub thread: String,
+}
+
+/// What `POST /api/runs` answers: the run, or with `wait` all of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Posted {
+    Waited(Box<Run>),
+    Started(Started),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Runs {
+    pub runs: Vec<Run>,
+    pub next: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Running,
+    /// Only a person can move it.
+    Asking,
+    /// A run below it asks.
+    Waiting,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    pub run: String,
+    pub thread: String,
+    pub flow: String,
+    /// The run that started it.
+    pub parent: Option<String>,
+    pub title: String,
+    pub status: RunStatus,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+    /// How it ended, and with what.
+    pub outcome: Option<Value>,
+    /// Tokens, millionths of a dollar, calls.
+    pub spent: Value,
+    pub elapsed_ms: u64,
+    /// What it and the runs below it ask people.
+    pub waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Waiting {
+    /// The run that asks: the one to answer.
+    pub run: String,
+    /// Step and index.
+    pub task: (u64, u32),
+    pub attempt: u32,
+    /// `plan` if a plan is to be agreed to, `question` otherwise.
+    pub kind: WaitingKind,
+    pub question: String,
+    /// What a good answer looks like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// The plan as it is: the lists that an answer may change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitingKind {
+    Plan,
+    Question,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cancel {
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delivered {
+    pub delivery: Delivery,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// It is in the journal.
+    Taken,
+    /// Another process drives the run and will find it.
+    Posted,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GiveAnswer {
+    pub task: (u64, u32),
+    pub attempt: u32,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    /// The first step that is done anew.
+    pub at_step: u64,
+    /// A JSON merge patch for the state on entering it.
+    #[serde(default)]
+    pub patch: Option<Value>,
+    /// Replies for effects of that step, by their index.
+    #[serde(default)]
+    pub replies: BTreeMap<u32, Value>,
+    /// A new thread otherwise.
+    #[serde(default)]
+    pub thread: Option<String>,
+}
+
+/// An answer, and what it stands on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// With `[n]` for the n-th source, and the list of sources.
+    pub markdown: String,
+    /// A sanitized fragment.
+    pub html: String,
+    pub plain: String,
+    pub sentences: Vec<Sentence>,
+    /// `[1]` is the first.
+    pub sources: Vec<Source>,
+    /// Those that are cited.
+    pub spans: Vec<Span>,
+    /// No model wrote it: sentences were picked.
+    pub is_extracted: bool,
+    pub flow: String,
+    /// The run that gave it: this one, or the one it passed the question to.
+    pub run: String,
+    pub model: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sentence {
+    pub text: String,
+    pub status: SentenceStatus,
+    pub score: f32,
+    /// Numbers of spans.
+    pub cites: Vec<usize>,
+    /// Where it stands in `markdown`.
+    pub range: (usize, usize),
+    /// What is wrong with it, in words.
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SentenceStatus {
+    Supported,
+    Weak,
+    Unsupported,
+    NoClaim,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    pub title: String,
+    pub address: Option<String>,
+    pub places: Vec<String>,
+    /// Numbers of spans.
+    pub spans: Vec<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Span {
+    pub n: usize,
+    pub text: String,
+    /// The tool it came from.
+    pub source: String,
+    pub title: Option<String>,
+    pub address: Option<String>,
+    pub place: Option<String>,
+    /// `untrusted`, `own` or `computed`.
+    pub trust: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpanInPlace {
+    pub span: Span,
+    /// The document around it, if it is one that this server can read.
+    pub document: Option<Excerpt>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Excerpt {
+    pub path: String,
+    pub title: String,
+    pub text: String,
+    /// Where the span stands in `text`.
+    pub start: usize,
+    pub end: usize,
+    /// The number of the first line of `text` (page of a PDF, paragraph of a DOCX).
+    pub line: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Query {
+    pub query: String,
+    #[serde(default)]
+    pub thread: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueryAnswer {
+    pub intent: String,
+    pub planned_stages: Vec<String>,
+    pub executed_stages: Vec<String>,
+    pub results: Results,
+    /// The last five.
+    pub messages: Vec<Spoken>,
+    pub thread: String,
+    pub run: String,
+}
+
+/// Only of executed stages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Results {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search_results: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search_confidence: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_confidence: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_response: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spoken {
+    pub role: String,
+    pub content: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Models {
+    pub chosen: Chosen,
+    pub options: Vec<ModelOption>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelOption {
+    pub name: String,
+    pub title: String,
+    pub state: ModelState,
+    pub detail: String,
+    /// What would make it work.
+    pub todo: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelState {
+    Ready,
+    Missing,
+    Failed,
+    Off,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Documents {
+    pub folders: Vec<String>,
+    /// What the user gave.
+    pub files: Vec<Document>,
+    pub index: Index,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document {
+    pub name: String,
+    pub bytes: u64,
+    pub updated_ms: i64,
+    pub state: DocumentState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentState {
+    Indexed,
+    Waiting,
+    Failed,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Index {
+    pub passages: u64,
+    pub vectors: u64,
+    pub is_filling: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Uploaded {
+    pub name: String,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSession {
+    pub token: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Well {
+    pub ok: bool,
+}

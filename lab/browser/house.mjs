@@ -1,0 +1,139 @@
+// What a browser test lives in: a real `baton serve` with its own database and folders, a model played beside it, and a real Chromium.
+//
+//   const house = await open({ script })      script: the whole world is played, for what needs thousands of runs
+//   house.page(options)                       a page of which every error on the console is a failed test
+//   house.kill() · house.start()              the server dies at once · is started again on the same port and database
+//   house.close()
+import { spawn } from "node:child_process";
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import net from "node:net";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { playModel } from "./model.mjs";
+
+export const here = path.dirname(fileURLToPath(import.meta.url));
+export const root = path.resolve(here, "../..");
+export const web = path.join(root, "web");
+const modules = process.env.BATON_BROWSER_MODULES ?? path.join(root, "target/peers/browser");
+export const require = createRequire(path.join(modules, "package.json"));
+const { chromium } = require("playwright-core");
+
+const BATON = process.env.BATON_BIN ?? path.join(root, "target/debug/baton");
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const PICTURES = path.join(root, "target/screenshots");
+/// A debug build on a busy machine starts slowly.
+const START_MS_MAX = 60_000;
+export const WAIT_MS = 30_000;
+
+export async function open({ script = null, docs = true } = {}) {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));
+  const model = script ? null : await playModel();
+  const port = await freePort();
+  const house = { home, port, url: `http://127.0.0.1:${port}`, server: null, log: "", pages: [] };
+  const files = { config: path.join(home, "baton.toml"), db: path.join(home, "baton.db"), script: path.join(home, "world.script"), docs: path.join(home, "docs") };
+  fs.cpSync(path.join(here, "documents"), files.docs, { recursive: true });
+  if (script) fs.writeFileSync(files.script, script);
+  else fs.writeFileSync(files.config, `model = "compat/lab/actor"\n\n[endpoints.lab]\nurl = "${model.url}"\n\n[models."compat/lab/actor"]\nusd_per_million_in = 0.1\nusd_per_million_out = 0.4\n\n[embedded]\npull = false\n`);
+  const played = script ? ["--script", files.script] : ["--config", files.config, "--no-pull", ...(docs ? ["--docs", files.docs] : [])];
+
+  house.start = async () => {
+    const env = { ...process.env, BATON_WEB: web, BATON_NO_PULL: "1", XDG_DATA_HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home, HOME: home };
+    for (const name of Object.keys(env)) if (/_API_KEY$|^OLLAMA_HOST$|^BATON_(DB|CONFIG|TOKEN)$/.test(name)) delete env[name];
+    const server = spawn(BATON, ["serve", "--port", String(port), "--db", files.db, ...played], { env, stdio: ["ignore", "pipe", "pipe"] });
+    house.server = server;
+    for (const stream of [server.stdout, server.stderr]) stream.on("data", (piece) => (house.log += piece));
+    const until = Date.now() + START_MS_MAX;
+    while (!(await isReady(house.url))) {
+      assert.equal(server.exitCode, null, `baton serve ended:\n${house.log}`);
+      assert.ok(Date.now() < until, `baton serve is not ready:\n${house.log}`);
+      await pause(50);
+    }
+  };
+  house.kill = () => new Promise((done) => (house.server.once("exit", done), house.server.kill("SIGKILL")));
+
+  await house.start();
+  house.browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+
+  house.page = async ({ path: hash = "/", ...options } = {}) => {
+    const context = await house.browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+    const page = await context.newPage();
+    page.setDefaultTimeout(WAIT_MS);
+    page.troubles = [];
+    page.mayLose = false;
+    page.on("pageerror", (error) => page.troubles.push(`error: ${error.stack}`));
+    page.on("console", (message) => {
+      if (!["error", "warning"].includes(message.type())) return;
+      // While the server is dead on purpose, the browser says so.
+      if (page.mayLose && /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE/.test(message.text())) return;
+      // Asking for an answer that is not there yet, or for something another tab deleted, is part of the API.
+      if (/status of (409|404)/.test(message.text())) return;
+      page.troubles.push(`${message.type()}: ${message.text()}`);
+    });
+    page.on("response", (response) => response.status() >= 500 && page.troubles.push(`${response.status()} ${response.url()}`));
+    await page.goto(`${house.url}${hash}`);
+    house.pages.push(page);
+    return page;
+  };
+
+  house.close = async () => {
+    const troubles = house.pages.flatMap((page) => page.troubles);
+    await house.browser.close();
+    await house.kill();
+    model?.close();
+    fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    assert.deepEqual(troubles, [], "the console is quiet");
+  };
+  return house;
+}
+
+/// What people look at later.
+export async function picture(page, name) {
+  fs.mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
+}
+
+export async function ask(page, question) {
+  await page.getByLabel("Your question").fill(question);
+  await page.keyboard.press("Enter");
+}
+
+export async function choose(page, label, value) {
+  await page.locator(".composer").getByLabel(label, { exact: true }).selectOption(value);
+}
+
+export async function post(house, where, body, method = "POST") {
+  const response = await fetch(house.url + where, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  const text = await response.text();
+  return { status: response.status, body: text ? JSON.parse(text) : null };
+}
+
+/// All that a run that is over told.
+export async function events(house, run) {
+  const text = await (await fetch(`${house.url}/api/runs/${run}/events`)).text();
+  return text.split("\n").filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)));
+}
+
+export const get = async (house, where) => (await fetch(house.url + where)).json();
+
+export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function isReady(url) {
+  try {
+    return (await fetch(`${url}/readyz`)).ok;
+  } catch (_) {
+    return false;
+  }
+}
+
+function freePort() {
+  return new Promise((done) => {
+    const server = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
+}

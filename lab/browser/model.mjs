@@ -1,0 +1,113 @@
+// The model of these tests: an OpenAI-compatible server that goes by the schema it is given and by words of the question, and says what it says word by
+// word. Everything behind it is real: the server, the engine, the flows, the tools, the documents.
+//
+//   "slowly" in a question     words come at a reader's pace, so that there is time to stop, to kill, to look
+//   "angle brackets"           the answer holds markup and script
+import http from "node:http";
+
+const WORD_MS = 8;
+const SLOW_WORD_MS = 180;
+
+export async function playModel() {
+  const server = http.createServer((request, response) => {
+    let body = "";
+    request.on("data", (piece) => (body += piece));
+    request.on("end", () => reply(request, response, body).catch(() => response.destroy()));
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  return { url: `http://127.0.0.1:${server.address().port}/v1`, close: () => (server.closeAllConnections(), server.close()) };
+}
+
+async function reply(request, response, body) {
+  if (!request.url.endsWith("/chat/completions")) {
+    response.writeHead(200, { "content-type": "application/json" });
+    return response.end(JSON.stringify({ data: [{ id: "actor", object: "model" }] }));
+  }
+  const asked = JSON.parse(body);
+  const told = asked.messages.map((message) => (typeof message.content === "string" ? message.content : JSON.stringify(message.content)));
+  const question = told.at(-1) ?? "";
+  const schema = asked.response_format?.json_schema?.schema ?? null;
+  const words = said(schema, question, told.join("\n")).split(/(?<=\s)/);
+  const usage = { prompt_tokens: Math.ceil(told.join(" ").length / 4), completion_tokens: words.length, total_tokens: 0 };
+  const pause_ms = /slowly/i.test(question) && !schema?.properties?.tasks && !schema?.properties?.flow ? SLOW_WORD_MS : WORD_MS;
+  const id = { id: "chat-1", model: "actor", created: 0 };
+  if (!asked.stream) {
+    await pause(words.length * pause_ms);
+    response.writeHead(200, { "content-type": "application/json" });
+    const choice = { index: 0, finish_reason: "stop", message: { role: "assistant", content: words.join("") } };
+    return response.end(JSON.stringify({ ...id, object: "chat.completion", choices: [choice], usage }));
+  }
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const send = (choices, more = {}) => response.write(`data: ${JSON.stringify({ ...id, object: "chat.completion.chunk", choices, ...more })}\n\n`);
+  for (const word of words) {
+    send([{ index: 0, delta: { role: "assistant", content: word }, finish_reason: null }]);
+    await pause(pause_ms);
+  }
+  send([{ index: 0, delta: {}, finish_reason: "stop" }]);
+  send([], { usage });
+  return response.end("data: [DONE]\n\n");
+}
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+function said(schema, question, told) {
+  const fields = schema?.properties ?? {};
+  if (fields.flow) return JSON.stringify({ flow: "search", reason: "it asks for facts" });
+  if (fields.intent) return JSON.stringify({ intent: intent(question) });
+  if (fields.stages) return JSON.stringify({ stages: [intent(question)] });
+  if (fields.tasks) return JSON.stringify(plan(told));
+  if (fields.steps) return JSON.stringify({ steps: plan(told).tasks.map((task) => ({ description: task.description, tool: task.tool_name, arguments: task.tool_arguments })), estimated_complexity: "simple", success_criteria: [] });
+  const text = answer(question, told);
+  if (fields.response_content) return JSON.stringify({ reasoning: "The passages say it.", response_content: text });
+  if (schema) return JSON.stringify(filled(schema, text));
+  return text;
+}
+
+const intent = (question) => (/summar/i.test(question) ? "summarize" : /discuss|talk about/i.test(question) ? "conversation_query" : "search");
+
+function plan(told) {
+  const tool = /docs\.search/.test(told) ? "docs.search" : "stories.search";
+  const task = (number, query, description) => ({ task_number: number, tool_name: tool, tool_arguments: { query }, description });
+  return { reasoning: "The rules and the history are in the documents.", tasks: [task(1, "relay baton weight and length", "How heavy and long it is"), task(2, "first relay race", "Where relays come from")] };
+}
+
+/// From what stands in the evidence, by its numbers; what is said without a number is supported by nothing.
+function answer(question, told) {
+  if (/angle brackets/i.test(question)) return ANGLES;
+  const number = (words) => {
+    const before = told.slice(0, Math.max(0, told.indexOf(words)));
+    const numbers = [...before.matchAll(/\[(\d+)\]/g)];
+    return numbers.length > 0 ? numbers.at(-1)[1] : "1";
+  };
+  const parts = [];
+  if (told.includes("weighs at least 50 grams")) parts.push(`The baton is 28 to 30 centimetres long and weighs at least 50 grams [${number("28 to 30 centimetres long")}].`);
+  if (told.includes("Philadelphia in 1893")) parts.push(`The first modern relay race was run in Philadelphia in 1893 [${number("Philadelphia in 1893")}].`);
+  if (parts.length === 0) parts.push("A relay baton is a tube that one runner hands to the next, and the race goes to those who hand it over well.");
+  if (/slowly/i.test(question)) parts.push("The words of this answer come one after another, as slowly as somebody would read them aloud, so that there is time to look at them.");
+  if (/greeks/i.test(question)) parts.push("It was invented by 7 Greeks in 1650.");
+  return parts.join(" ");
+}
+
+const ANGLES = [
+  "Some <script>window.hurt = 1</script> and <img src=x onerror=\"window.hurt = 2\"> stand here.",
+  "[a link](javascript:window.hurt=3) and <svg onload=window.hurt=4> too, **bold <b onclick=\"window.hurt=5\">words</b>**.",
+].join("\n\n");
+
+/// Anything that fits.
+function filled(schema, text) {
+  if (schema.enum) return schema.enum[0];
+  if (schema.const !== undefined) return schema.const;
+  switch ([].concat(schema.type)[0]) {
+    case "object":
+      return Object.fromEntries((schema.required ?? Object.keys(schema.properties ?? {})).map((name) => [name, filled(schema.properties?.[name] ?? {}, text)]));
+    case "array":
+      return Array.from({ length: schema.minItems ?? 0 }, () => filled(schema.items ?? {}, text));
+    case "integer":
+    case "number":
+      return schema.minimum ?? 1;
+    case "boolean":
+      return true;
+    default:
+      return text.slice(0, schema.maxLength ?? text.length);
+  }
+}

@@ -1,0 +1,162 @@
+// What the page makes of text and events, without a browser: each test is an input and what comes out.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { blocks } from "../../web/js/model/markdown.js";
+import { marked } from "../../web/js/model/marks.js";
+import { sentences } from "../../web/js/model/draft.js";
+import { delta, keyOf, newFamily, speaker, told } from "../../web/js/model/family.js";
+import { layers } from "../../web/js/model/layers.js";
+import { carriedOut, needs, planned, proposal } from "../../web/js/model/plan.js";
+import { workGraph } from "../../web/js/model/work.js";
+import { bars } from "../../web/js/model/timeline.js";
+import { duration, webAddress } from "../../web/js/model/text.js";
+
+/// Blocks as short words: `p:`, `h2:`, `li(…)`; runs as text with their marks.
+function told_(list) {
+  const run = (one) => `${one.strong ? "**" : ""}${one.em ? "_" : ""}${one.code ? "`" : ""}${one.href ? `<${one.href}>` : ""}${one.cite ? `cite ${one.cite.join("+")}` : one.text}`;
+  const words = (groups) => groups.map((group) => (group.sentence === null ? "" : `{${group.sentence}}`) + group.runs.map(run).join("|")).join("/");
+  const one = (block) => {
+    switch (block.kind) {
+      case "paragraph": return `p:${words(block.words)}`;
+      case "heading": return `h${block.level}:${words(block.words)}`;
+      case "list": return `${block.isOrdered ? "ol" : "ul"}(${block.items.map((item) => told_(item)).join("; ")})`;
+      case "code": return `code:${block.text}`;
+      case "quote": return `quote(${told_(block.blocks)})`;
+      case "table": return `table(${[block.head, ...block.rows].map((row) => row.map(words).join(",")).join(";")})`;
+      default: return block.kind;
+    }
+  };
+  return list.map(one).join(" ");
+}
+
+const READ = [
+  ["plain words", "p:plain words"],
+  ["# A **b** c", "h1:A |**b| c"],
+  ["a *b* _c_ snake_case_word `d*e`", "p:a |_b| |_c| snake_case_word |`d*e"],
+  ["- one\n- two\n  - three\n\nafter", "ul(p:one; p:two ul(p:three)) p:after"],
+  ["3. c\n4. d", "ol(p:c; p:d)"],
+  ["> said\n> so", "quote(p:said\nso)"],
+  ["| a | b |\n|---|:-:|\n| 1 | 2 |", "table(a,b;1,2)"],
+  ["```js\n<b>*x*</b>\n```", "code:<b>*x*</b>"],
+  ["said [1] and [2][9] and [1, 2]", "p:said |cite 1| and |cite 2|[9] and |cite 1+2"],
+  ["[ok](https://a.example/x) [no](javascript:alert(1)) [no](data:text/html,x)", "p:<https://a.example/x>ok| |no|) |no"],
+  ["see https://a.example/x.", "p:see |<https://a.example/x>https://a.example/x|."],
+  ["![a picture](https://a.example/track.gif)", "p:a picture"],
+  ["<script>alert(1)</script> <img onerror=x>", "p:<script>alert(1)</script> <img onerror=x>"],
+  ["2 * 3 * 4 and a lone ** and \\*not\\*", "p:2 * 3 * 4 and a lone ** and |*not|*"],
+  ["---", "rule"],
+  ["*".repeat(5_000), null],
+  ["[".repeat(5_000), null],
+  [`${"> ".repeat(2_000)}deep`, null],
+];
+
+for (const [markdown, expected] of READ) {
+  test(`markdown: ${markdown.slice(0, 40).replaceAll("\n", "⏎")}`, () => {
+    const read = told_(blocks(markdown, { sources: 2 }));
+    if (expected !== null) assert.equal(read, expected);
+  });
+}
+
+const MARKED = [
+  ["ranges in UTF-16, and the marks for readers without a page go", "Zwölf Läufer [1]. Nein. *(not supported by the sources)*\n\n**Sources**\n\n1. A", [["Zwölf Läufer .", 0, 17], ["Nein.", 18, 23]], "p:{0}Zwölf Läufer |cite 1|./ /{1}Nein."],
+  ["ranges in bytes are noticed", "Zwölf Läufer [1]. Nein da.", [["Zwölf Läufer .", 0, 19], ["Nein da.", 20, 28]], "p:{0}Zwölf Läufer |cite 1|./ /{1}Nein da."],
+  ["list marks and rows stay outside", "- One [1].\n- Two.\n\n| a | b |\n|---|---|\n| Three | 3 |", [["One .", 0, 10], ["Two.", 11, 17], ["Three 3", 39, 52]], "ul(p:{0}One |cite 1|.; p:{1}Two.) table(a,b;{2}Three,{2}3)"],
+  ["somebody else's marks are nothing", "A\uE000\uE100b\uE001.", [], "p:A\uFFFD\uFFFDb\uFFFD."],
+  ["a sentence may end in bold words", "**One. Two** three.", [["One.", 0, 6], ["Two three.", 7, 19]], null],
+];
+
+for (const [name, markdown, list, expected] of MARKED) {
+  test(`sentences: ${name}`, () => {
+    const text = marked(markdown, list.map(([words, start, end]) => ({ text: words, range: [start, end] })), true);
+    const read = told_(blocks(text, { sources: 1 }));
+    if (expected !== null) assert.equal(read, expected);
+  });
+}
+
+test("drafts: sentences out of JSON that is not whole yet", () => {
+  for (const [text, expected] of [
+    ["plain wor", "plain wor"],
+    ['{"claims": [{"sentence": "One.", "source": 1}, {"sentence": "Tw', "One. Tw"],
+    ['{"reasoning": "hidden", "response_content": "<p>A \\"b\\"</p><p>c \\u00e', 'A "b"\n\nc'],
+    ['{"response_content": "x\\', "x"],
+    ["{", ""],
+  ]) assert.equal(sentences(text), expected, text);
+});
+
+/// A run's events from short lines.
+function family(lines, root = "r") {
+  const made = newFamily(root);
+  const seqs = new Map();
+  for (const [run, event, more] of lines) {
+    const seq = seqs.get(run) ?? 0;
+    seqs.set(run, seq + 1);
+    told(made, { run, seq, event, ...more }, 1_000);
+  }
+  return made;
+}
+
+const tool = (name, args = {}) => ({ call_tool: { tool: name, arguments: args } });
+const ok = (value, took_us) => ({ result: { Ok: value }, took_us });
+const plan = { tasks: [{ task_number: 1, tool_name: "a", tool_arguments: {}, description: "first" }, { task_number: 2, tool_name: "a", tool_arguments: { of: "{{1.text}}" }, description: "second" }, { task_number: 3, tool_name: "x", description: "third", status: "failed", error: "no such tool" }] };
+
+const SEARCHING = [
+  ["r", "started", { flow: "auto", thread: "t" }],
+  ["r", "asked", { task: [1, 0], attempt: 1, label: "search", effect: { call_agent: { agent: "search", input: {} } } }],
+  ["c", "started", { flow: "search", thread: "t" }],
+  ["c", "noted", { step: 0, name: "plan", value: plan }],
+  ["c", "asked", { task: [1, 0], attempt: 1, label: "first", effect: tool("a") }],
+  ["c", "replied", { task: [1, 0], attempt: 1, reply: { result: { Err: { kind: "network", message: "reset", retry: "yes" } }, took_us: 1_000 }, again_ms: 5 }],
+  ["c", "asked", { task: [1, 0], attempt: 2, label: "first", effect: tool("a"), after_ms: 5 }],
+  ["c", "replied", { task: [1, 0], attempt: 2, reply: ok("x", 3_000), again_ms: null }],
+  ["c", "asked", { task: [1, 1], attempt: 1, label: "second", effect: tool("a", { of: "x" }) }],
+];
+
+test("a family: children, retries, clocks, and what is heard twice", () => {
+  const made = family(SEARCHING);
+  const main = speaker(made);
+  assert.equal(main.flow, "search");
+  assert.equal(made.runs.get("r").tasks.get(keyOf("r", [1, 0])).child, "c");
+  const first = main.tasks.get(keyOf("c", [1, 0]));
+  assert.deepEqual([first.state, first.attempts.length, first.attempts[1].start_us, first.attempts[1].end_us], ["done", 2, 6_000, 9_000]);
+  assert.equal(told(made, { run: "c", seq: 0, event: "started", flow: "other" }), false, "an event that was heard is not heard again");
+  assert.deepEqual(planned(main).items.map((item) => item.needs), [[], [1], []]);
+  assert.deepEqual(carriedOut(main, planned(main)).map((task) => task?.label ?? null), ["first", "second", null]);
+  const { nodes, edges } = workGraph(main);
+  assert.deepEqual(nodes.map((node) => [node.title, node.state]), [["first", "done"], ["second", "running"], ["third", "failed"]]);
+  assert.deepEqual(edges, [{ from: keyOf("c", [1, 0]), to: keyOf("c", [1, 1]) }]);
+  const { rows, total_us } = bars(made, 1_004);
+  assert.deepEqual(rows.map((row) => [row.task.label, row.depth, row.parts.length]), [["search", 0, 1], ["first", 1, 2], ["second", 1, 1]]);
+  assert.equal(total_us, 13_000, "what goes on grows with the time it is looked at");
+});
+
+test("a draft goes on where it stood, or begins anew", () => {
+  const made = newFamily("r");
+  const say = (attempt, at, text) => delta(made, { run: "r", task: [0, 0], attempt, at, text });
+  say(1, 0, "One ");
+  say(1, 4, "two");
+  say(1, 0, "One two three");
+  assert.equal(made.drafts.get("r/0.0").text, "One two three");
+  say(2, 0, "Again");
+  assert.equal(made.drafts.get("r/0.0").text, "Again");
+});
+
+test("layers: behind everything it needs, loops move nothing", () => {
+  const nodes = ["a", "b", "c", "d"].map((id) => ({ id }));
+  const edges = [["a", "b"], ["a", "c"], ["b", "d"], ["c", "d"], ["d", "a"]].map(([from, to]) => ({ from, to }));
+  const drawn = layers(nodes, edges);
+  const x = Object.fromEntries(drawn.nodes.map((node) => [node.id, node.x]));
+  assert.ok(x.a < x.b && x.b === x.c && x.c < x.d);
+  assert.deepEqual(drawn.edges.filter((edge) => edge.isBack).map((edge) => edge.from), ["d"]);
+});
+
+test("a proposal is what the question's schema takes", () => {
+  const schema = { properties: { approve: { type: "boolean" }, tasks: { type: "array", items: { properties: { tool_name: {}, tool_arguments: {} } } } } };
+  assert.deepEqual(proposal(schema, null, plan).map((list) => [list.name, list.steps.length, list.known]), [["tasks", 2, ["tool_name", "tool_arguments"]]]);
+  assert.equal(proposal({ properties: { approve: { type: "boolean" } } }, null, plan), null);
+  assert.deepEqual(needs({ a: "{{2.data.url}} {{1}}" }), [2, 1]);
+});
+
+test("times and addresses", () => {
+  assert.deepEqual([500, 12_000, 3_400_000, 75_000_000].map(duration), ["<1 ms", "12 ms", "3.4 s", "1 min 15 s"]);
+  assert.deepEqual(["https://a.example/", "javascript:alert(1)", "file:///etc/passwd", "nonsense"].map(webAddress), ["https://a.example/", null, null, null]);
+});

@@ -1,0 +1,93 @@
+// The other rooms: documents that are dropped and cited, tools that are tried and switched, flows, settings, light and dark.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { ask, choose, get, open, picture } from "./house.mjs";
+
+let house;
+before(async () => (house = await open()));
+after(() => house.close());
+
+test("a file is given, indexed, and deleted again", async () => {
+  const page = await house.page({ path: "/#/documents" });
+  page.on("dialog", (dialog) => dialog.accept());
+  const text = "# Batons of old\n\nThe oldest relay baton in the museum of Lyon is made of olive wood and weighs 61 grams.\n";
+  await page.getByLabel("Files to upload").setInputFiles({ name: "museum.md", mimeType: "text/markdown", buffer: Buffer.from(text) });
+  const row = page.locator("tr", { hasText: "museum.md" });
+  await row.locator(".stand-indexed").waitFor();
+  await picture(page, "10-documents");
+  const { files } = await get(house, "/api/documents");
+  assert.deepEqual(files.map((file) => file.name), ["museum.md"]);
+  await page.getByRole("button", { name: "Delete museum.md" }).click();
+  await row.waitFor({ state: "detached" });
+});
+
+test("what cannot be read is refused in words", async () => {
+  const page = await house.page({ path: "/#/documents" });
+  await page.getByLabel("Files to upload").setInputFiles({ name: "program.exe", mimeType: "application/octet-stream", buffer: Buffer.from("MZ\u0000\u0001") });
+  const notice = page.locator(".notice-bad");
+  await notice.waitFor();
+  assert.ok((await notice.textContent()).length > 20);
+  page.troubles = page.troubles.filter((text) => !/status of 4\d\d/.test(text));
+});
+
+test("a tool is tried and switched off and on", async () => {
+  const page = await house.page({ path: "/#/tools" });
+  const tool = page.locator(".tool", { has: page.locator("strong", { hasText: /^calc\./ }) }).first();
+  await tool.waitFor();
+  const name = await tool.locator("strong").textContent();
+  await tool.getByRole("button", { name: /Try/ }).click();
+  await tool.locator("textarea").first().fill("6 * 7");
+  await tool.getByRole("button", { name: "Call it" }).click();
+  await tool.locator("pre", { hasText: "42" }).waitFor();
+  await picture(page, "11-tools");
+  await tool.getByRole("switch").click();
+  await page.locator(".tool", { hasText: name }).locator('[role="switch"][aria-checked="false"]').waitFor();
+  const off = await get(house, `/api/registry/tools/${name}`);
+  assert.equal(off.enabled, false);
+  await page.getByRole("switch", { name, exact: true }).click();
+  await page.locator(".tool", { hasText: name }).locator('[role="switch"][aria-checked="true"]').waitFor();
+});
+
+test("flows are drawn, and taken from there", async () => {
+  const page = await house.page({ path: "/#/flows" });
+  const flow = page.locator(".flow", { hasText: "synthesize" });
+  await flow.waitFor();
+  assert.ok((await flow.locator(".node").count()) >= 5);
+  await picture(page, "12-flows");
+  await flow.getByRole("button", { name: "Use it" }).click();
+  await page.locator(".first").waitFor();
+  assert.equal(await page.locator(".composer").getByLabel("Flow", { exact: true }).inputValue(), "search");
+});
+
+test("settings: models say how they stand, wishes are kept", async () => {
+  const page = await house.page({ path: "/#/settings" });
+  await page.locator(".models li", { hasText: "actor" }).first().waitFor();
+  await picture(page, "13-settings");
+});
+
+test("a budget is a limit", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.getByLabel("Calls").fill("1");
+  await ask(page, "How heavy is a relay baton, within a budget?");
+  await page.locator(".actions").waitFor();
+  const { runs } = await get(house, "/api/runs?limit=10");
+  const run = runs.find((one) => one.title.includes("within a budget"));
+  assert.ok(run.spent.calls <= 2, JSON.stringify(run.spent));
+});
+
+test("dark by the system, by the switch, and still dark tomorrow", async () => {
+  const ground = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await house.page({ colorScheme: "light" });
+  const dark = await house.page({ colorScheme: "dark" });
+  await light.locator(".first").waitFor();
+  await picture(light, "1-first");
+  assert.notEqual(await ground(light), await ground(dark));
+  await light.getByRole("button", { name: /dark theme/ }).click();
+  assert.equal(await ground(light), await ground(dark));
+  await light.reload();
+  assert.equal(await ground(light), await ground(dark));
+  await dark.getByRole("button", { name: /light theme/ }).click();
+  assert.notEqual(await ground(dark), await ground(light));
+});

@@ -1,0 +1,6 @@
+// Templates: htm bound to Preact, so that components read like HTML and nothing has to be compiled.
+// What is put into a template becomes text or an attribute, never markup.
+import { h } from "preact";
+import htm from "htm";
+
+export const html = htm.bind(h);

@@ -1,0 +1,26 @@
+// How the next question is to be answered: flow, model, approval, limits. Kept in this browser.
+import { cell } from "../core/cell.js";
+import { keep, kept } from "../core/kept.js";
+
+const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {} };
+
+export const wishes = cell({ ...USUAL, ...kept("wishes", {}) });
+
+export function wish(change) {
+  wishes.value = { ...wishes.value, ...change };
+  keep("wishes", wishes.value);
+}
+
+/// As the server takes it; what is left at its usual is not said.
+export function asRequest(question, thread) {
+  const { flow, model, approve, strict, budget } = wishes.value;
+  const request = { question, flow };
+  if (thread) request.thread = thread;
+  if (model) request.model = model;
+  if (approve) request.approve = true;
+  if (strict) request.strict = true;
+  const limits = Object.entries(budget).filter(([, limit]) => Number(limit) > 0);
+  const said = ([name, limit]) => (name === "time_s" ? ["time_ms", Math.round(Number(limit) * 1_000)] : [name, Number(limit)]);
+  if (limits.length > 0) request.budget = Object.fromEntries(limits.map(said));
+  return request;
+}

@@ -1,0 +1,12 @@
+// Where the page begins.
+import { render } from "preact";
+import { html } from "./core/html.js";
+import { loadModels, loadStatus } from "./data/status.js";
+import { begin } from "./data/threads.js";
+import { App } from "./view/app.js";
+
+render(html`<${App} />`, document.getElementById("page"));
+performance.mark("baton:interactive");
+loadStatus();
+loadModels();
+begin();

@@ -1,0 +1,64 @@
+// Numbers and times as people read them.
+
+export function duration(us) {
+  if (us === null || us === undefined || Number.isNaN(us)) return "";
+  const ms = us / 1_000;
+  if (ms < 1) return "<1 ms";
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const s = ms / 1_000;
+  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  const rest = Math.round(s % 60);
+  return `${Math.floor(s / 60)} min${rest ? ` ${rest} s` : ""}`;
+}
+
+export function money(usd_micros) {
+  if (!usd_micros) return "";
+  const usd = usd_micros / 1e6;
+  return `$${usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
+}
+
+export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+
+export function bytes(n) {
+  if (n < 1_000) return `${n} B`;
+  if (n < 1e6) return `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)} kB`;
+  return `${(n / 1e6).toFixed(1)} MB`;
+}
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/// How long ago, short enough for a list.
+export function ago(at_ms, now_ms = Date.now()) {
+  const past = now_ms - at_ms;
+  if (past < MINUTE) return "now";
+  if (past < HOUR) return `${Math.floor(past / MINUTE)} min`;
+  if (past < DAY) return `${Math.floor(past / HOUR)} h`;
+  if (past < 7 * DAY) return `${Math.floor(past / DAY)} d`;
+  const at = new Date(at_ms);
+  const isThisYear = at.getFullYear() === new Date(now_ms).getFullYear();
+  return at.toLocaleDateString("en", isThisYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
+}
+
+export const atTime = (ms) => new Date(ms).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+
+export const tokens = (spent) => (spent?.tokens_in ?? 0) + (spent?.tokens_out ?? 0);
+
+/// `look_up` is read as "look up".
+export const words = (name) => String(name ?? "").replaceAll("_", " ");
+
+export const titled = (name) => words(name).replace(/(^|\s)\S/g, (letter) => letter.toUpperCase());
+
+/// A value as somebody would type it: words as they are, everything else as JSON.
+export const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+/// Only addresses that a browser may open from here.
+export function webAddress(address) {
+  try {
+    const url = new URL(address);
+    return url.protocol === "https:" || url.protocol === "http:" ? url.href : null;
+  } catch (_) {
+    return null;
+  }
+}

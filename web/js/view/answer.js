@@ -1,0 +1,120 @@
+// An answer as it is read: Markdown, each sentence with how well its sources carry it, each citation a button that opens the passage.
+import { html } from "../core/html.js";
+import { openDrawer } from "../data/drawer.js";
+import { blocks } from "../model/markdown.js";
+import { marked } from "../model/marks.js";
+import { count, webAddress } from "../model/text.js";
+import { Icon } from "./icons.js";
+
+const SAID = { weak: "only weakly supported by the sources", unsupported: "not supported by the sources" };
+
+/// Text that nobody checked: a draft, or what was said without sources.
+export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
+
+export function Answer({ run, answer }) {
+  const sources = answer.sources ?? [];
+  const sentences = answer.sentences ?? [];
+  const text = marked(answer.markdown ?? "", sentences, sources.length > 0);
+  const context = { run, answer, sentences, sources };
+  return html`
+    <div class="prose">${blocks(text, { sources: sources.length }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
+    ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />No model wrote this: it is put together from what was found. Settings say which models could.</p>`}
+    <${Sources} ...${context} />
+  `;
+}
+
+/// How much of it is supported, in one line above the answer.
+export function Standing({ sentences = [] }) {
+  const of = (status) => sentences.filter((sentence) => sentence.status === status).length;
+  const rows = [
+    ["supported", "check", `${of("supported")} supported`],
+    ["weak", "warn", `${of("weak")} weak`],
+    ["unsupported", "bad", `${of("unsupported")} not supported`],
+  ].filter(([status]) => of(status) > 0);
+  if (rows.length === 0) return null;
+  return html`<ul class="standing" aria-label="Sentences held against their sources">
+    ${rows.map(([status, icon, text]) => html`<li class=${`standing-${status}`}><${Icon} name=${icon} size="14" />${text}</li>`)}
+  </ul>`;
+}
+
+function Sources({ run, answer, sources }) {
+  if (sources.length === 0) return null;
+  return html`
+    <section class="sources" aria-label="Sources">
+      <h3>Sources</h3>
+      <ol>
+        ${sources.map((source, at) => {
+          const href = webAddress(source.address);
+          return html`<li>
+            <button type="button" class="source" onClick=${() => openSpan(run, answer, at + 1, null)}>
+              <span class="source-number">${at + 1}</span>
+              <span class="source-title" dir="auto">${source.title || source.address || "Untitled"}</span>
+              <span class="source-place" dir="auto">${(source.places ?? []).slice(0, 2).join(", ") || count(source.spans?.length ?? 1, "passage")}</span>
+            </button>
+            ${href && html`<a class="source-link" href=${href} target="_blank" rel="noopener noreferrer" aria-label=${`Open ${source.title || href} in a new tab`}><${Icon} name="link" size="15" /></a>`}
+          </li>`;
+        })}
+      </ol>
+    </section>
+  `;
+}
+
+/// A number in an answer names a source; the sentence says which of its passages it stands on.
+function openSpan(run, answer, number, sentence) {
+  const source = answer.sources[number - 1];
+  if (!source) return;
+  const own = source.spans ?? [];
+  const cited = own.filter((span) => sentence?.cites?.includes(span));
+  openDrawer({ kind: "span", run, spans: cited.length > 0 ? [...cited, ...own.filter((span) => !cited.includes(span))] : own, at: 0, number, source, answer });
+}
+
+const Block = ({ block, context }) => {
+  const inner = (list) => list.map((one) => html`<${Block} block=${one} context=${context} />`);
+  const text = (groups) => html`<${Words} groups=${groups} context=${context} />`;
+  switch (block.kind) {
+    case "heading":
+      // The page's own headings stand above those of an answer.
+      return html`<${`h${Math.min(6, block.level + 2)}`} dir="auto">${text(block.words)}<//>`;
+    case "list":
+      return block.isOrdered ? html`<ol start=${block.start}>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ol>` : html`<ul>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ul>`;
+    case "code":
+      return html`<pre class="code" tabindex="0" aria-label=${`Code${block.language ? `, ${block.language}` : ""}`}><code>${block.text}</code></pre>`;
+    case "quote":
+      return html`<blockquote>${inner(block.blocks)}</blockquote>`;
+    case "rule":
+      return html`<hr />`;
+    case "table":
+      return html`<div class="table" tabindex="0" role="region" aria-label="Table"><table>
+        <thead><tr>${block.head.map((cell) => html`<th scope="col">${text(cell)}</th>`)}</tr></thead>
+        <tbody>${block.rows.map((row) => html`<tr>${row.map((cell) => html`<td>${text(cell)}</td>`)}</tr>`)}</tbody>
+      </table></div>`;
+    default:
+      return html`<p dir="auto">${text(block.words)}</p>`;
+  }
+};
+
+const Words = ({ groups, context }) =>
+  groups.map(({ sentence, runs }) => {
+    const own = sentence === null ? null : context?.sentences[sentence];
+    const drawn = runs.map((run, at) => html`<${Run} run=${run} sentence=${own} context=${context} isBeforeCite=${Boolean(runs[at + 1]?.cite)} />`);
+    if (!own || own.status === "no_claim") return drawn;
+    const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
+    const why = [SAID[own.status], ...problems].filter(Boolean).join(": ");
+    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${SAID[own.status] && html`<span class="hidden"> (${SAID[own.status]}) </span>`}`;
+  });
+
+function Run({ run, sentence, context, isBeforeCite }) {
+  if (run.cite) {
+    return run.cite.map((number) => {
+      const title = context?.sources[number - 1]?.title ?? "";
+      return html`<button type="button" class="cite" aria-label=${`Source ${number}${title ? `: ${title}` : ""}. Open the passage`} onClick=${() => openSpan(context.run, context.answer, number, sentence)}>${number}</button>`;
+    });
+  }
+  // A citation stands right behind its word.
+  let drawn = isBeforeCite ? run.text.trimEnd() : run.text;
+  if (run.code) drawn = html`<code>${drawn}</code>`;
+  if (run.em) drawn = html`<em>${drawn}</em>`;
+  if (run.strong) drawn = html`<strong>${drawn}</strong>`;
+  if (run.href) drawn = html`<a href=${run.href} target="_blank" rel="noopener noreferrer">${drawn}</a>`;
+  return drawn;
+}

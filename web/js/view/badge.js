@@ -1,0 +1,36 @@
+// How a message was taken: the intent or the flow, with its icon, above the answer.
+import { html } from "../core/html.js";
+import { flowNamed } from "../data/status.js";
+import { note, speaker } from "../model/family.js";
+import { titled } from "../model/text.js";
+import { Icon, hasIcon } from "./icons.js";
+
+const INTENTS = {
+  search: { icon: "search", title: "Search" },
+  summarize: { icon: "summarize", title: "Summarize" },
+  conversation_query: { icon: "conversation", title: "Conversation Query" },
+};
+
+/// What is known of it so far: the intent a flow noted, else the flow the front door took, else the one that was named.
+export function takenAs(family, flow, outcome) {
+  const run = family && speaker(family);
+  const intent = note(run, "intent") ?? outcome?.output?.intent;
+  const name = typeof intent === "string" ? intent : intent?.intent;
+  if (name) return { ...(INTENTS[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? `decided by ${intent.by}` : "" };
+  const root = family?.runs.get(family.root);
+  const chosen = note(root, "flow");
+  // Until the front door has chosen, there is nothing more to say.
+  const taken = chosen?.flow ?? (run?.flow || outcome?.output?.flow || flow) ?? "auto";
+  return { ...ofFlow(taken), ...(taken === "auto" ? { title: "Auto" } : {}), why: chosen?.why ?? "" };
+}
+
+export function ofFlow(name) {
+  const known = flowNamed(name);
+  const icon = hasIcon(name) ? name : "node";
+  return { icon, title: known?.title ?? titled(name), about: known?.about ?? "" };
+}
+
+export const Badge = ({ family, flow, outcome }) => {
+  const { icon, title, why } = takenAs(family, flow, outcome);
+  return html`<span class="badge" title=${why || undefined}><${Icon} name=${icon} size="15" />${title}${why ? html`<span class="hidden">, ${why}</span>` : null}</span>`;
+};

@@ -1,0 +1,58 @@
+// "Branch from here": a new run with the past of this one up to a step, with another reply put in its place, or another state.
+import { html } from "../core/html.js";
+import { go, to } from "../core/route.js";
+import { closeDrawer } from "../data/drawer.js";
+import { say } from "../data/notices.js";
+import { fork } from "../data/runs.js";
+import { shown } from "../model/text.js";
+import { Icon } from "./icons.js";
+import { useState } from "preact/hooks";
+
+export function Branch({ task, root }) {
+  const [isOpen, setOpen] = useState(false);
+  const before = task.value === undefined ? "" : shown(task.value);
+  const [reply, setReply] = useState(before);
+  const [patch, setPatch] = useState("");
+  const [wrong, setWrong] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  if (task.attempts.length === 0) return null;
+  const isText = typeof task.value === "string";
+  const begin = async (event) => {
+    event.preventDefault();
+    setWrong("");
+    const wish = { at_step: task.step };
+    try {
+      if (reply !== before) wish.replies = { [task.index]: isText ? reply : JSON.parse(reply) };
+      if (patch.trim()) wish.patch = JSON.parse(patch);
+    } catch (error) {
+      return setWrong(`That is not JSON: ${error.message}`);
+    }
+    setBusy(true);
+    try {
+      const { run, thread } = await fork(task.run, wish);
+      say("The branch is on its way; the original stays as it is.");
+      closeDrawer();
+      sessionStorage.setItem(`baton.branch.${run}`, root);
+      go(to.thread(thread, run));
+    } catch (trouble) {
+      setWrong(trouble.message);
+      setBusy(false);
+    }
+    return undefined;
+  };
+  if (!isOpen) {
+    return html`<section class="part"><button type="button" class="button" onClick=${() => setOpen(true)}><${Icon} name="branch" size="16" />Branch from here</button></section>`;
+  }
+  return html`
+    <section class="part branch"><h3>Branch from here</h3>
+      <p class="quiet">A new conversation keeps everything before step ${task.step} and goes on from there. Change the reply to see what would have become of another one; leave it as it is to ask again.</p>
+      <form onSubmit=${begin}>
+        ${before !== "" && html`<label><span>Reply${isText ? "" : ", as JSON"}</span><textarea class=${isText ? "" : "mono"} rows="8" value=${reply} onInput=${(event) => setReply(event.target.value)}></textarea></label>`}
+        <details><summary>Change the state too</summary><label><span>A JSON merge patch for the flow's state on entering the step, e.g. {"question": "Another one?"}</span><textarea class="mono" rows="3" value=${patch} onInput=${(event) => setPatch(event.target.value)}></textarea></label></details>
+        ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
+        <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}><${Icon} name="branch" size="16" />${isBusy ? "Branching …" : reply !== before || patch.trim() ? "Branch with this" : "Branch and ask again"}</button>
+          <button type="button" class="button" onClick=${() => setOpen(false)}>Cancel</button></div>
+      </form>
+    </section>
+  `;
+}

@@ -1,0 +1,29 @@
+// The drawer at the side. It does not block the page; Escape closes it, and the focus goes back to where it came from.
+import { html } from "../core/html.js";
+import { useCell } from "../core/cell.js";
+import { closeDrawer, drawer } from "../data/drawer.js";
+import { Icon } from "./icons.js";
+import { Span } from "./span.js";
+import { Task } from "./task.js";
+import { useEffect, useRef } from "preact/hooks";
+
+export function Drawer() {
+  const content = useCell(drawer);
+  const box = useRef(null);
+  const isOpen = content !== null;
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    box.current.focus();
+    const press = (event) => event.key === "Escape" && closeDrawer();
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [isOpen, content]);
+  if (!isOpen) return null;
+  const title = content.kind === "span" ? "Source" : "Step";
+  return html`
+    <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
+      <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label="Close" onClick=${closeDrawer}><${Icon} name="close" /></button></div>
+      <div class="drawer-body">${content.kind === "span" ? html`<${Span} ...${content} />` : html`<${Task} ...${content} />`}</div>
+    </div>
+  `;
+}

@@ -1,0 +1,51 @@
+// What somebody sees who has not asked yet: what this can do, in questions that can be tried, and what is set up.
+import { html } from "../core/html.js";
+import { useCell } from "../core/cell.js";
+import { to } from "../core/route.js";
+import { status } from "../data/status.js";
+import { wish } from "../data/wishes.js";
+import { count } from "../model/text.js";
+import { Icon } from "./icons.js";
+
+const EXAMPLES = [
+  { icon: "search", title: "Look it up", text: "Plans, searches your documents and the web, and cites every sentence.", question: "What does Baton do after a crash, and how does it know?", flow: "search" },
+  { icon: "direct", title: "A quick answer", text: "One model call, with a look into your documents.", question: "In one sentence: what is a write-ahead log?", flow: "direct" },
+  { icon: "reason", title: "Several steps", text: "Thinks, plans, acts, looks at what came of it, and goes on.", question: "Compare the ways Baton retries a failed step, and say which one fits a mail that must not be sent twice.", flow: "reason" },
+  { icon: "panel", title: "With critics", text: "A planner, researchers and an expert whose work is checked.", question: "Is SQLite a good choice for a durable engine? What speaks against it?", flow: "panel" },
+];
+
+export function FirstRun({ ask }) {
+  const known = useCell(status);
+  const flows = new Set((known?.flows ?? []).map((flow) => flow.name));
+  const shown = flows.size > 0 ? EXAMPLES.filter((one) => flows.has(one.flow)) : EXAMPLES;
+  const take = ({ question, flow }) => {
+    wish({ flow });
+    ask(question);
+  };
+  return html`
+    <div class="first">
+      <h1>What would you like to know?</h1>
+      <p class="first-lead">Ask, watch the plan being carried out, and read an answer in which every sentence is held against its sources.</p>
+      <ul class="first-cards">
+        ${shown.map(
+          (one) => html`<li><button type="button" class="first-card" onClick=${() => take(one)}>
+            <span class="first-title"><${Icon} name=${one.icon} />${one.title}</span><span>${one.text}</span><span class="first-question">“${one.question}”</span>
+          </button></li>`,
+        )}
+      </ul>
+      ${known && !known.trouble && html`<${Ready} known=${known} />`}
+      ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
+    </div>
+  `;
+}
+
+function Ready({ known }) {
+  const passages = known.documents?.passages ?? 0;
+  return html`
+    <ul class="first-ready" aria-label="What is set up">
+      <li><${Icon} name="model" size="16" /><span><strong>${known.model?.name ?? "No model"}</strong> ${known.model?.why ? `thinks here: ${known.model.why}` : "thinks here"}. <a href=${to.room("settings")}>Others</a></span></li>
+      <li><${Icon} name="document" size="16" /><span>${passages > 0 ? html`<strong>${count(passages, "passage")}</strong> of your documents can be cited.` : "No documents of yours yet: drop some, and answers cite them."} <a href=${to.room("documents")}>Documents</a></span></li>
+      <li><${Icon} name="tool" size="16" /><span>Tools are called over MCP, and what sends or destroys something asks you first. <a href=${to.room("tools")}>Tools</a></span></li>
+    </ul>
+  `;
+}

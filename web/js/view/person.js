@@ -1,0 +1,98 @@
+// What a run asks a person: to agree to a plan or change it, to agree to one call, to say whether something happened, or anything else.
+// The form follows the question's schema, so that a new kind of question needs no new form.
+import { html } from "../core/html.js";
+import { say } from "../data/notices.js";
+import { answer } from "../data/runs.js";
+import { proposal } from "../model/plan.js";
+import { titled } from "../model/text.js";
+import { Icon } from "./icons.js";
+import { PlanEditor } from "./plan.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export function Asking({ open, family, done }) {
+  const [isSent, setSent] = useState(false);
+  const card = useRef(null);
+  const question = typeof open.question === "string" ? { prompt: open.question } : (open.question ?? {});
+  const schema = open.schema ?? question.schema ?? null;
+  useEffect(() => card.current.scrollIntoView({ block: "nearest" }), []);
+  const send = async (value) => {
+    setSent(true);
+    try {
+      await answer(open, value);
+      done();
+    } catch (trouble) {
+      setSent(false);
+      say(trouble.message, "bad");
+    }
+  };
+  const lists = proposal(schema, family, open.plan);
+  const form = lists ? PlanEditor : formFor(schema);
+  return html`
+    <section class="asking" ref=${card} aria-label="A question for you">
+      <h3><${Icon} name="person" size="17" />${lists ? "Is this plan right?" : headline(open)}</h3>
+      ${!lists && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
+      <fieldset disabled=${isSent}><legend class="hidden">Your answer</legend>
+        <${form} schema=${schema} lists=${lists} send=${send} prompt=${question.prompt} />
+      </fieldset>
+      ${isSent && html`<p class="hidden" role="status">Sent.</p>`}
+    </section>
+  `;
+}
+
+const headline = (open) => ({ doubt: "Did this happen?", doubted: "Did this happen?", held: "May this be done?" })[open.kind] ?? "A question for you";
+
+function formFor(schema) {
+  const [name, field] = onlyField(schema);
+  if (field?.type === "boolean") return YesNo;
+  if (field?.enum) return Choice;
+  return name || !schema ? Words : Json;
+}
+
+function onlyField(schema) {
+  const required = schema?.required ?? [];
+  return required.length === 1 ? [required[0], schema.properties?.[required[0]] ?? {}] : [null, null];
+}
+
+function YesNo({ schema, send }) {
+  const [name] = onlyField(schema);
+  return html`<div class="asking-bar">
+    <button type="button" class="button button-primary" onClick=${() => send({ [name]: true })}><${Icon} name="check" size="16" />Yes</button>
+    <button type="button" class="button" onClick=${() => send({ [name]: false })}><${Icon} name="close" size="16" />No</button>
+  </div>`;
+}
+
+const SPOKEN = { done: "It happened", again: "Do it again", failed: "It did not, and leave it" };
+
+function Choice({ schema, send }) {
+  const [name, field] = onlyField(schema);
+  return html`<div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${SPOKEN[word] ?? titled(word)}</button>`)}</div>`;
+}
+
+function Words({ schema, send }) {
+  const [text, setText] = useState("");
+  const [name] = onlyField(schema);
+  const submit = (event) => {
+    event.preventDefault();
+    if (text.trim() !== "") send(name ? { [name]: text } : text);
+  };
+  return html`<form onSubmit=${submit}><label><span class="hidden">Your answer</span><textarea rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
+    <div class="asking-bar"><button class="button button-primary" disabled=${text.trim() === ""}>Answer</button></div></form>`;
+}
+
+function Json({ schema, send }) {
+  const [text, setText] = useState("{}");
+  const [wrong, setWrong] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    try {
+      send(JSON.parse(text));
+    } catch (error) {
+      setWrong(`That is not JSON: ${error.message}`);
+    }
+  };
+  return html`<form onSubmit=${submit}>
+    <details><summary>What it takes</summary><pre class="code" tabindex="0">${JSON.stringify(schema, null, 2)}</pre></details>
+    <label><span>The answer as JSON</span><textarea class="mono" rows="5" value=${text} onInput=${(event) => setText(event.target.value)} aria-invalid=${String(wrong !== "")}></textarea></label>
+    ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
+    <div class="asking-bar"><button class="button button-primary">Answer</button></div></form>`;
+}

@@ -1,0 +1,79 @@
+// All past conversations: the question, the beginning of the answer, how it stands. Searching asks the server.
+import { html } from "../core/html.js";
+import { useCell } from "../core/cell.js";
+import { go, route, to } from "../core/route.js";
+import { say } from "../data/notices.js";
+import { forget, more, refresh, search, threads } from "../data/threads.js";
+import { ago } from "../model/text.js";
+import { ofFlow } from "./badge.js";
+import { Icon } from "./icons.js";
+import { List } from "./list.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+const ROW_PX = 66;
+const TYPING_MS = 200;
+const STANDS = { running: "working", asking: "waits for you", waiting: "waits", failed: "failed", cancelled: "stopped" };
+
+export function Sidebar({ isOpen, close }) {
+  const { list, query, isLoading, isLoaded, trouble } = useCell(threads);
+  const here = useCell(route);
+  const [typed, setTyped] = useState(query);
+  const waiting = useRef(0);
+  useEffect(() => () => clearTimeout(waiting.current), []);
+  const type = (event) => {
+    const words = event.target.value;
+    setTyped(words);
+    clearTimeout(waiting.current);
+    waiting.current = setTimeout(() => search(words.trim()), TYPING_MS);
+  };
+  return html`
+    <aside class=${`sidebar ${isOpen ? "is-open" : ""}`} aria-label="Past conversations">
+      <div class="sidebar-head">
+        <a class="button button-primary sidebar-new" href=${to.fresh()} onClick=${close}><${Icon} name="plus" />New conversation</a>
+        <label class="field-search">
+          <span class="hidden">Search conversations</span>
+          <${Icon} name="search" size="16" />
+          <input type="search" placeholder="Search conversations" value=${typed} onInput=${type} autocomplete="off" />
+        </label>
+      </div>
+      <${Told} ...${{ list, query, isLoading, isLoaded, trouble }} />
+      <${List} items=${list} rowHeight=${ROW_PX} label="Conversations" keyOf=${(one) => one.thread} more=${more} current=${here.thread ?? null}
+        draw=${(one, { tabIndex, isCurrent }) => html`<${Row} one=${one} tabIndex=${tabIndex} isCurrent=${isCurrent} close=${close} />`} />
+    </aside>
+  `;
+}
+
+function Told({ list, query, isLoading, isLoaded, trouble }) {
+  if (trouble) return html`<p class="sidebar-told" role="status">${trouble.message} <button type="button" class="link" onClick=${refresh}>Try again</button></p>`;
+  if (list.length > 0 || (isLoading && !isLoaded)) return html`<p class="hidden" role="status">${query && !isLoading ? `${list.length} found` : ""}</p>`;
+  if (isLoading) return html`<p class="sidebar-told" role="status">Looking …</p>`;
+  return html`<p class="sidebar-told" role="status">${query ? "Nothing was found. Other words, or fewer, may help." : "What you ask is kept here, with its answer and every step."}</p>`;
+}
+
+function Row({ one, tabIndex, isCurrent, close }) {
+  const stand = STANDS[one.status];
+  const { icon } = ofFlow(one.flow ?? "auto");
+  const drop = async (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    if (!confirm(`Delete “${one.title}” with all its runs? This cannot be undone.`)) return;
+    try {
+      await forget(one.thread);
+      if (isCurrent) go(to.fresh());
+      say("The conversation is deleted.");
+    } catch (trouble) {
+      say(trouble.message, "bad");
+    }
+  };
+  return html`
+    <a class=${`thread ${isCurrent ? "is-current" : ""}`} href=${to.thread(one.thread)} tabindex=${tabIndex} aria-current=${isCurrent ? "page" : undefined} onClick=${close}>
+      <span class="thread-top">
+        <${Icon} name=${icon} size="14" />
+        <span class="thread-title" dir="auto">${one.title || "Untitled"}</span>
+        <time class="thread-time" datetime=${new Date(one.updated_ms).toISOString()}>${ago(one.updated_ms)}</time>
+      </span>
+      <span class="thread-preview" dir="auto">${stand ? html`<span class=${`stand stand-${one.status}`}>${stand}</span>` : null}${one.preview || (stand ? "" : "No answer yet")}</span>
+    </a>
+    <button type="button" class="thread-drop" tabindex=${tabIndex} aria-label=${`Delete ${one.title || "this conversation"}`} onClick=${drop}><${Icon} name="bin" size="15" /></button>
+  `;
+}

@@ -1,0 +1,66 @@
+// A passage where it stands: the source's text, scrolled to the very place that was cited.
+import { html } from "../core/html.js";
+import { spanOf } from "../data/runs.js";
+import { count, webAddress } from "../model/text.js";
+import { Icon } from "./icons.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+const TRUST = {
+  own: ["check", "From your own documents"],
+  computed: ["check", "Computed here"],
+  untrusted: ["warn", "Somebody else's words: used as data, never as instructions"],
+};
+
+export function Span({ run, spans, at, number, source, answer }) {
+  const [place, setPlace] = useState(at);
+  const [found, setFound] = useState({ isLoading: true });
+  const n = spans[place];
+  useEffect(() => setPlace(at), [spans]);
+  useEffect(() => {
+    let isWanted = true;
+    setFound({ isLoading: true });
+    const known = answer?.spans?.find((span) => span.n === n) ?? null;
+    spanOf(run, n).then(
+      (got) => isWanted && setFound({ span: { ...known, ...got.span }, document: got.document ?? null }),
+      (trouble) => isWanted && setFound({ span: known, document: null, trouble }),
+    );
+    return () => (isWanted = false);
+  }, [run, n]);
+  const { span, document, trouble, isLoading } = found;
+  const title = document?.title ?? span?.title ?? source?.title ?? "Untitled";
+  const address = span?.address ?? source?.address ?? document?.path;
+  const href = webAddress(address);
+  const [icon, trust] = TRUST[span?.trust ?? "untrusted"] ?? TRUST.untrusted;
+  return html`
+    <p class="span-title" dir="auto"><span class="source-number">${number}</span>${title}</p>
+    <p class="span-address">${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${address}</a>` : address}${span?.place ? html`<span class="span-place">${span.place}</span>` : null}</p>
+    ${spans.length > 1 &&
+    html`<div class="span-pages" role="group" aria-label="Passages of this source">
+      <button type="button" class="button-icon" disabled=${place === 0} aria-label="The passage before" onClick=${() => setPlace(place - 1)}><${Icon} name="left" size="16" /></button>
+      <span>${place + 1} of ${count(spans.length, "passage")}</span>
+      <button type="button" class="button-icon" disabled=${place === spans.length - 1} aria-label="The next passage" onClick=${() => setPlace(place + 1)}><${Icon} name="right" size="16" /></button>
+    </div>`}
+    ${isLoading ? html`<p role="status">Opening the source …</p>` : html`<${Text} span=${span} document=${document} trouble=${trouble} />`}
+    ${!isLoading && html`<p class="remark"><${Icon} name=${icon} size="15" />${trust}${span?.source ? ` · found by ${span.source}` : ""}</p>`}
+  `;
+}
+
+function Text({ span, document, trouble }) {
+  const mark = useRef(null);
+  const box = useRef(null);
+  useLayoutEffect(() => {
+    if (mark.current) box.current.scrollTop = Math.max(0, mark.current.offsetTop - box.current.clientHeight / 3);
+  }, [document]);
+  if (!document) {
+    return html`
+      ${trouble && html`<p class="wrong" role="alert">${trouble.message}</p>`}
+      ${span && html`<blockquote class="span-text" dir="auto"><mark class="span-mark" id="cited">${span.text}</mark></blockquote>`}
+      ${span && !trouble && html`<p class="quiet">The passage as it was found. The rest of this source is not kept here.</p>`}
+    `;
+  }
+  const { text, start, end, line } = document;
+  return html`
+    ${line ? html`<p class="quiet">${document.path}, line ${line}</p>` : null}
+    <div class="span-text span-document" ref=${box} tabindex="0" role="document" aria-label="The source, with the passage marked" dir="auto">${text.slice(0, start)}<mark class="span-mark" id="cited" ref=${mark}>${text.slice(start, end)}</mark>${text.slice(end)}</div>
+  `;
+}

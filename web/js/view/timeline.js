@@ -1,0 +1,40 @@
+// When things happened: one row per effect, one bar per attempt, children below the call that started them.
+import { html } from "../core/html.js";
+import { took_us } from "../model/family.js";
+import { duration, words } from "../model/text.js";
+import { bars } from "../model/timeline.js";
+import { STATES } from "./graph.js";
+import { Icon } from "./icons.js";
+import { useState } from "preact/hooks";
+
+const ROWS_MAX = 12;
+
+export function Timeline({ family, now_ms, open }) {
+  const [isWhole, setWhole] = useState(false);
+  const { rows, total_us } = bars(family, now_ms);
+  if (rows.length === 0) return null;
+  const shown = isWhole ? rows : rows.slice(-ROWS_MAX);
+  const percent = (share) => `${(share * 100).toFixed(3)}%`;
+  return html`
+    <div class="timeline">
+      <div class="timeline-head"><span>Timeline</span><span>${duration(total_us)}</span></div>
+      ${shown.length < rows.length && html`<button type="button" class="link" onClick=${() => setWhole(true)}>Show the ${rows.length - shown.length} before</button>`}
+      <ol aria-label="Timeline">
+        ${shown.map(
+          ({ task, depth, parts }) => html`
+            <li key=${task.key}>
+              <button type="button" class="bar-row" onClick=${() => open(task)}>
+                <span class=${`bar-label depth-${Math.min(depth, 4)}`}><${Icon} name=${task.kind} size="14" /><span dir="auto">${words(task.label || task.name)}</span></span>
+                <span class="bar-track" aria-hidden="true">
+                  ${parts.map((part) => html`<span class=${`bar bar-${part.state}`} style=${{ left: percent(part.start), width: percent(Math.min(part.width, 1 - part.start)) }}></span>`)}
+                </span>
+                <span class="bar-time">${duration(took_us(task, now_ms))}</span>
+                <span class="hidden">, ${STATES[task.state] ?? task.state}${task.attempts.length > 1 ? `, ${task.attempts.length} attempts` : ""}</span>
+              </button>
+            </li>
+          `,
+        )}
+      </ol>
+    </div>
+  `;
+}

@@ -1,0 +1,68 @@
+// What the page says by itself: notices in a corner, the lost line, and the wish for a token.
+import { html } from "../core/html.js";
+import { needsToken, post } from "../core/api.js";
+import { useCell } from "../core/cell.js";
+import { line, tryNow } from "../core/stream.js";
+import { dismiss, notices } from "../data/notices.js";
+import { loadStatus } from "../data/status.js";
+import { refresh } from "../data/threads.js";
+import { Icon } from "./icons.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export function Notices() {
+  const all = useCell(notices);
+  return html`<div class="notices" role="region" aria-label="Notices" aria-live="polite">
+    ${all.map((one) => html`<div key=${one.id} class=${`notice notice-${one.kind}`} role=${one.kind === "bad" ? "alert" : undefined}><p>${one.text}</p><button type="button" class="button-icon" aria-label="Dismiss" onClick=${() => dismiss(one.id)}><${Icon} name="close" size="16" /></button></div>`)}
+  </div>`;
+}
+
+export function Line() {
+  const now = useCell(line);
+  const wasLost = useRef(false);
+  const [isBack, setBack] = useState(false);
+  useEffect(() => {
+    if (wasLost.current && !now.isLost) {
+      setBack(true);
+      const timer = setTimeout(() => setBack(false), 3_000);
+      wasLost.current = false;
+      return () => clearTimeout(timer);
+    }
+    wasLost.current = now.isLost;
+    return undefined;
+  }, [now.isLost]);
+  return html`<div class="line" role="status" aria-live="assertive">
+    ${now.isLost && html`<p class="line-lost"><${Icon} name="warn" size="16" />The connection to the server is lost. What runs goes on there; this page comes back by itself. <button type="button" class="link" onClick=${tryNow}>Try now</button></p>`}
+    ${isBack && !now.isLost && html`<p class="line-back"><${Icon} name="check" size="16" />Connected again.</p>`}
+  </div>`;
+}
+
+export function Token() {
+  const isNeeded = useCell(needsToken);
+  const dialog = useRef(null);
+  const [token, setToken] = useState("");
+  const [wrong, setWrong] = useState("");
+  useEffect(() => {
+    if (isNeeded && !dialog.current.open) dialog.current.showModal();
+    if (!isNeeded && dialog.current.open) dialog.current.close();
+  }, [isNeeded]);
+  const enter = async (event) => {
+    event.preventDefault();
+    try {
+      await post("/api/session", { token: token.trim() });
+      setToken("");
+      setWrong("");
+      needsToken.value = false;
+      loadStatus();
+      refresh();
+    } catch (trouble) {
+      setWrong(trouble.status === 401 ? "That is not a token of this server." : trouble.message);
+    }
+  };
+  return html`<dialog class="token" ref=${dialog} aria-labelledby="token-title" onCancel=${(event) => event.preventDefault()}>
+    <form onSubmit=${enter}><h2 id="token-title"><${Icon} name="key" />A token, please</h2>
+      <p>This server is not only for this machine, so it wants to know who you are. <code>baton tokens add NAME</code> on the server makes a token.</p>
+      <label><span>Token</span><input type="password" autocomplete="current-password" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
+      ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
+      <button class="button button-primary">Enter</button></form>
+  </dialog>`;
+}

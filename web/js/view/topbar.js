@@ -1,0 +1,31 @@
+// The bar above everything: where one is, the rooms, and light or dark.
+import { html } from "../core/html.js";
+import { useCell } from "../core/cell.js";
+import { route, to } from "../core/route.js";
+import { isDark, setTheme, theme } from "../core/theme.js";
+import { Icon } from "./icons.js";
+
+const ROOMS = [
+  ["documents", "document", "Documents"],
+  ["tools", "tool", "Tools"],
+  ["flows", "graph", "Flows"],
+  ["settings", "gear", "Settings"],
+];
+
+export function Topbar({ toggle, isOpen }) {
+  const here = useCell(route);
+  useCell(theme);
+  const next = isDark() ? "light" : "dark";
+  return html`
+    <header class="topbar">
+      <div class="topbar-inner">
+        <button type="button" class="button-icon topbar-menu" aria-label="Past conversations" aria-expanded=${String(isOpen)} onClick=${toggle}><${Icon} name="menu" /></button>
+        <a class="brand" href=${to.fresh()}><img src="/assets/icon.svg" width="24" height="24" alt="" />Baton</a>
+        <nav class="rooms" aria-label="Rooms">
+          ${ROOMS.map(([room, icon, title]) => html`<a class="room" href=${to.room(room)} aria-current=${here.room === room ? "page" : undefined}><${Icon} name=${icon} size="17" /><span>${title}</span></a>`)}
+        </nav>
+        <button type="button" class="button-icon" aria-label=${`Switch to the ${next} theme`} title=${`Switch to the ${next} theme`} onClick=${() => setTheme(next)}><${Icon} name=${isDark() ? "sun" : "moon"} /></button>
+      </div>
+    </header>
+  `;
+}

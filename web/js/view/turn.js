@@ -1,0 +1,159 @@
+// One turn: the question, how it was taken, the work, and the answer with what one can do with it.
+import { html } from "../core/html.js";
+import { reload } from "../data/conversation.js";
+import { attempt, say } from "../data/notices.js";
+import { answerOf, isOver, resumed, useRun } from "../data/runs.js";
+import { draftOf } from "../model/draft.js";
+import { spent } from "../model/family.js";
+import { atTime, count, duration, money, tokens } from "../model/text.js";
+import { Answer, Plain, Standing } from "./answer.js";
+import { Badge } from "./badge.js";
+import { CompareWith } from "./choose.js";
+import { Icon } from "./icons.js";
+import { Asking } from "./person.js";
+import { Work } from "./work.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export function Turn({ turn, isLast, isWanted }) {
+  const { run, question, said } = turn;
+  const item = useRef(null);
+  useEffect(() => {
+    if (isWanted) item.current.scrollIntoView({ block: "start" });
+  }, [isWanted]);
+  return html`
+    <li class="turn" ref=${item}>
+      ${question !== null && html`<h2 class="question" dir="auto"><span class="hidden">You asked: </span>${question}</h2>`}
+      ${run ? html`<${Answered} run=${run} said=${said} isLast=${isLast} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
+    </li>
+  `;
+}
+
+function Answered({ run, said, isLast, isWanted }) {
+  const [isOpen, setOpen] = useState(null);
+  const [isComparing, setComparing] = useState(false);
+  const isGoing = !isOver(run.status);
+  // What is over is only looked into when somebody wants to see the work; its badge comes with the answer.
+  const isShown = isOpen ?? isGoing;
+  const isWell = run.status === "done";
+  const known = useRun(!isWell || isShown || isWanted ? run.run : null);
+  const family = known?.family ?? null;
+  const status = known?.row?.status ?? run.status;
+  const row = known?.row ?? run;
+  const box = useRef(null);
+  const isSeen = useSeen(box);
+  const answer = useAnswer(run.run, isSeen ? status : null);
+  const told = useRef(false);
+  const wasGoing = useRef(isGoing);
+  useEffect(() => {
+    // The list of turns is behind what the stream already knows.
+    if (isOver(status) && !isOver(run.status) && !told.current) {
+      told.current = true;
+      reload();
+    }
+  }, [status, run.status]);
+  const draft = family && !isOver(status) ? draftOf(family) : "";
+  const toggle = () => setOpen(!isShown);
+  return html`
+    <div class="answer" ref=${box} aria-busy=${String(status === "running")}>
+      <div class="answer-head">
+        <${Badge} family=${family} flow=${answer?.flow ?? run.flow} outcome=${row.outcome} />
+        <${State} status=${status} />
+        <button type="button" class="link work-toggle" aria-expanded=${String(isShown)} onClick=${toggle}><${Summary} row=${row} family=${family} /><${Icon} name="right" size="14" /></button>
+      </div>
+      ${isShown && family && html`<${Work} known=${known} flow=${run.flow} />`}
+      ${(row.waiting ?? []).map((open) => html`<${Asking} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
+      ${draft && !answer && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Being written; its sources are checked at the end</p><${Plain} text=${draft} /></div>`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} answer=${answer} />` : !draft && said && html`<${Plain} text=${said} />`}
+      <p class="hidden" role="status">${wasGoing.current && isOver(status) ? "The answer is there." : ""}</p>
+      <${Ended} status=${status} row=${row} family=${family} />
+      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? said ?? ""} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}
+      ${isComparing && html`<${CompareWith} run=${run} close=${() => setComparing(false)} />`}
+    </div>
+  `;
+}
+
+/// Once it was near what is looked at.
+function useSeen(box) {
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && (setSeen(true), observer.disconnect()), { rootMargin: "800px" });
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return isSeen;
+}
+
+function useAnswer(run, status) {
+  const [answer, setAnswer] = useState(null);
+  useEffect(() => {
+    if (status !== "done") return setAnswer(null);
+    let isWanted = true;
+    answerOf(run).then(
+      (found) => isWanted && setAnswer(found),
+      // Without it there are still the words that were said.
+      () => {},
+    );
+    return () => (isWanted = false);
+  }, [run, status]);
+  return answer;
+}
+
+const STATES = { running: "Working", asking: "Waits for you", waiting: "Waits", failed: "Failed", cancelled: "Stopped" };
+
+const State = ({ status }) =>
+  status === "done" ? null : html`<span class=${`stand stand-${status}`} role="status">${status === "running" && html`<span class="pulse"></span>`}${STATES[status] ?? status}</span>`;
+
+function Summary({ row, family }) {
+  const sum = row.spent ?? (family ? spent(family) : null);
+  const elapsed_us = row.elapsed_ms !== undefined && row.elapsed_ms !== null ? row.elapsed_ms * 1_000 : (family?.runs.get(family.root)?.clock_us ?? null);
+  const parts = [sum?.calls ? count(sum.calls, "call") : "", elapsed_us ? duration(elapsed_us) : "", tokens(sum) ? `${tokens(sum).toLocaleString("en")} tokens` : "", money(sum?.usd_micros)];
+  return html`<span>${parts.filter(Boolean).join(" · ") || "The work"}</span>`;
+}
+
+function Ended({ status, row, family }) {
+  const goOn = () =>
+    attempt(async () => {
+      await resumed(row, family);
+      reload();
+      say("It goes on where it was; what was done before is not done again.");
+    });
+  if (status === "cancelled") {
+    return html`<div class="ended"><p>Stopped${row.outcome?.reason ? `: ${row.outcome.reason}` : ""}. Nothing that was done is lost.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
+  }
+  if (status === "failed") {
+    return html`<div class="ended ended-bad" role="alert"><p><strong>This run failed.</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Try to go on</button></div>`;
+  }
+  return null;
+}
+
+function faultOf(outcome) {
+  const fault = outcome?.fault ?? outcome;
+  return fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : "Open the work above to see where.");
+}
+
+const FORMATS = [
+  ["md", "Markdown"],
+  ["html", "HTML"],
+  ["docx", "Word"],
+  ["pdf", "PDF"],
+];
+
+function Actions({ run, text, hasAnswer, compare }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () =>
+    attempt(async () => {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      setTimeout(() => setCopied(false), 2_000);
+    });
+  return html`
+    <div class="actions">
+      ${text && html`<button type="button" class="button button-quiet" onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} size="15" />${isCopied ? "Copied" : "Copy"}</button>`}
+      ${hasAnswer && html`<details class="menu"><summary class="button button-quiet"><${Icon} name="down" size="15" />Export</summary>
+        <ul class="menu-list">${FORMATS.map(([format, title]) => html`<li><a href=${`/api/runs/${encodeURIComponent(run.run)}/answer.${format}`} download>${title}</a></li>`)}</ul>
+      </details>`}
+      <button type="button" class="button button-quiet" onClick=${compare}><${Icon} name="compare" size="15" />Compare</button>
+      <time class="actions-time" datetime=${new Date(run.created_ms).toISOString()}>${atTime(run.created_ms)}</time>
+    </div>
+  `;
+}
