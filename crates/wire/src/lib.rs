@@ -1,7 +1,9 @@
 //! Other people's JSON, and our own API: data only, no IO.
 //!
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
+//! - [`langserve`]: LangServe's requests, replies and streams, and LangChain's messages.
 //!
-//! Room is kept for LangServe, LangGraph, OpenAI and A2A, one file a protocol.
+//! Room is kept for LangGraph, OpenAI and A2A, one file a protocol.
 
+pub mod langserve;
 pub mod registry;
