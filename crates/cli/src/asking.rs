@@ -94,17 +94,18 @@ impl Asking<'_> {
             must_plan(self.flow)?;
         }
         // A script plays a world without a configuration.
-        let has_docs = place.script.is_none() && !self.wishes.thinking.servers.documents(&Config::read(place)?).is_empty();
+        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+        let has_docs = place.script.is_none() && !self.wishes.thinking.servers.documents(&config).is_empty();
         Ok(Order {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             budget: self.wishes.budget.unwrap_or_default(),
             thread: self.thread.clone(),
-            ..Order::new(self.flow, self.input(mind, has_docs))
+            ..Order::new(self.flow, self.input(mind, has_docs, &config))
         })
     }
 
     /// What each flow wants to be told.
-    fn input(&self, mind: Mind, has_docs: bool) -> Value {
+    fn input(&self, mind: Mind, has_docs: bool, config: &Config) -> Value {
         match self.flow {
             "team" => {
                 let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
@@ -117,7 +118,10 @@ impl Asking<'_> {
                     "model": mind,
                     "docs": has_docs,
                     "approve": if self.wishes.approve { "plan" } else { "none" },
-                    "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
+                    "settings": match flow {
+                        "auto" => json!({ "flows": BEHIND_THE_FRONT_DOOR, "each": { "supervise": config.settings_of("supervise") } }),
+                        flow => config.settings_of(flow),
+                    },
                 });
                 // Left out, it is what the user prefers.
                 if self.wishes.strict {
@@ -130,7 +134,7 @@ impl Asking<'_> {
 }
 
 /// What `auto` may choose from.
-pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
+pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];
 
 const TITLE_CHARS_MAX: usize = 120;
 
@@ -140,12 +144,12 @@ mod tests {
 
     #[test]
     fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
-        for flow in ["auto", "panel", "reason", "research", "search"] {
+        for flow in ["auto", "panel", "reason", "research", "search", "supervise"] {
             assert!(must_plan(flow).is_ok(), "{flow}");
         }
         for flow in ["chat", "direct", "team", "panel_expert"] {
             let why = must_plan(flow).unwrap_err().to_string();
-            assert!(why.contains("--flow auto, panel, reason, research, search"), "{why}");
+            assert!(why.contains("--flow auto, panel, reason, research, search, supervise"), "{why}");
         }
     }
 }

@@ -143,11 +143,23 @@ pub struct Order {
     pub title: Option<String>,
     /// Not all of the input is the user's own words: it holds earlier answers, or what tools or agents said.
     pub has_heard: bool,
+    /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
+    pub depth: u32,
 }
 
 impl Order {
     pub fn new(flow: impl Into<String>, input: Value) -> Self {
-        Order { flow: flow.into(), input, user: UserId::default(), thread: None, run: None, budget: Budget::default(), title: None, has_heard: false }
+        Order {
+            flow: flow.into(),
+            input,
+            user: UserId::default(),
+            thread: None,
+            run: None,
+            budget: Budget::default(),
+            title: None,
+            has_heard: false,
+            depth: 0,
+        }
     }
 }
 
@@ -211,7 +223,7 @@ impl Engine {
         let graph = self.0.graph(&order.flow)?;
         let (user, mut input) = (order.user, order.input);
         let has_heard = self.0.recall(&graph, &user, &thread, &mut input).await? || order.has_heard;
-        let start = Start { budget: order.budget, user, has_heard, ..Start::new(&order.flow, thread, run.clone(), input) };
+        let start = Start { budget: order.budget, user, has_heard, depth: order.depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };
