@@ -22,6 +22,7 @@ mod pull;
 mod question;
 mod rank;
 mod sample;
+mod served;
 mod shelf;
 mod streamed;
 mod text;

@@ -138,8 +138,8 @@ impl Service {
             Err((Broken::Cut, why)) => return Reply::failed(Failure::new(FailureKind::Network, format!("{name}: {why}")).retry()),
             Err((Broken::TooLarge, why)) => return Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}"))),
         };
-        match output_of(&body) {
-            Ok(output) => Reply::ok(turned(output)).about(json!({ "agent": name, "service": self.base })),
+        match read_reply(&body) {
+            Ok(output) => Reply::ok(output).about(json!({ "agent": name, "service": self.base })),
             Err(why) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name} {why}")).retry().saying(String::from_utf8_lossy(&body[..body.len().min(2_000)]))),
         }
     }
@@ -193,6 +193,11 @@ fn turned(output: Value) -> Value {
         }
     }
     Value::Object(fields)
+}
+
+/// What a body says, as flows know it.
+pub(super) fn read_reply(body: &[u8]) -> Result<Value, String> {
+    output_of(body).map(turned)
 }
 
 fn output_of(body: &[u8]) -> Result<Value, String> {
