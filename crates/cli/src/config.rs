@@ -74,6 +74,12 @@ pub(crate) struct Team {
     pub(crate) registry_port: Option<u16>,
     /// Only these agents of the team are started [default: all].
     pub(crate) agents: Option<Vec<String>>,
+    /// How long one call of an agent may take [default: 900].
+    agent_s_max: Option<u64>,
+    /// How often an agent that cannot be reached is called [default: 6].
+    attempts_max: Option<u32>,
+    /// How often an agent that answers and is not done is asked again [default: 2].
+    retries_max: Option<u32>,
 }
 
 /// What is remembered from one run to the next.
@@ -125,7 +131,15 @@ impl Config {
         let mailer = serde_json::json!({ "me": self.team.me });
         match flow {
             "mailer" => mailer,
-            "supervise" => serde_json::json!({ "each": { "mailer": mailer } }),
+            "supervise" => {
+                let usual = flows::supervise::Settings::default();
+                serde_json::json!({
+                    "each": { "mailer": mailer },
+                    "agent_ms_max": self.team.agent_s_max.map_or(usual.agent_ms_max, |seconds| seconds.saturating_mul(1_000)),
+                    "attempts_max": self.team.attempts_max.unwrap_or(usual.attempts_max),
+                    "retries_max": self.team.retries_max.unwrap_or(usual.retries_max),
+                })
+            }
             _ => serde_json::Value::Null,
         }
     }
