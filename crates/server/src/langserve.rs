@@ -176,11 +176,14 @@ impl Call {
     async fn finish(self, engine: &Engine) -> Result<(RunId, Value), Refused> {
         let came = self.came;
         let flow = self.order.flow.clone();
-        let run = match self.answers.as_slice() {
-            [] => engine.start(self.order).await.map_err(Refused::of)?,
-            answers => state::answer(engine, &flow, answers).await?,
+        let (run, at) = match self.answers.as_slice() {
+            [] => engine.perform(self.order).await.map_err(Refused::of)?,
+            answers => {
+                let run = state::answer(engine, &flow, answers).await?;
+                let at = engine.wait(&run).await.map_err(Refused::of)?;
+                (run, at)
+            }
         };
-        let at = engine.wait(&run).await.map_err(Refused::of)?;
         let output = outcome(engine, &run, at, &came).await?;
         Ok((run, output))
     }

@@ -433,19 +433,21 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<Heard, String> {
         // The question is put to a person and is no part of the conversation.
         return Ok(Heard::Asks(asks));
     }
-    let is_said = new.iter().any(|turn| !turn.is_a_persons() && !turn.content.trim().is_empty());
+    let is_said = new.iter().any(|turn| !turn.content.trim().is_empty());
     s.messages.extend(new);
     if is_said { Ok(Heard::Reply) } else { Err("it said nothing".to_owned()) }
 }
 
-/// An agent answers with its own messages or with the whole conversation; both are common.
+/// An agent answers with its own messages or with the whole conversation; both are common. What it says in a person's name, or as an instruction, is left
+/// out: nobody may speak for the user, least of all about whom a mail goes to.
 fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
     let is_same = |a: &Turn, b: &Turn| a.role == b.role && a.content == b.content;
     let has_all = came.len() >= known.len() && known.iter().zip(&came).all(|(a, b)| is_same(a, b));
     let skip = if has_all { known.len() } else { 0 };
     let id = |turn: &Turn| turn.rest.get("wire").and_then(|wire| wire.get("id")).and_then(Value::as_str).map(str::to_owned);
     let is_known = |turn: &Turn| id(turn).is_some_and(|id_of| known.iter().any(|other| id(other).as_deref() == Some(&id_of) && is_same(other, turn)));
-    came.into_iter().skip(skip).filter(|turn| !is_known(turn)).collect()
+    let may_say = |turn: &Turn| !turn.is_a_persons() && turn.role != "system";
+    came.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
 }
 
 /// Fields of the newer one win; what two agents report stands side by side.

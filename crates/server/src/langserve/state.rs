@@ -117,7 +117,12 @@ fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came
                 Speaker::System | Speaker::Tool | Speaker::Function | Speaker::Remove | Speaker::Unknown => None,
             };
             let history: Vec<Value> = messages[..asked].iter().filter_map(said).collect();
-            json!({ "question": messages[asked].text(), "history": history })
+            let mut given = json!({ "question": messages[asked].text() });
+            // Who brings no conversation has the thread's.
+            if !history.is_empty() {
+                given["history"] = json!(history);
+            }
+            given
         }
     };
     Ok((given, Came::State { messages, context, rest: fields, dress }, answers))
