@@ -63,7 +63,7 @@ impl House {
     /// With somebody else to think.
     pub async fn world_of(self, models: impl World) -> Rooms {
         let tools = self.tools().await;
-        Rooms { models: Some(Arc::new(models)), tools: Some(Arc::new(Room::new(tools, self.allowed))) }
+        Rooms { models: Some(Arc::new(models)), tools: Some(Arc::new(Room::new(tools, self.allowed))), agents: None }
     }
 
     async fn tools(&self) -> Tools {

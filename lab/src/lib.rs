@@ -5,6 +5,7 @@
 //! - [`kill`]: what the real-process kill tests and their victims (`--bin victim`, `--bin flow_victim`) share.
 //! - [`provider`]: models, mailbox and encyclopedia on the other side of a socket. [`house`]: the world that is connected to them.
 //!   [`person`]: who answers what a run asks.
+//! - [`team`]: the agents and the supervisor as processes of `baton`, for the document's story.
 //! - [`mcp`]: both ends for the MCP conformance suite (`--bin mcp_server`, `--bin mcp_client`); `peers/mcp` runs it.
 //! - `tests/`: the kill tests, whole flows, properties, bad input, and which test stands for which item of the specification. `benches/`: what a step costs.
 
@@ -14,3 +15,4 @@ pub mod mcp;
 pub mod person;
 pub mod provider;
 pub mod sim;
+pub mod team;

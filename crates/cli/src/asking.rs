@@ -43,9 +43,11 @@ impl Wishes {
     /// A question asked with these options.
     pub(crate) fn asking<'a>(&self, flow: &'a str, question: &'a str, thread: Option<ThreadId>, place: &Place) -> Result<Asking<'a>> {
         // A script plays a world without a configuration.
-        let has_docs = place.script.is_none() && !self.thinking.servers.documents(&Config::read(place)?).is_empty();
+        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+        let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
         let (approve, strict) = (self.approve, self.strict.then_some(true));
-        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs })
+        let settings = settings(flow, &config);
+        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings })
     }
 }
 
@@ -70,6 +72,16 @@ pub(crate) struct Asking<'a> {
     pub(crate) budget: Budget,
     /// There are documents to answer from.
     pub(crate) has_docs: bool,
+    /// See [`settings`].
+    pub(crate) settings: Value,
+}
+
+/// What a flow is told beyond the question.
+pub(crate) fn settings(flow: &str, config: &Config) -> Value {
+    match flow {
+        "auto" => json!({ "flows": BEHIND_THE_FRONT_DOOR, "each": { "supervise": config.settings_of("supervise") } }),
+        flow => config.settings_of(flow),
+    }
 }
 
 /// The flow that was named, or the usual one. Known before anything is made ready for it.
@@ -132,7 +144,7 @@ impl Asking<'_> {
                     "model": mind,
                     "docs": self.has_docs,
                     "approve": if self.approve { "plan" } else { "none" },
-                    "settings": (flow == "auto").then(|| json!({ "flows": BEHIND_THE_FRONT_DOOR })),
+                    "settings": self.settings,
                 });
                 // Left out, it is what the user prefers.
                 if let Some(strict) = self.strict {
@@ -148,7 +160,7 @@ impl Asking<'_> {
 pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 3) };
 
 /// What `auto` may choose from.
-pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 5] = ["direct", "search", "chat", "reason", "panel"];
+pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];
 
 const TITLE_CHARS_MAX: usize = 120;
 
@@ -158,12 +170,12 @@ mod tests {
 
     #[test]
     fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
-        for flow in ["auto", "panel", "reason", "research", "search"] {
+        for flow in ["auto", "panel", "reason", "research", "search", "supervise"] {
             assert!(must_plan(flow).is_ok(), "{flow}");
         }
         for flow in ["chat", "direct", "team", "panel_expert"] {
             let why = must_plan(flow).unwrap_err().to_string();
-            assert!(why.contains("--flow auto, panel, reason, research, search"), "{why}");
+            assert!(why.contains("--flow auto, panel, reason, research, search, supervise"), "{why}");
         }
     }
 }

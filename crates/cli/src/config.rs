@@ -23,6 +23,9 @@ pub(crate) struct Config {
     pub(crate) embedded: Embedded,
     pub(crate) tools: Tools,
     pub(crate) memory: Memory,
+    /// Agents elsewhere, by name.
+    agents: BTreeMap<String, world::agent::Agent>,
+    pub(crate) team: Team,
     /// Where it was read, if there was one.
     #[serde(skip)]
     pub(crate) path: Option<PathBuf>,
@@ -57,6 +60,26 @@ pub(crate) struct Tools {
     pub(crate) code: tools::code::Settings,
     pub(crate) document: Option<tools::document::Settings>,
     pub(crate) mail: Option<tools::mail::Settings>,
+}
+
+/// The team of `baton up`, and what its agents know of the user.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Team {
+    /// Whom "mail it to me" means.
+    pub(crate) me: Option<String>,
+    /// Where each agent of the team listens [default: researcher 8001, writer 8002, mailer 8003].
+    pub(crate) ports: BTreeMap<String, u16>,
+    /// Where the registry listens [default: 8021].
+    pub(crate) registry_port: Option<u16>,
+    /// Only these agents of the team are started [default: all].
+    pub(crate) agents: Option<Vec<String>>,
+    /// How long one call of an agent may take [default: 900].
+    agent_s_max: Option<u64>,
+    /// How often an agent that cannot be reached is called [default: 6].
+    attempts_max: Option<u32>,
+    /// How often an agent that answers and is not done is asked again [default: 2].
+    retries_max: Option<u32>,
 }
 
 /// What is remembered from one run to the next.
@@ -95,6 +118,30 @@ impl Config {
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
         Ok(Config { path: Some(path), ..config })
+    }
+
+    /// Agents that are not flows here: those configured, and those of the team whose address the environment says.
+    pub(crate) fn agents(&self) -> Result<world::agent::Agents> {
+        let usual: Vec<&str> = flows::specialist::ALL.iter().map(|one| one.flow).collect();
+        world::agent::Agents::new(&self.agents, &usual, &env).map_err(Trouble::Usage)
+    }
+
+    /// What flows of ours are told beyond the question: by name of the flow.
+    pub(crate) fn settings_of(&self, flow: &str) -> serde_json::Value {
+        let mailer = serde_json::json!({ "me": self.team.me });
+        match flow {
+            "mailer" => mailer,
+            "supervise" => {
+                let usual = flows::supervise::Settings::default();
+                serde_json::json!({
+                    "each": { "mailer": mailer },
+                    "agent_ms_max": self.team.agent_s_max.map_or(usual.agent_ms_max, |seconds| seconds.saturating_mul(1_000)),
+                    "attempts_max": self.team.attempts_max.unwrap_or(usual.attempts_max),
+                    "retries_max": self.team.retries_max.unwrap_or(usual.retries_max),
+                })
+            }
+            _ => serde_json::Value::Null,
+        }
     }
 
     pub(crate) fn table(&self) -> Table {

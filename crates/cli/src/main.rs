@@ -21,6 +21,7 @@ mod pull;
 mod question;
 mod rank;
 mod sample;
+mod served;
 mod shelf;
 mod streamed;
 mod text;

@@ -60,7 +60,7 @@ impl Thinking {
         let hub = self.servers.hub(place, config, Lent::of(&models))?;
         hub.meet_locals().await;
         let tools = Room::new(hub.clone(), config.tools.allowed.clone());
-        let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)) };
+        let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
         let mind = mind_of(&choice.model, config);
         let world: Arc<dyn World> = match &self.record {
             Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),

@@ -42,6 +42,20 @@ impl Place {
         Ok(SqliteStore::open(path, SqliteSettings::default())?)
     }
 
+    /// The place of an agent, whose database is its own: the one that was named, or one beside the user's. What agents write lies in one folder, so that
+    /// the mailer finds what the writer made.
+    pub(crate) fn of_agent(&self, name: &str) -> Result<Place> {
+        let db = match &self.db {
+            Some(db) => db.clone(),
+            None => {
+                let folder = self.path()?.parent().map(Path::to_path_buf).unwrap_or_default().join("agents");
+                make_private(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+                folder.join(format!("{name}.db"))
+            }
+        };
+        Ok(Place { db: Some(db), config: self.config.clone(), script: self.script.clone() })
+    }
+
     pub(crate) fn path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.db {
             return Ok(path.clone());

@@ -103,7 +103,7 @@ impl Inner {
         };
         let machine = Box::new(Run::start(&graph, start)?);
         let beginning = Beginning::New { machine, title: title_of(&call.input), past: Vec::new() };
-        Live::begin(self, beginning, None).await?.await.unwrap_or(Err(EngineError::Stopping))
+        Live::begin(self, beginning, None).await?.started.await.unwrap_or(Err(EngineError::Stopping))
     }
 }
 

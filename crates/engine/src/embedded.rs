@@ -81,6 +81,14 @@ enum Childs {
     Parked,
 }
 
+/// A run that was let go.
+pub(crate) struct Begun {
+    /// Hears once the first commit is in.
+    pub(crate) started: oneshot::Receiver<Result<()>>,
+    /// Where it is, from its first moment on.
+    pub(crate) at: cell::Receiver<At>,
+}
+
 /// What a run needs before it can be driven.
 struct Seat {
     engine: Arc<Inner>,
@@ -107,12 +115,8 @@ enum Rest {
 }
 
 impl Live {
-    /// Takes the thread, opens or begins the run, and lets it go. The receiver hears once the first commit is in.
-    pub(crate) async fn begin(
-        engine: &Arc<Inner>,
-        beginning: Beginning,
-        place: Option<OwnedSemaphorePermit>,
-    ) -> Result<oneshot::Receiver<Result<()>>> {
+    /// Takes the thread, opens or begins the run, and lets it go.
+    pub(crate) async fn begin(engine: &Arc<Inner>, beginning: Beginning, place: Option<OwnedSemaphorePermit>) -> Result<Begun> {
         let (run, thread) = match &beginning {
             Beginning::New { machine, .. } => (machine.facts().run.clone(), machine.facts().thread.clone()),
             Beginning::Kept { run, thread, .. } => (run.clone(), thread.clone()),
@@ -134,9 +138,10 @@ impl Live {
                     let _ = other.control.send(word).await;
                 }
                 let _ = started.send(Ok(()));
-                return Ok(heard);
+                return Ok(Begun { started: heard, at: other.at.subscribe() });
             }
         }
+        let at = active.at.subscribe();
         let seat = Seat { engine: engine.clone(), active, control, lease: lease.clone(), place };
         let ready = match beginning {
             Beginning::New { machine, title, past } => Ok((Live::new_one(seat, machine, title, &past), None)),
@@ -146,7 +151,7 @@ impl Live {
             Ok((mut live, next)) => {
                 live.waiting.push(started);
                 spawn(live, next);
-                Ok(heard)
+                Ok(Begun { started: heard, at })
             }
             Err(e) => {
                 engine.delist(&run);

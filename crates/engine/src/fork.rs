@@ -65,5 +65,5 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
     }
     let place = inner.clone().place().await?;
     let beginning = Beginning::New { machine: Box::new(machine), title, past };
-    Live::begin(inner, beginning, Some(place)).await?.await.unwrap_or(Err(EngineError::Stopping)).map(|()| new)
+    Live::begin(inner, beginning, Some(place)).await?.started.await.unwrap_or(Err(EngineError::Stopping)).map(|()| new)
 }

@@ -147,11 +147,23 @@ pub struct Order {
     pub title: Option<String>,
     /// Not all of the input is the user's own words: it holds earlier answers, or what tools or agents said.
     pub has_heard: bool,
+    /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
+    pub depth: u32,
 }
 
 impl Order {
     pub fn new(flow: impl Into<String>, input: Value) -> Self {
-        Order { flow: flow.into(), input, user: UserId::default(), thread: None, run: None, budget: Budget::default(), title: None, has_heard: false }
+        Order {
+            flow: flow.into(),
+            input,
+            user: UserId::default(),
+            thread: None,
+            run: None,
+            budget: Budget::default(),
+            title: None,
+            has_heard: false,
+            depth: 0,
+        }
     }
 }
 
@@ -203,11 +215,30 @@ impl Engine {
     ///
     /// With `runs_max` runs going, it waits for a place; with `queue_max` callers waiting, it says `Busy` at once.
     pub async fn start(&self, order: Order) -> Result<RunId> {
+        self.begin(order).await.map(|(run, _)| run)
+    }
+
+    /// Starts a run and waits as [`Engine::wait`] does. For those who want nothing but the outcome: it is not read back from the store.
+    pub async fn perform(&self, order: Order) -> Result<(RunId, At)> {
+        let (run, at) = self.begin(order).await?;
+        if let Some(mut at) = at {
+            match at.wait_for(|at| !matches!(at, At::Going)).await.map(|at| at.clone()) {
+                Ok(At::Lost(e)) => return Err(e),
+                Ok(at) => return Ok((run, at)),
+                Err(_) => {}
+            }
+        }
+        let at = self.wait(&run).await?;
+        Ok((run, at))
+    }
+
+    /// `None` for a run that was there already.
+    async fn begin(&self, order: Order) -> Result<(RunId, Option<cell::Receiver<At>>)> {
         // Asked a second time: nothing is begun, not even for a moment, or whoever takes up the run would think that it goes already.
         if let Some(run) = &order.run
             && self.0.store.run(run).await?.is_some()
         {
-            return Ok(run.clone());
+            return Ok((run.clone(), None));
         }
         let run = order.run.unwrap_or_else(fresh);
         let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
@@ -215,12 +246,14 @@ impl Engine {
         let graph = self.0.graph(&order.flow)?;
         let (user, mut input) = (order.user, order.input);
         let has_heard = self.0.recall(&graph, &user, &thread, &mut input).await? || order.has_heard;
-        let start = Start { budget: order.budget, user, has_heard, ..Start::new(&order.flow, thread, run.clone(), input) };
+        let start = Start { budget: order.budget, user, has_heard, depth: order.depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };
-        match Live::begin(&self.0, beginning, Some(place)).await?.await {
-            Ok(Ok(())) | Ok(Err(EngineError::Store(StoreError::Exists { .. }))) => Ok(run),
+        let begun = Live::begin(&self.0, beginning, Some(place)).await?;
+        match begun.started.await {
+            Ok(Ok(())) => Ok((run, Some(begun.at))),
+            Ok(Err(EngineError::Store(StoreError::Exists { .. }))) => Ok((run, None)),
             Ok(Err(e)) => Err(e),
             Err(_) => Err(EngineError::Stopping),
         }
@@ -395,8 +428,8 @@ impl Inner {
         }
         let row = self.row(run).await?;
         must_be_open(&row)?;
-        let started = Live::begin(self, Beginning::Kept { run: row.run, thread: row.thread, word }, place).await?;
-        match started.await {
+        let begun = Live::begin(self, Beginning::Kept { run: row.run, thread: row.thread, word }, place).await?;
+        match begun.started.await {
             Ok(result) => result,
             Err(_) => Err(EngineError::Stopping),
         }

@@ -1,8 +1,9 @@
 //! What Baton can do, as graphs: each flow is plain functions over its own state, and says in effects what it needs.
 //!
 //! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
-//! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics. Each is a folder with its prompts as files beside it; what they
-//! share is [`input`], [`context`], [`follow_up`], [`prompt`], [`toolbox`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
+//! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
+//! ours. Each is a folder with its prompts as files beside it; what they
+//! share is [`input`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
 //! another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
@@ -20,7 +21,10 @@ pub mod prompt;
 pub mod reason;
 pub mod sample;
 pub mod search;
+pub mod specialist;
+pub mod supervise;
 pub mod toolbox;
+pub mod turn;
 
 #[cfg(test)]
 mod driven;
@@ -44,6 +48,10 @@ const ALL: &[fn() -> Result<Graph, GraphError>] = &[
     panel::expert,
     reason::flow,
     search::flow,
+    specialist::mailer::flow,
+    specialist::researcher::flow,
+    specialist::writer::flow,
+    supervise::flow,
     sample::research::flow,
     sample::team::flow,
 ];

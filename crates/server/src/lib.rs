@@ -3,6 +3,7 @@
 //! - [`api`]: our own, under `/api`: REST and streams of events. [`desk`] is what it needs of the house beyond the engine.
 //! - [`page`]: the page's files.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
+//! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`mcp`]: any MCP server over streamable HTTP.
 //!
 //! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
@@ -12,6 +13,7 @@ pub mod desk;
 mod events;
 mod feed;
 pub mod guard;
+pub mod langserve;
 pub mod listen;
 pub mod mcp;
 pub mod metrics;

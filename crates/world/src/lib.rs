@@ -1,10 +1,10 @@
 //! Performs effects. The only crate that calls out.
 //!
-//! `model`, `tool` and `agent` get a room each as they come. Today there is the trait they stand behind, every kind of [`model`],
-//! the hub of [`tool`]s, a [`script`]ed world, and [`faults`] that can be laid over any world.
+//! The trait that all stand behind, every kind of [`model`], the hub of [`tool`]s, [`agent`]s elsewhere, a [`script`]ed world, and [`faults`] that can be laid over any world.
 //!
 //! Deliberately absent: deciding. Whether to try again, what to do with a failure, when to stop is `graph`'s.
 
+pub mod agent;
 pub mod faults;
 pub mod model;
 pub mod rooms;

@@ -1,4 +1,4 @@
-//! One world out of its rooms: models think, tools act, and each effect goes to whoever it is for.
+//! One world out of its rooms: models think, tools act, agents do errands, and each effect goes to whoever it is for.
 
 use std::sync::Arc;
 
@@ -12,15 +12,19 @@ use crate::{LookUp, Nature, Progress, World};
 pub struct Rooms {
     pub models: Option<Arc<dyn World>>,
     pub tools: Option<Arc<dyn World>>,
+    /// Agents that are not flows of this engine.
+    pub agents: Option<Arc<dyn World>>,
 }
 
 impl Rooms {
     fn room(&self, job: &Job) -> Option<&Arc<dyn World>> {
         match &*job.effect {
             Effect::CallModel(_) => self.models.as_ref(),
+            Effect::CallTool(call) if call.tool == crate::agent::LIST => self.agents.as_ref(),
             Effect::CallTool(_) => self.tools.as_ref(),
-            // Local flows and people are the engine's own.
-            Effect::CallAgent(_) | Effect::AskPerson(_) => None,
+            // Local flows never come here, and people are the engine's own.
+            Effect::CallAgent(_) => self.agents.as_ref(),
+            Effect::AskPerson(_) => None,
         }
     }
 }
@@ -62,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_effect_goes_to_its_room() {
-        let rooms = Rooms { models: None, tools: Some(Arc::new(ScriptedWorld::parse("when tool t reply \"done\"").unwrap())) };
+        let rooms = Rooms { tools: Some(Arc::new(ScriptedWorld::parse("when tool t reply \"done\"").unwrap())), ..Rooms::default() };
         let jobs = crate::jobs(&[graph::tool("t", json!({})), graph::model("plan", Vec::new()), graph::agent("a", json!({}))]);
         let mut said = Vec::new();
         for job in &jobs {

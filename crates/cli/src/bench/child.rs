@@ -29,6 +29,8 @@ pub(crate) struct Child {
 enum What {
     Runs1000,
     Cold,
+    /// The server of `bench protocols`.
+    Invoke,
 }
 
 /// What a measured process says of itself.
@@ -49,6 +51,7 @@ impl Child {
         match self.what {
             What::Runs1000 => wiring::block_on_all_cores(crowd(&path, sizes))?,
             What::Cold => wiring::block_on(first_step(&path))?,
+            What::Invoke => wiring::block_on_all_cores(super::protocols::serve(&self.dir))?,
         }
         Ok(Exit::Well)
     }

@@ -16,6 +16,7 @@ mod ground;
 mod memory;
 pub(crate) mod models;
 mod peer;
+mod protocols;
 mod report;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use report::Numbers;
 pub(crate) enum Bench {
     Engine(EngineBench),
     Flows(flows::FlowsBench),
+    Protocols(protocols::ProtocolsBench),
     #[command(hide = true)]
     Child(child::Child),
 }
@@ -108,6 +110,7 @@ impl Bench {
         match self {
             Bench::Engine(bench) => bench.run(),
             Bench::Flows(bench) => bench.run(),
+            Bench::Protocols(bench) => bench.run(),
             Bench::Child(child) => child.run(),
         }
     }

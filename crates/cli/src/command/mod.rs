@@ -1,5 +1,6 @@
 //! The commands. Each is a file with its arguments and what it does; this list names them all.
 
+mod agent;
 mod ask;
 pub(crate) mod budget;
 mod chat;
@@ -17,6 +18,7 @@ mod serve;
 mod threads;
 mod tokens;
 mod tools;
+mod up;
 
 use clap::Subcommand;
 
@@ -45,6 +47,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Tools(tools::Tools),
     Registry(registry::Registry),
+    Agent(agent::Agent),
+    Up(up::Up),
     #[command(subcommand)]
     Bench(bench::Bench),
     Index(index::Index),
@@ -69,6 +73,8 @@ impl Command {
             Command::Mcp(mcp) => mcp.run(),
             Command::Tools(tools) => tools.run(place),
             Command::Registry(registry) => registry.run(place),
+            Command::Agent(agent) => agent.run(place),
+            Command::Up(up) => up.run(place),
             Command::Bench(bench) => bench.run(),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(place),

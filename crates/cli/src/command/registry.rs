@@ -97,7 +97,7 @@ impl Registry {
 }
 
 /// Open streams are not waited for: they would never end.
-async fn stopped() -> Exit {
+pub(super) async fn stopped() -> Exit {
     let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
         return std::future::pending().await;
     };

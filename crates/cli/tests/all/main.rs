@@ -11,6 +11,7 @@ mod mcp;
 mod memory;
 mod models;
 mod runs;
+mod team;
 mod wrong;
 
 use std::path::PathBuf;

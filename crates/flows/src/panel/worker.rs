@@ -34,7 +34,8 @@ pub fn expert() -> Result<Graph, GraphError> {
     flow(EXPERT, Role::Expert)
 }
 
-pub(super) const RESEARCHER: &str = "panel_researcher";
+/// Its name, for whoever wants something looked up.
+pub const RESEARCHER: &str = "panel_researcher";
 pub(super) const EXPERT: &str = "panel_expert";
 
 fn flow(name: &str, role: Role) -> Result<Graph, GraphError> {
@@ -378,7 +379,7 @@ fn fold_write(s: &mut Worker, replies: &Replies<'_>) -> Go {
 }
 
 /// The text without `[n]`.
-pub(super) fn uncited(text: &str) -> String {
+pub(crate) fn uncited(text: &str) -> String {
     let mut clean = text.to_owned();
     for citation in evidence::citations(text).into_iter().rev() {
         clean.replace_range(citation.range, "");

@@ -149,6 +149,7 @@ impl Desk for House {
             strict: wish.strict,
             budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
             has_docs: self.library.has_any(user),
+            settings: asking::settings(flow, self.config.as_ref().unwrap_or(&Config::default())),
         };
         let order = asking.order(mind).map_err(|trouble| match trouble {
             Trouble::Engine(error) => error.into(),

@@ -1,0 +1,88 @@
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use flows::specialist;
+use serde_json::json;
+use server::guard::Guard;
+use server::langserve::Service;
+
+use crate::config::Config;
+use crate::exit::{Exit, Result, Trouble};
+use crate::mind::Thinking;
+use crate::place::Place;
+use crate::served;
+use crate::wiring;
+
+/// Serve one agent of the team as a process of its own, as LangServe serves a graph
+///
+/// It keeps its runs in a database of its own and goes on with them after a crash.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  baton agent researcher                        listens on 127.0.0.1:8001
+  baton agent mailer --port 9003
+  RESEARCHER_SERVICE_URL=http://localhost:8001 baton ask --flow supervise \"research tides and write a report\"
+  curl -s localhost:8001/graph/invoke -H 'content-type: application/json' \\
+    -d '{\"input\": {\"messages\": [{\"type\": \"human\", \"content\": \"research tides\"}], \"next\": \"\", \"context\": {}}}'")]
+pub(crate) struct Agent {
+    /// researcher, writer or mailer
+    name: String,
+    /// Listen on this port [default: researcher 8001, writer 8002, mailer 8003; 0: any that is free]
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+    /// The address to listen on; any but loopback needs a token
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+    /// Who calls must show this as a bearer token
+    #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    #[command(flatten)]
+    thinking: Thinking,
+    /// Print what happens as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is under way when it is told to stop may finish within this time; the rest goes on at the next start.
+const GRACE: Duration = Duration::from_secs(5);
+
+impl Agent {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        let one = specialist::ALL.iter().find(|one| one.flow == self.name).ok_or_else(|| {
+            let names: Vec<&str> = specialist::ALL.iter().map(|one| one.flow).collect();
+            Trouble::Usage(format!("there is no agent {:?}; there are {}", self.name, names.join(", ")))
+        })?;
+        let place = place.of_agent(one.flow)?;
+        wiring::block_on_all_cores(self.serve(one, &place))
+    }
+
+    async fn serve(&self, one: &specialist::Specialist, place: &Place) -> Result<Exit> {
+        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+        let guard = Guard::new(self.token.as_deref());
+        // A port that is taken is known before anything is made ready.
+        let address = SocketAddr::new(self.host, self.port.unwrap_or(one.port));
+        let listener = guard.bind(address).await.map_err(|error| Trouble::Usage(error.to_string()))?;
+        let address = listener.local_addr()?;
+        let (engine, mind) = wiring::new_engine(place, &self.thinking, self.json).await?;
+        let has_docs = !self.thinking.servers.documents(&config).is_empty();
+        let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs)?, Some(served::description(one)));
+        let taken_up = engine.recover().await?;
+        let mut out = anstream::stdout();
+        match self.json {
+            true => writeln!(out, "{}", json!({ "listening": address.to_string(), "agent": one.flow, "taken_up": taken_up }))?,
+            false => {
+                writeln!(out, "the {} ({}) listens on http://{address}/graph", one.flow, one.capability)?;
+                if taken_up > 0 {
+                    writeln!(out, "{taken_up} unfinished runs go on")?;
+                }
+            }
+        }
+        let router = service.router(&guard);
+        let ended = tokio::select! {
+            served = server::serve(listener, router) => served.map(|()| Exit::Well),
+            exit = super::registry::stopped() => Ok(exit),
+        };
+        engine.stop(GRACE).await;
+        Ok(ended?)
+    }
+}

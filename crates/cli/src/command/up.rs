@@ -1,0 +1,288 @@
+//! `baton up`: the team on one machine. Each part is this program again, with one log for all; a part that dies is started again, and all stop together.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use flows::specialist;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::exit::{Exit, Result, Trouble};
+use crate::hub;
+use crate::mind::Thinking;
+use crate::place::Place;
+use crate::text::{BOLD, DIM, paint};
+use crate::wiring;
+
+/// Start the whole team on this machine: the agents, each a process, and the registry of tools
+///
+/// Ports are the configuration's ([team]); everything is on loopback. Ctrl-C stops all of it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  baton up
+  baton up --model openai/gpt-4o-mini --docs ~/notes
+
+Configuration:
+  [team]
+  me = \"Ann <ann@example.org>\"          whom \"mail it to me\" means
+  agents = [\"researcher\", \"writer\"]     only these
+  registry_port = 8021
+  [team.ports]
+  researcher = 8001")]
+pub(crate) struct Up {
+    #[command(flatten)]
+    thinking: Thinking,
+}
+
+/// One process of the team.
+struct Part {
+    name: String,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+const REGISTRY_PORT: u16 = 8021;
+const PAUSE_MIN: Duration = Duration::from_millis(300);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Who lived this long did not die of how it was started.
+const LIFE_LONG: Duration = Duration::from_secs(60);
+/// Time to put everything away.
+const GRACE: Duration = Duration::from_secs(10);
+
+impl Up {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        let config = Config::read(place)?;
+        let parts = self.parts(place, &config)?;
+        free(&parts)?;
+        let log = Log::open(&hub::folder(place)?)?;
+        wiring::block_on_all_cores(keep_up(parts, log))
+    }
+
+    /// What is started. The page's server (`baton serve`) takes its place in this list, with the agents' addresses in its environment.
+    fn parts(&self, place: &Place, config: &Config) -> Result<Vec<Part>> {
+        let folder = hub::folder(place)?.join("agents");
+        std::fs::create_dir_all(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+        let names: Vec<&str> = specialist::ALL.iter().map(|one| one.flow).collect();
+        let wanted = |name: &str| config.team.agents.as_ref().is_none_or(|agents| agents.iter().any(|agent| agent == name));
+        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| !names.contains(&name.as_str()));
+        if let Some(unknown) = unknown {
+            return Err(Trouble::Usage(format!("[team] names {unknown:?}, which is no agent of the team; there are {}", names.join(", "))));
+        }
+        let mut parts = Vec::new();
+        for one in specialist::ALL.iter().filter(|one| wanted(one.flow)) {
+            let port = config.team.ports.get(one.flow).copied().unwrap_or(one.port);
+            let mut arguments = words(&["agent", one.flow, "--port", &port.to_string(), "--json"]);
+            arguments.extend(words(&["--db", &text(&folder.join(format!("{}.db", one.flow)))?]));
+            arguments.extend(self.passed_on(place)?);
+            parts.push(Part { name: one.flow.to_owned(), port, arguments });
+        }
+        let port = config.team.registry_port.unwrap_or(REGISTRY_PORT);
+        let mut arguments = words(&["registry", "--port", &port.to_string(), "--json", "--db", &text(&folder.join("registry.db"))?]);
+        if let Some(path) = &place.config {
+            arguments.extend(words(&["--config", &text(path)?]));
+        }
+        parts.push(Part { name: "registry".to_owned(), port, arguments });
+        Ok(parts)
+    }
+
+    /// The options of every agent.
+    fn passed_on(&self, place: &Place) -> Result<Vec<String>> {
+        let mut arguments = Vec::new();
+        if let Some(path) = &place.config {
+            arguments.extend(words(&["--config", &text(path)?]));
+        }
+        if let Some(model) = &self.thinking.model {
+            arguments.extend(words(&["--model", model]));
+        }
+        if self.thinking.no_pull {
+            arguments.push("--no-pull".to_owned());
+        }
+        for path in &self.thinking.servers.docs {
+            arguments.extend(words(&["--docs", &text(path)?]));
+        }
+        Ok(arguments)
+    }
+}
+
+fn words(all: &[&str]) -> Vec<String> {
+    all.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn text(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| Trouble::Usage(format!("the path {} is no text", path.display())))
+}
+
+/// Says which ports are taken, before anything is started.
+fn free(parts: &[Part]) -> Result<()> {
+    for (index, part) in parts.iter().enumerate() {
+        if let Some(other) = parts[..index].iter().find(|other| other.port == part.port) {
+            return Err(Trouble::Usage(format!("{} and {} have the same port {} in the configuration", other.name, part.name, part.port)));
+        }
+        if let Err(error) = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, part.port))) {
+            let setting = if part.name == "registry" { "[team] registry_port".to_owned() } else { format!("[team.ports] {}", part.name) };
+            return Err(Trouble::Usage(format!("port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration", part.port, part.name)));
+        }
+    }
+    Ok(())
+}
+
+async fn keep_up(parts: Vec<Part>, log: Log) -> Result<Exit> {
+    let program = std::env::current_exe()?;
+    log.say("up", &format!("one log for all: {}", log.path.display()));
+    for part in parts.iter().filter(|part| part.name != "registry") {
+        log.say("up", &format!("{}_SERVICE_URL=http://localhost:{}", part.name.to_uppercase(), part.port));
+    }
+    let (stop, stopping) = watch::channel(false);
+    let keepers: Vec<_> = parts.into_iter().map(|part| tokio::spawn(keep(program.clone(), part, log.clone(), stopping.clone()))).collect();
+    let mut all = Keepers(keepers);
+    let exit = tokio::select! {
+        exit = super::registry::stopped() => Ok(exit),
+        // A part that cannot be started at all ends the others too.
+        end = all.first() => end,
+    };
+    log.say("up", "stopping");
+    // Nobody listening means that all are gone.
+    let _ = stop.send(true);
+    all.rest().await;
+    log.say("up", "all stopped");
+    exit
+}
+
+/// Starts a part again and again, until it is told to stop. The error says why it cannot be started.
+async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Receiver<bool>) -> Result<Exit> {
+    let mut pause = PAUSE_MIN;
+    loop {
+        let begun = Instant::now();
+        let mut child = Command::new(&program)
+            .args(&part.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| Trouble::Failed(format!("the {} cannot be started: {error}", part.name)))?;
+        log.follow(&part.name, child.stdout.take());
+        log.follow(&part.name, child.stderr.take());
+        let ended = tokio::select! {
+            ended = child.wait() => ended?,
+            _ = stopping.changed() => {
+                end(&part.name, &mut child, &log).await;
+                return Ok(Exit::Well);
+            }
+        };
+        // What was wrongly set up does not get better by itself.
+        if ended.code() == Some(2) && begun.elapsed() < LIFE_LONG {
+            return Err(Trouble::Usage(format!("the {} cannot be started as it is configured; its last words are above", part.name)));
+        }
+        if begun.elapsed() > LIFE_LONG {
+            pause = PAUSE_MIN;
+        }
+        log.say("up", &format!("the {} died ({ended}) and is started again in {:.1} s", part.name, pause.as_secs_f32()));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stopping.changed() => return Ok(Exit::Well),
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Asks it to stop, and does not wait for ever.
+async fn end(name: &str, child: &mut Child, log: &Log) {
+    if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
+        let asked = nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM);
+        if asked.is_ok() && tokio::time::timeout(GRACE, child.wait()).await.is_ok() {
+            return;
+        }
+    }
+    log.say("up", &format!("the {name} did not stop in {} s and is ended", GRACE.as_secs()));
+    if let Err(error) = child.kill().await {
+        log.say("up", &format!("the {name} cannot be ended: {error}"));
+    }
+}
+
+type Keeper = tokio::task::JoinHandle<Result<Exit>>;
+
+struct Keepers(Vec<Keeper>);
+
+
+impl Keepers {
+    /// The first that ends. None does, unless it cannot be started.
+    async fn first(&mut self) -> Result<Exit> {
+        let (ended, index) = std::future::poll_fn(|context| {
+            for (index, keeper) in self.0.iter_mut().enumerate() {
+                if let std::task::Poll::Ready(ended) = Future::poll(std::pin::Pin::new(keeper), context) {
+                    return std::task::Poll::Ready((ended, index));
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await;
+        self.0.remove(index);
+        ended.unwrap_or_else(|error| Err(Trouble::Failed(format!("a part of the team could not be looked after: {error}"))))
+    }
+
+    async fn rest(self) {
+        for keeper in self.0 {
+            // Each has said in the log what there was to say.
+            let _ = keeper.await;
+        }
+    }
+}
+
+/// One log: to the terminal, and to a file beside the database.
+#[derive(Clone)]
+struct Log {
+    path: PathBuf,
+    file: Arc<Mutex<std::fs::File>>,
+}
+
+impl Log {
+    fn open(folder: &Path) -> Result<Log> {
+        let path = folder.join("up.log");
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(|error| Trouble::Place(format!("the log {} cannot be written: {error}", path.display())))?;
+        Ok(Log { path, file: Arc::new(Mutex::new(file)) })
+    }
+
+    fn say(&self, who: &str, line: &str) {
+        let line = evidence::visible(line);
+        let style = if who == "up" { BOLD } else { DIM };
+        // A log that cannot be written any more must not stop the team.
+        let _ = writeln!(anstream::stdout(), "{} {line}", paint(style, format!("{who:>10}")));
+        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _ = writeln!(file, "{who:>10} {line}");
+    }
+
+    fn follow(&self, who: &str, from: Option<impl AsyncRead + Unpin + Send + 'static>) {
+        let (log, who) = (self.clone(), who.to_owned());
+        let Some(from) = from else { return };
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(from).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                log.say(&who, &line);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p1_ports_that_are_taken_are_said_plainly() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let part = |name: &str, port| Part { name: name.to_owned(), port, arguments: Vec::new() };
+        let why = free(&[part("writer", port)]).unwrap_err().to_string();
+        assert!(why.contains(&format!("port {port} for the writer is taken")) && why.contains("[team.ports] writer"), "{why}");
+        let twice = free(&[part("writer", 0), part("mailer", 0)]).unwrap_err().to_string();
+        assert!(twice.contains("writer and mailer have the same port"), "{twice}");
+    }
+}

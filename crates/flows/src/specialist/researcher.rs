@@ -1,0 +1,311 @@
+//! The researcher: decides whether a request needs research, has it done by the loop of thinking and tools that the panel's researcher is, and hands in the contract.
+//!
+//! ```text
+//!   start ► discover ► triage ─── nothing to look up: a reply ───► end
+//!           registry   model  └─► research ────► report ► end
+//!                                 panel_researcher  model
+//! ```
+//!
+//! `tool_used` says whether a tool answered, by the record of calls and not by anybody's word. Sources are those that the summary cites and that were really
+//! found; a model that fails is replaced by what was gathered.
+
+use evidence::Span;
+use graph::{Ask, END, Failure, Go, Graph, GraphError, Replies, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::closing;
+use crate::answer;
+use crate::input::Mind;
+use crate::panel;
+use crate::prompt::{self, Prompt};
+use crate::toolbox::{self, Tool, Toolbox};
+use crate::turn::{self, Turn, Visit};
+
+pub const NAME: &str = "researcher";
+pub const CAPABILITY: &str = "research";
+
+pub fn flow() -> Result<Graph, GraphError> {
+    Graph::of::<Researcher>(NAME)
+        .node("discover", (|s: &Researcher| Ask::one(toolbox::ask_named(&s.request(), &s.settings.tools)), fold_tools), &["triage"])
+        .node("triage", (ask_triage, fold_triage), &["research", END])
+        .node("research", (ask_research, fold_research), &["report", END])
+        .node("report", (ask_report, fold_report), &[END])
+        .input(Researcher::of)
+        .output(|s| closing(&s.messages, &s.context, NAME, &s.last, &s.report, CAPABILITY))
+        .recall(turn::recall(HISTORY_TURNS_MAX))
+        .build()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Names of tools or servers; all that read if empty.
+    pub tools: Vec<String>,
+    pub tool_calls_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { tools: Vec::new(), tool_calls_max: 4 }
+    }
+}
+
+const TRIAGE: Prompt = Prompt { long: include_str!("triage.md"), short: include_str!("triage.small.md") };
+const REPORT: Prompt = Prompt { long: include_str!("report.md"), short: include_str!("report.small.md") };
+const TRIAGE_TOKENS_MAX: u32 = 300;
+const REPORT_TOKENS_MAX: u32 = 1_500;
+const SMALL_REPORT_TOKENS_MAX: u32 = 450;
+const RESEARCH_MS_MAX: u64 = 12 * 60 * 1_000;
+const HISTORY_TURNS_MAX: usize = 5;
+const STEPS_MAX: usize = 3;
+const KEY_POINTS_MAX: usize = 10;
+/// What was found is handed on in a message; others must still be able to read it.
+const SUMMARY_TOKENS_MAX: usize = 4_000;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Researcher {
+    messages: Vec<Turn>,
+    context: Map<String, Value>,
+    model: Mind,
+    settings: Settings,
+    tools: Vec<Tool>,
+    topic: String,
+    steps: Vec<String>,
+    /// What the loop handed in.
+    result: String,
+    spans: Vec<Span>,
+    tool_used: bool,
+    last: Option<Turn>,
+    report: String,
+}
+
+impl Researcher {
+    fn of(visit: Visit<Settings>) -> Researcher {
+        Researcher {
+            settings: visit.settings.unwrap_or_default(),
+            messages: visit.messages,
+            context: visit.context,
+            model: visit.model,
+            tools: Vec::new(),
+            topic: String::new(),
+            steps: Vec::new(),
+            result: String::new(),
+            spans: Vec::new(),
+            tool_used: false,
+            last: None,
+            report: String::new(),
+        }
+    }
+
+    fn request(&self) -> String {
+        turn::asked(&self.messages)
+    }
+
+    /// The supervisor has planned research, so it is wanted.
+    fn is_sent_for(&self) -> bool {
+        self.context.get("capability").and_then(Value::as_str) == Some(CAPABILITY)
+    }
+
+    fn reply_tokens(&self) -> u32 {
+        if self.model.is_small { SMALL_REPORT_TOKENS_MAX } else { REPORT_TOKENS_MAX }
+    }
+
+    fn instructions(&self) -> Vec<graph::Message> {
+        let text = prompt::render(REPORT.of(&self.model), json!({ "topic": self.topic, "has_evidence": !self.spans.is_empty() }));
+        vec![prompt::system(text)]
+    }
+
+    /// What a model is shown, `[1]` first.
+    fn shown(&self) -> Vec<Span> {
+        let used = prompt::tokens_of(&self.instructions()) + evidence::tokens(&self.result);
+        answer::pick(&self.spans, &self.topic, self.model.evidence_tokens(used, self.reply_tokens()))
+    }
+
+    fn talk(&mut self, words: impl Into<String>) -> Go {
+        self.last = Some(Turn::by(NAME, words));
+        self.end()
+    }
+
+    fn end(&self) -> Go {
+        let words = self.last.as_ref().map_or("", |turn| turn.content.as_str());
+        let said = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
+        Go::end().say("user", self.request()).say("assistant", said)
+    }
+
+    fn hand_in(&mut self, summary: &str, key_points: Vec<String>, shown: &[Span]) -> Go {
+        let checked = answer::finish(summary, shown, false);
+        let sources: Vec<String> = checked
+            .sources
+            .iter()
+            .map(|source| match &source.address {
+                Some(address) if !source.title.is_empty() && source.title != *address => format!("{} ({address})", source.title),
+                Some(address) => address.clone(),
+                None => source.title.clone(),
+            })
+            .collect();
+        let data = json!({
+            "research_summary": {
+                "topic": self.topic,
+                "summary": prompt::clipped(checked.body.trim(), SUMMARY_TOKENS_MAX),
+                "key_points": key_points,
+                "sources": sources,
+            },
+            "tool_used": self.tool_used,
+        });
+        self.last = Some(Turn::contract(NAME, CAPABILITY, &data));
+        self.report.clone_from(&checked.text);
+        self.end().note("research", json!({ "topic": self.topic, "sources": sources.len(), "tool_used": self.tool_used })).note("answer", checked.summary())
+    }
+}
+
+fn fold_tools(s: &mut Researcher, replies: &Replies<'_>) -> Go {
+    match Toolbox::read(replies, 0) {
+        Ok(found) => {
+            let named = &s.settings.tools;
+            let found = found.enabled(named);
+            let found = if named.is_empty() { found.fitting(&s.request(), &s.model) } else { found };
+            s.tools = found.tools.into_iter().filter(|tool| tool.read_only).collect();
+            Go::to("triage").note("tools", json!(s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>()))
+        }
+        Err(failure) => Go::to("triage").note("no_tools", failure.to_string()),
+    }
+}
+
+fn ask_triage(s: &Researcher) -> Ask {
+    let mut messages = vec![prompt::system(prompt::render(TRIAGE.of(&s.model), json!({ "steps_max": STEPS_MAX })))];
+    messages.push(prompt::user(prompt::clipped(&s.request(), s.model.question_tokens())));
+    let schema = json!({
+        "type": "object",
+        "required": ["needs_research", "topic", "questions", "reply"],
+        "additionalProperties": false,
+        "properties": {
+            "needs_research": { "type": "boolean" },
+            "topic": { "type": "string", "maxLength": 160 },
+            "questions": { "type": "array", "maxItems": STEPS_MAX, "items": { "type": "string", "maxLength": 200 } },
+            "reply": { "type": "string", "maxLength": 600 },
+        },
+    });
+    Ask::one(prompt::call("triage", messages, Some(schema), TRIAGE_TOKENS_MAX).label("looking what is to be researched"))
+}
+
+fn fold_triage(s: &mut Researcher, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Triage {
+        needs_research: bool,
+        #[serde(default)]
+        topic: String,
+        #[serde(default)]
+        questions: Vec<String>,
+        #[serde(default)]
+        reply: String,
+    }
+    let request = s.request();
+    let first_line = || request.lines().next().unwrap_or_default().chars().take(160).collect::<String>();
+    match prompt::read::<Triage>(replies, 0) {
+        Ok(triage) if !triage.needs_research && !triage.reply.trim().is_empty() && !s.is_sent_for() => return s.talk(evidence::visible(triage.reply.trim())),
+        Ok(triage) => {
+            s.topic = if triage.topic.trim().is_empty() { first_line() } else { triage.topic.trim().to_owned() };
+            s.steps = triage.questions.into_iter().map(|step| step.trim().to_owned()).filter(|step| !step.is_empty()).take(STEPS_MAX).collect();
+        }
+        // Who cannot tell looks it up.
+        Err(_) => s.topic = first_line(),
+    }
+    if s.steps.is_empty() {
+        s.steps = vec![request.clone()];
+    }
+    Go::to("research").note("triage", json!({ "topic": s.topic, "questions": s.steps }))
+}
+
+fn ask_research(s: &Researcher) -> Ask {
+    let task = json!({
+        "question": s.request(),
+        "steps": s.steps,
+        "model": s.model,
+        "tools": s.tools,
+        "tool_calls_max": s.settings.tool_calls_max,
+    });
+    Ask::one(Request::from(graph::agent(panel::RESEARCHER, task)).label("researching").deadline_ms(RESEARCH_MS_MAX))
+}
+
+fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Handed {
+        #[serde(default)]
+        result: String,
+        memory: Memory,
+        #[serde(default)]
+        error: Option<Failure>,
+    }
+    #[derive(Deserialize)]
+    struct Memory {
+        spans: Vec<Span>,
+        calls: Vec<Made>,
+    }
+    #[derive(Deserialize)]
+    struct Made {
+        came: Result<String, String>,
+    }
+    match replies.parse::<Handed>(0) {
+        Ok(Handed { result, memory, error }) => {
+            s.tool_used = memory.calls.iter().any(|made| made.came.is_ok());
+            s.spans = memory.spans;
+            s.result = result;
+            match error {
+                // What was found is there all the same.
+                Some(failure) if s.spans.is_empty() => s.talk(format!("The research could not be done: {}", failure.message)),
+                _ => Go::to("report"),
+            }
+        }
+        Err(failure) => s.talk(format!("The research could not be done: {}", failure.message)),
+    }
+}
+
+fn ask_report(s: &Researcher) -> Ask {
+    let mut messages = s.instructions();
+    messages.extend(answer::messages(&s.shown()));
+    if !s.result.trim().is_empty() {
+        messages.push(prompt::message("assistant", prompt::clipped(&s.result, s.model.history_tokens())));
+    }
+    messages.push(prompt::user(prompt::clipped(&s.request(), s.model.question_tokens())));
+    let schema = json!({
+        "type": "object",
+        "required": ["summary", "key_points"],
+        "additionalProperties": false,
+        "properties": {
+            "summary": { "type": "string", "minLength": 1, "maxLength": if s.model.is_small { 1_200 } else { 6_000 } },
+            "key_points": { "type": "array", "maxItems": KEY_POINTS_MAX, "items": { "type": "string", "maxLength": 300 } },
+        },
+    });
+    Ask::one(prompt::call("report", messages, Some(schema), s.reply_tokens()).label("summing up").last())
+}
+
+fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Report {
+        summary: String,
+        #[serde(default)]
+        key_points: Vec<String>,
+    }
+    let shown = s.shown();
+    let read = prompt::read::<Report>(replies, 0);
+    let (summary, key_points) = match read {
+        Ok(report) if !report.summary.trim().is_empty() => (report.summary, report.key_points),
+        // In other words than those asked for, but words.
+        Ok(_) => (String::new(), Vec::new()),
+        Err(failure) => (failure.said.as_deref().and_then(prompt::prose).unwrap_or_default(), Vec::new()),
+    };
+    let summary = match (summary.trim().is_empty(), s.result.trim().is_empty(), shown.is_empty()) {
+        (false, _, _) => summary,
+        (true, false, true) => s.result.clone(),
+        (true, _, false) => answer::listed("This was found:", &shown),
+        (true, true, true) => return s.talk("The research found nothing."),
+    };
+    let points: Vec<String> = key_points
+        .into_iter()
+        .map(|point| panel::uncited(&evidence::visible(&point)))
+        .filter(|point| !point.is_empty())
+        .take(KEY_POINTS_MAX)
+        .collect();
+    s.hand_in(&summary, points, &shown)
+}

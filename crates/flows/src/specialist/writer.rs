@@ -1,0 +1,228 @@
+//! The writer: makes a file out of what the team found, in the format that was asked for, with its sources.
+//!
+//! ```text
+//!   start ► write ────────────► create ► end
+//!           model, if a large    document.create
+//!           one is there
+//! ```
+//!
+//! What research handed in is a document already: its summary, its key points, its sources. A large model makes a better one of it; where there is none, or it
+//! fails, that is what is written. Sources go into the file by themselves, so that no model can lose them.
+
+use graph::{Ask, END, Failure, Go, Graph, GraphError, Replies, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{closing, handed, researcher};
+use crate::input::Mind;
+use crate::prompt::{self, Prompt};
+use crate::turn::{self, Turn, Visit};
+
+pub const NAME: &str = "writer";
+pub const CAPABILITY: &str = "create_document";
+
+pub fn flow() -> Result<Graph, GraphError> {
+    Graph::of::<Writer>(NAME)
+        .node("write", (ask_write, fold_write), &["create", END])
+        .node("create", (ask_create, fold_create), &[END])
+        .input(Writer::of)
+        .output(|s| closing(&s.messages, &s.context, NAME, &s.last, &s.report, CAPABILITY))
+        .recall(turn::recall(HISTORY_TURNS_MAX))
+        .build()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// When the request names none.
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    Markdown,
+    Html,
+    Docx,
+    #[default]
+    Pdf,
+}
+
+const DOCUMENT: Prompt = Prompt { long: include_str!("document.md"), short: include_str!("document.md") };
+const DOCUMENT_TOKENS_MAX: u32 = 3_000;
+const CREATE_MS_MAX: u64 = 120_000;
+const HISTORY_TURNS_MAX: usize = 5;
+const SOURCES_MAX: usize = 200;
+const TITLE_CHARS_MAX: usize = 120;
+
+/// What formats are called. The last that a request names counts.
+const FORMATS: [(&str, Format); 9] = [
+    ("pdf", Format::Pdf),
+    ("docx", Format::Docx),
+    ("word document", Format::Docx),
+    ("word file", Format::Docx),
+    ("html", Format::Html),
+    ("web page", Format::Html),
+    ("webpage", Format::Html),
+    ("markdown", Format::Markdown),
+    (".md", Format::Markdown),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Source {
+    title: String,
+    address: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Writer {
+    messages: Vec<Turn>,
+    context: Map<String, Value>,
+    model: Mind,
+    format: Format,
+    title: String,
+    markdown: String,
+    sources: Vec<Source>,
+    last: Option<Turn>,
+    report: String,
+}
+
+impl Writer {
+    fn of(visit: Visit<Settings>) -> Writer {
+        let settings = visit.settings.unwrap_or_default();
+        let asked = visit.asked();
+        let (title, markdown, sources) = material(&visit.messages);
+        Writer {
+            format: format_in(&asked).unwrap_or(settings.format),
+            messages: visit.messages,
+            context: visit.context,
+            model: visit.model,
+            title,
+            markdown,
+            sources,
+            last: None,
+            report: String::new(),
+        }
+    }
+
+    fn give_up(&mut self, why: &str) -> Go {
+        self.last = Some(Turn::given_up(NAME, CAPABILITY, why));
+        Go::end().say("user", turn::asked(&self.messages)).say("assistant", why)
+    }
+}
+
+fn format_in(request: &str) -> Option<Format> {
+    let text = request.to_lowercase();
+    let places = FORMATS.iter().filter_map(|(name, format)| text.rfind(name).map(|at| (at, *format)));
+    places.max_by_key(|(at, _)| *at).map(|(_, format)| format)
+}
+
+/// What there is to write about: what research handed in, or else what agents said.
+fn material(messages: &[Turn]) -> (String, String, Vec<Source>) {
+    let title_of = |text: &str| text.lines().next().unwrap_or_default().trim().chars().take(TITLE_CHARS_MAX).collect::<String>();
+    let Some(summary) = handed(messages, researcher::CAPABILITY).and_then(|data| data.get("research_summary").cloned()) else {
+        let said = messages.iter().filter(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
+        let said: Vec<&str> = said.map(|turn| turn.content.trim()).filter(|text| !text.is_empty()).collect();
+        return (title_of(&turn::asked(messages)), said.join("\n\n"), Vec::new());
+    };
+    let text = |name: &str| summary.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    let list = |name: &str| summary.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut markdown = text("summary");
+    let points: Vec<String> = list("key_points").iter().filter_map(Value::as_str).map(|point| format!("- {}", point.trim())).collect();
+    if !points.is_empty() {
+        markdown.push_str(&format!("\n\n## Key points\n\n{}", points.join("\n")));
+    }
+    (title_of(&text("topic")), markdown, list("sources").iter().take(SOURCES_MAX).map(source_of).collect())
+}
+
+/// `Title (https://…)`, an address, a title, or an object with both: researchers differ.
+fn source_of(source: &Value) -> Source {
+    let field = |name: &str| source.get(name).and_then(Value::as_str).map(str::to_owned);
+    let Some(text) = source.as_str() else {
+        let address = field("address").or_else(|| field("url")).or_else(|| field("link")).unwrap_or_default();
+        return Source { title: field("title").unwrap_or_else(|| address.clone()), address };
+    };
+    let text = text.trim();
+    match text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+        Some((title, address)) => Source { title: title.to_owned(), address: address.to_owned() },
+        None if text.contains("://") => Source { title: text.to_owned(), address: text.to_owned() },
+        None => Source { title: text.to_owned(), address: String::new() },
+    }
+}
+
+fn ask_write(s: &Writer) -> Ask {
+    if s.model.is_small || s.markdown.trim().is_empty() {
+        return Ask::nothing();
+    }
+    let sources: Vec<String> = s.sources.iter().enumerate().map(|(at, source)| format!("[{}] {} {}", at + 1, source.title, source.address)).collect();
+    let text = prompt::render(DOCUMENT.of(&s.model), json!({ "title": s.title, "sources": sources }));
+    let room = (s.model.context_tokens as usize).saturating_sub(DOCUMENT_TOKENS_MAX as usize + 2_000);
+    let messages = vec![
+        prompt::system(text),
+        prompt::message("evidence", format!("Source: the research\n{}", prompt::clipped(&evidence::defused(&s.markdown), room))),
+        prompt::user(prompt::clipped(&turn::asked(&s.messages), s.model.question_tokens())),
+    ];
+    let schema = json!({
+        "type": "object",
+        "required": ["title", "markdown"],
+        "additionalProperties": false,
+        "properties": { "title": { "type": "string", "maxLength": TITLE_CHARS_MAX }, "markdown": { "type": "string", "minLength": 1 } },
+    });
+    Ask::one(prompt::call("document", messages, Some(schema), DOCUMENT_TOKENS_MAX).label("writing the document"))
+}
+
+fn fold_write(s: &mut Writer, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Written {
+        #[serde(default)]
+        title: String,
+        markdown: String,
+    }
+    if s.markdown.trim().is_empty() {
+        return s.give_up("There is nothing to write about: nobody has found or said anything yet.");
+    }
+    let go = Go::to("create");
+    if replies.is_empty() {
+        return go;
+    }
+    match prompt::read::<Written>(replies, 0) {
+        Ok(written) if !written.markdown.trim().is_empty() => {
+            if !written.title.trim().is_empty() {
+                s.title = written.title.trim().chars().take(TITLE_CHARS_MAX).collect();
+            }
+            s.markdown = written.markdown;
+            go
+        }
+        Ok(_) => go.note("as_it_was", "the model wrote nothing, so the document is what research handed in"),
+        Err(failure) => go.note("as_it_was", format!("the model wrote no document ({failure}), so it is what research handed in")),
+    }
+}
+
+fn ask_create(s: &Writer) -> Ask {
+    let arguments = json!({ "markdown": s.markdown, "format": s.format, "title": s.title, "sources": s.sources });
+    Ask::one(Request::from(graph::tool("document.create", arguments)).label("making the file").attempts(3).deadline_ms(CREATE_MS_MAX))
+}
+
+fn fold_create(s: &mut Writer, replies: &Replies<'_>) -> Go {
+    #[derive(Deserialize)]
+    struct Created {
+        path: String,
+        #[serde(default)]
+        bytes: u64,
+        #[serde(default)]
+        sha256: String,
+    }
+    let made = replies.parse::<evidence::Found>(0).and_then(|found| {
+        let wrong = |error: serde_json::Error| Failure::new(graph::FailureKind::Invalid, format!("document.create did not say what it made: {error}"));
+        serde_json::from_value::<Created>(found.data).map_err(wrong)
+    });
+    match made {
+        Ok(Created { path, bytes, sha256 }) => {
+            let document = json!({ "path": path, "format": s.format, "title": s.title, "bytes": bytes, "sha256": sha256, "sources": s.sources });
+            s.last = Some(Turn::contract(NAME, CAPABILITY, &json!({ "document": document })));
+            s.report = format!("{:?} is written to `{path}` ({bytes} bytes, {} sources)", s.title, s.sources.len());
+            Go::end().note("document", document).say("user", turn::asked(&s.messages)).say("assistant", s.report.clone())
+        }
+        Err(failure) => s.give_up(&format!("The file could not be made: {}", failure.message)),
+    }
+}

@@ -1,0 +1,499 @@
+//! A supervisor: plans which capabilities a request needs, sends the state to one agent after the other, and looks only at whether each says it is done.
+//!
+//! ```text
+//!                                         nothing to do ► end
+//!                                             │
+//!   start ► discover ──────► plan ────────────┴─► approve ─► supervisor ── next = FINISH ──► end
+//!           registry.agents  model, one call      a person,    ▲   │ next = an agent
+//!                                                 if asked     │   ▼
+//!                                                              │  agent ── it has a question ──► person
+//!                                                              └───┘ ▲───────────────────────────┘
+//! ```
+//!
+//! Completion is `completed_capability` in the last message of the agent that was asked, and nothing else; the data beside it is passed on and never
+//! read. A reply without it, or with another's, costs a retry of that capability; so many, and the work stops there and says so. An agent that
+//! cannot be reached or does not answer in time is called again by the machine, under the same key, before the flow hears of it. Whatever was done
+//! stays in the state and goes back to the caller.
+//!
+//! An agent may need a person. Then it answers with the question under `waiting` in its context; the person at this end is asked, and the agent is called
+//! again with the answer under `answers`.
+
+mod plan;
+mod team;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use graph::{Ask, Backoff, END, Effect, Failure, Go, Graph, GraphError, Question, Replies, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::input::{Approve, Mind};
+use crate::prompt::{self, Prompt};
+use crate::turn::{self, Signal, Turn, Visit};
+
+pub use team::{Member, REGISTRY};
+
+pub fn flow() -> Result<Graph, GraphError> {
+    Graph::of::<Supervise>("supervise")
+        .node("discover", (|_: &Supervise| Ask::one(team::ask()), fold_team), &["plan"])
+        .node("plan", (ask_plan, fold_plan), &["approve", "supervisor", END])
+        .node("approve", (ask_approval, fold_approval), &["supervisor", END])
+        .node("supervisor", (|_: &Supervise| Ask::nothing(), supervise), &["agent", END])
+        .node("agent", (ask_agent, fold_agent), &["supervisor", "person"])
+        .node("person", (ask_person, fold_person), &["agent"])
+        .input(Supervise::of)
+        .output(output)
+        .recall(turn::recall(HISTORY_TURNS_MAX))
+        .build()
+}
+
+/// What a user may set for this flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Replies that do not complete a capability before it is given up, beside the first.
+    pub retries_max: u32,
+    /// One call of an agent.
+    pub agent_ms_max: u64,
+    /// How often an agent that cannot be reached is called.
+    pub attempts_max: u32,
+    /// Settings for the flows of ours among the agents, by their names.
+    pub each: BTreeMap<String, Value>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { retries_max: 2, agent_ms_max: 15 * 60 * 1_000, attempts_max: 6, each: BTreeMap::new() }
+    }
+}
+
+const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
+const PLAN_TOKENS_MAX: u32 = 300;
+const HISTORY_TURNS_MAX: usize = 5;
+const RETRIES_MAX: u32 = 10;
+const ATTEMPTS_MAX: u32 = 12;
+/// Questions that one agent may have for people about one errand.
+const QUESTIONS_MAX: u32 = 5;
+/// All messages together; what an agent sends beyond this is refused, so that the next one can still be given them.
+const MESSAGES_BYTES_MAX: usize = 2 << 20;
+const CONTEXT_BYTES_MAX: usize = 512 << 10;
+/// An agent that was killed is back within seconds where somebody looks after it.
+const BACKOFF: Backoff = Backoff { first_ms: 400, factor: 2, most_ms: 8_000 };
+
+pub(crate) const FINISH: &str = "FINISH";
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Supervise {
+    messages: Vec<Turn>,
+    context: Map<String, Value>,
+    model: Mind,
+    approve: Approve,
+    settings: Settings,
+    team: Vec<Member>,
+    /// Capabilities, in order.
+    plan: Vec<String>,
+    /// The agent that has the word, or `FINISH`.
+    next: String,
+    current_step_index: usize,
+    completed_capabilities: Vec<String>,
+    /// Per capability; gone when it is completed.
+    retry_counts: BTreeMap<String, u32>,
+    /// What the last call came to, until the supervisor has looked at it.
+    heard: Heard,
+    questions: u32,
+    /// What people answered to the agent's questions, until it has been told.
+    answers: Option<Value>,
+    /// Why it ended before the plan did.
+    stopped: Option<Stopped>,
+    answer: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Heard {
+    Nothing,
+    /// The words of the agent's last message are the last in `messages`.
+    Reply,
+    /// It has nothing to say that is a state.
+    Nonsense(String),
+    Failed(Failure),
+    /// What it wants to know of a person.
+    Asks(Vec<Asked>),
+}
+
+/// A question of an agent's run, as it stands in its context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    prompt: String,
+    #[serde(default)]
+    schema: Option<Value>,
+    /// Where the answer belongs; given back as it came.
+    #[serde(flatten)]
+    place: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Stopped {
+    capability: String,
+    agent: String,
+    why: String,
+}
+
+impl Supervise {
+    fn of(visit: Visit<Settings>) -> Supervise {
+        let asked = visit.settings.unwrap_or_default();
+        let settings = Settings {
+            retries_max: asked.retries_max.min(RETRIES_MAX),
+            agent_ms_max: asked.agent_ms_max.max(1),
+            attempts_max: asked.attempts_max.clamp(1, ATTEMPTS_MAX),
+            each: asked.each,
+        };
+        Supervise {
+            messages: visit.messages,
+            context: visit.context,
+            model: visit.model,
+            approve: visit.approve,
+            settings,
+            team: Vec::new(),
+            plan: Vec::new(),
+            next: String::new(),
+            current_step_index: 0,
+            completed_capabilities: Vec::new(),
+            retry_counts: BTreeMap::new(),
+            heard: Heard::Nothing,
+            questions: 0,
+            answers: None,
+            stopped: None,
+            answer: String::new(),
+        }
+    }
+
+    fn request(&self) -> String {
+        turn::asked(&self.messages)
+    }
+
+    /// The capability that is being worked on, and who does it.
+    fn current(&self) -> Option<&Member> {
+        let capability = self.plan.get(self.current_step_index)?;
+        self.team.iter().find(|member| member.capability == *capability)
+    }
+
+    fn progress(&self) -> Value {
+        json!({
+            "plan": self.plan,
+            "current_step_index": self.current_step_index,
+            "completed_capabilities": self.completed_capabilities,
+            "retry_counts": self.retry_counts,
+        })
+    }
+
+    /// The context as the next agent is given it. What the supervisor keeps in it is its own, whatever an agent wrote there.
+    fn told_context(&self) -> Map<String, Value> {
+        let mut context = self.context.clone();
+        context.remove("waiting");
+        context.remove("answers");
+        context.extend(self.answers.clone().map(|answers| ("answers".to_owned(), answers)));
+        if let Value::Object(progress) = self.progress() {
+            context.extend(progress);
+        }
+        context.insert("capability".into(), json!(self.plan.get(self.current_step_index)));
+        context
+    }
+
+    fn stop(&mut self, why: String) -> Go {
+        let (capability, agent) = self.current().map(|member| (member.capability.clone(), member.name.clone())).unwrap_or_default();
+        let note = json!({ "capability": capability, "agent": agent, "why": why });
+        self.stopped = Some(Stopped { capability, agent, why });
+        self.finish().note("stopped", note)
+    }
+
+    fn finish(&mut self) -> Go {
+        FINISH.clone_into(&mut self.next);
+        self.answer = self.told();
+        let asked = self.request();
+        self.messages.push(Turn::by("supervisor", self.answer.clone()));
+        Go::end().note("next", FINISH).say("user", asked).say("assistant", self.answer.clone())
+    }
+
+    /// What came of the plan, for people. An agent may leave a line about its work under `reports` in the context; its data is not looked at.
+    fn told(&self) -> String {
+        let line = |capability: &str| {
+            let said = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
+            let said = evidence::visible(said);
+            if said.trim().is_empty() { "done".to_owned() } else { prompt::clipped(said.trim(), REPORT_TOKENS_MAX) }
+        };
+        let mut lines = Vec::new();
+        for (index, capability) in self.plan.iter().enumerate() {
+            let came = match &self.stopped {
+                _ if index < self.current_step_index => line(capability),
+                Some(stopped) if index == self.current_step_index => format!("not done. {}", evidence::visible(&stopped.why)),
+                _ => "not tried, because what comes before it is not done".to_owned(),
+            };
+            lines.push(format!("- **{capability}**: {came}"));
+        }
+        lines.join("\n")
+    }
+}
+
+const REPORT_TOKENS_MAX: usize = 600;
+
+fn fold_team(s: &mut Supervise, replies: &Replies<'_>) -> Go {
+    let (members, failure) = team::read(replies, 0);
+    s.team = members;
+    let go = Go::to("plan").note("team", json!(s.team));
+    match failure {
+        Some(failure) => go.note("team_is_local", format!("nobody said which agents there are ({failure}), so the flows here do the work")),
+        None => go,
+    }
+}
+
+fn ask_plan(s: &Supervise) -> Ask {
+    let team: Vec<Value> = s.team.iter().map(|member| json!({ "capability": member.capability, "about": member.about })).collect();
+    let mut messages = vec![prompt::system(prompt::render(PLAN.of(&s.model), json!({ "team": team })))];
+    let (_, before) = s.messages.split_last().map_or((None, &[][..]), |(last, before)| (Some(last), before));
+    let spoken: Vec<graph::Message> = before.iter().map(|turn| prompt::message(&turn.role, turn.content.clone())).collect();
+    messages.extend(crate::input::fitted(&crate::input::recent(&spoken, HISTORY_TURNS_MAX), s.model.history_tokens() / 2));
+    messages.push(prompt::user(prompt::clipped(&s.request(), s.model.question_tokens())));
+    let capabilities: Vec<&str> = s.team.iter().map(|member| member.capability.as_str()).collect();
+    let schema = json!({
+        "type": "object",
+        "required": ["plan", "reply"],
+        "additionalProperties": false,
+        "properties": {
+            "plan": { "type": "array", "maxItems": plan::PLAN_MAX, "items": { "type": "string", "enum": capabilities } },
+            "reply": { "type": "string", "maxLength": 600 },
+        },
+    });
+    Ask::one(prompt::call("plan", messages, Some(schema), PLAN_TOKENS_MAX).label("planning"))
+}
+
+fn fold_plan(s: &mut Supervise, replies: &Replies<'_>) -> Go {
+    let mut notes = Vec::new();
+    let mut reply = String::new();
+    match read_plan(replies) {
+        Ok(planned) => {
+            let was_empty = planned.plan.is_empty();
+            let (known, unknown) = plan::restricted(planned.plan, &s.team);
+            s.plan = known;
+            if !unknown.is_empty() {
+                notes.push(("plan_unknown", json!({ "left_out": unknown, "why": "nobody here can do that" })));
+            }
+            // A plan of nothing but what nobody can do is no plan.
+            if s.plan.is_empty() && was_empty {
+                reply = planned.reply.trim().to_owned();
+            }
+        }
+        Err(failure) => notes.push(("plan_failed", json!(failure.to_string()))),
+    }
+    if s.plan.is_empty() && reply.is_empty() {
+        s.plan = plan::by_words(&s.request(), &s.team);
+        notes.push(("plan_fallback", json!({ "plan": s.plan, "why": "no usable plan came, so the words of the request decide" })));
+    }
+    let go = match (s.plan.is_empty(), s.approve) {
+        (true, _) => {
+            let said = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
+            FINISH.clone_into(&mut s.next);
+            s.answer.clone_from(&said);
+            let asked = s.request();
+            s.messages.push(Turn::by("supervisor", said.clone()));
+            Go::end().say("user", asked).say("assistant", said)
+        }
+        (false, Approve::Plan) => Go::to("approve"),
+        (false, Approve::None) => Go::to("supervisor"),
+    };
+    notes.insert(0, ("plan", json!({ "plan": s.plan })));
+    notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
+}
+
+/// The plan in the reply, with words around it or not; a bare list is one too.
+fn read_plan(replies: &Replies<'_>) -> Result<plan::Planned, Failure> {
+    prompt::read::<plan::Planned>(replies, 0).or_else(|failure| match prompt::read::<Vec<String>>(replies, 0) {
+        Ok(plan) => Ok(plan::Planned { plan, reply: String::new() }),
+        Err(_) => Err(failure),
+    })
+}
+
+fn ask_approval(s: &Supervise) -> Ask {
+    let steps: Vec<String> = s.plan.iter().enumerate().map(|(at, capability)| format!("{}. {capability}", at + 1)).collect();
+    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), steps.join("\n"));
+    let schema = json!({ "type": "object", "required": ["approve"], "properties": { "approve": { "type": "boolean" } } });
+    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+}
+
+fn fold_approval(s: &mut Supervise, replies: &Replies<'_>) -> Go {
+    let word = replies.value(0).ok();
+    let is_approved = word.is_some_and(|word| word.get("approve").and_then(Value::as_bool) == Some(true) || word.as_bool() == Some(true));
+    if is_approved { Go::to("supervisor").note("approved", true) } else { s.stop("The plan was not approved.".to_owned()).note("approved", false) }
+}
+
+/// The one who routes: looks whether the agent that had the word is done, keeps count, and gives the word to the next.
+fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
+    let heard = std::mem::replace(&mut s.heard, Heard::Nothing);
+    let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
+        return s.finish();
+    };
+    let incomplete = match heard {
+        Heard::Nothing | Heard::Asks(_) => None,
+        Heard::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
+            Signal::Completed(completed) if completed == capability => {
+                s.completed_capabilities.push(capability.clone());
+                s.retry_counts.remove(&capability);
+                s.current_step_index += 1;
+                s.questions = 0;
+                return route(s).note("completed", json!({ "capability": capability, "agent": name }));
+            }
+            Signal::Completed(other) => Some(format!("it says that it completed {:?}", other.chars().take(60).collect::<String>())),
+            Signal::GivenUp { capability: of, reason } if of == capability => {
+                let why = if reason.trim().is_empty() { format!("{name} says that it cannot") } else { prompt::clipped(reason.trim(), 300) };
+                return s.stop(why);
+            }
+            Signal::GivenUp { .. } | Signal::None => Some("it did not say that it is done".to_owned()),
+        },
+        Heard::Nonsense(why) => Some(why),
+        // The machine has called it as often as is allowed.
+        Heard::Failed(failure) => return s.stop(format!("{name} failed: {}", failure.message)),
+    };
+    let Some(why) = incomplete else { return route(s) };
+    let retries = s.retry_counts.entry(capability.clone()).or_default();
+    if *retries >= s.settings.retries_max {
+        let tries = *retries + 1;
+        return s.stop(format!("{name} was asked {tries} times and is not done: {why}."));
+    }
+    *retries += 1;
+    let note = json!({ "capability": capability, "agent": name, "retry": *retries, "why": why });
+    route(s).note("retry", note)
+}
+
+fn route(s: &mut Supervise) -> Go {
+    match s.current().map(|member| member.name.clone()) {
+        None => s.finish(),
+        Some(name) => {
+            s.next.clone_from(&name);
+            Go::to("agent").note("next", name)
+        }
+    }
+}
+
+fn ask_agent(s: &Supervise) -> Ask {
+    let Some(member) = s.current() else { return Ask::nothing() };
+    let mut input = json!({ "messages": s.messages, "next": s.next, "context": s.told_context() });
+    if member.agent == member.name {
+        // A flow of our own knows as much of the model as we do.
+        input["model"] = json!(s.model);
+        input["settings"] = s.settings.each.get(&member.agent).cloned().unwrap_or_default();
+    }
+    let call = Request::from(graph::agent(member.agent.as_str(), input)).label(format!("{} ({})", member.name, member.capability));
+    Ask::one(call.attempts(s.settings.attempts_max).deadline_ms(s.settings.agent_ms_max).backoff(BACKOFF))
+}
+
+fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
+    s.answers = None;
+    s.heard = match replies.value(0) {
+        Err(failure) => Heard::Failed(failure),
+        Ok(reply) => take(s, reply).unwrap_or_else(Heard::Nonsense),
+    };
+    match s.heard {
+        Heard::Asks(_) if s.questions < QUESTIONS_MAX => Go::to("person"),
+        Heard::Asks(_) => {
+            s.heard = Heard::Nonsense("it asks people too much".to_owned());
+            Go::to("supervisor")
+        }
+        _ => Go::to("supervisor"),
+    }
+}
+
+/// Appends the messages that are new and merges the context; the error says why it is no reply.
+fn take(s: &mut Supervise, reply: &Value) -> Result<Heard, String> {
+    #[derive(Deserialize)]
+    struct Reply {
+        #[serde(default)]
+        messages: Vec<Turn>,
+        #[serde(default)]
+        context: Option<Map<String, Value>>,
+    }
+    let Reply { messages, context } = Reply::deserialize(reply).map_err(|error| format!("its reply is no state: {error}"))?;
+    let mut context = context.unwrap_or_default();
+    let asks = context.remove("waiting").and_then(|asks| serde_json::from_value::<Vec<Asked>>(asks).ok()).filter(|asks| !asks.is_empty());
+    let new = new_ones(&s.messages, messages);
+    let bytes = |turns: &[Turn]| turns.iter().map(|turn| json!(turn).to_string().len()).sum::<usize>();
+    if bytes(&s.messages) + bytes(&new) > MESSAGES_BYTES_MAX {
+        return Err(format!("with its messages there would be more than messages_bytes_max = {MESSAGES_BYTES_MAX}"));
+    }
+    let mut merged = s.context.clone();
+    merge(&mut merged, context);
+    if json!(merged).to_string().len() > CONTEXT_BYTES_MAX {
+        return Err(format!("with its context there would be more than context_bytes_max = {CONTEXT_BYTES_MAX}"));
+    }
+    s.context = merged;
+    if let Some(asks) = asks {
+        // The question is put to a person and is no part of the conversation.
+        return Ok(Heard::Asks(asks));
+    }
+    let is_said = new.iter().any(|turn| !turn.content.trim().is_empty());
+    s.messages.extend(new);
+    if is_said { Ok(Heard::Reply) } else { Err("it said nothing".to_owned()) }
+}
+
+/// An agent answers with its own messages or with the whole conversation; both are common. What it says in a person's name, or as an instruction, is left
+/// out: nobody may speak for the user, least of all about whom a mail goes to.
+fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
+    let is_same = |a: &Turn, b: &Turn| a.role == b.role && a.content == b.content;
+    let has_all = came.len() >= known.len() && known.iter().zip(&came).all(|(a, b)| is_same(a, b));
+    let skip = if has_all { known.len() } else { 0 };
+    let id = |turn: &Turn| turn.rest.get("wire").and_then(|wire| wire.get("id")).and_then(Value::as_str).map(str::to_owned);
+    let is_known = |turn: &Turn| id(turn).is_some_and(|id_of| known.iter().any(|other| id(other).as_deref() == Some(&id_of) && is_same(other, turn)));
+    let may_say = |turn: &Turn| !turn.is_a_persons() && turn.role != "system";
+    came.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
+}
+
+/// Fields of the newer one win; what two agents report stands side by side.
+fn merge(context: &mut Map<String, Value>, newer: Map<String, Value>) {
+    for (name, value) in newer {
+        match (context.get_mut(&name), value) {
+            (Some(Value::Object(old)), Value::Object(new)) if name == "reports" => old.extend(new),
+            (_, value) => drop(context.insert(name, value)),
+        }
+    }
+}
+
+fn ask_person(s: &Supervise) -> Ask {
+    let Heard::Asks(asks) = &s.heard else { return Ask::nothing() };
+    let requests = asks.iter().map(|asked| {
+        let who = &s.next;
+        let prompt = format!("{who} asks: {}", evidence::visible(&asked.prompt));
+        Request::from(Effect::AskPerson(Question { prompt, schema: asked.schema.clone() })).label(format!("{who} needs a person"))
+    });
+    Ask { requests: requests.collect() }
+}
+
+fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
+    let Heard::Asks(asks) = std::mem::replace(&mut s.heard, Heard::Nothing) else { return Go::to("agent") };
+    s.questions += 1;
+    let answers: Vec<Value> = asks
+        .into_iter()
+        .enumerate()
+        .map(|(index, asked)| {
+            let mut answer = asked.place;
+            answer.insert("value".into(), replies.value(index).cloned().unwrap_or(Value::Null));
+            Value::Object(answer)
+        })
+        .collect();
+    s.answers = Some(json!(answers));
+    Go::to("agent")
+}
+
+/// The final state, and what a person reads.
+fn output(s: &Supervise) -> Value {
+    let mut context = s.told_context();
+    context.remove("capability");
+    let mut output = turn::state(&s.messages, &s.next, &context, "supervise", &s.answer);
+    output.insert("plain".into(), json!(s.answer));
+    output.insert("plan".into(), json!(s.plan));
+    output.insert("completed_capabilities".into(), json!(s.completed_capabilities));
+    output.insert("stopped".into(), json!(s.stopped));
+    Value::Object(output)
+}

@@ -1,0 +1,58 @@
+//! What is to be done, as a list of capabilities: out of a model's reply, or out of the words of the request.
+
+use serde::Deserialize;
+
+use super::team::Member;
+
+pub(super) const PLAN_MAX: usize = 8;
+
+/// What a model says.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Planned {
+    #[serde(default, alias = "capabilities", alias = "steps")]
+    pub(super) plan: Vec<String>,
+    /// What to say where there is nothing to do.
+    #[serde(default)]
+    pub(super) reply: String,
+}
+
+/// Only what somebody can do, in the order that was planned, each once in a row; and what nobody can.
+pub(super) fn restricted(planned: Vec<String>, team: &[Member]) -> (Vec<String>, Vec<String>) {
+    let (mut plan, mut unknown): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for wanted in planned {
+        let wanted = wanted.trim();
+        // By its capability, or by the name of the agent, which models mix up.
+        let known = team.iter().find(|member| member.capability == wanted).or_else(|| team.iter().find(|member| member.name == wanted));
+        match known {
+            Some(member) if plan.last() != Some(&member.capability) && plan.len() < PLAN_MAX => plan.push(member.capability.clone()),
+            Some(_) => {}
+            None => unknown.push(wanted.chars().take(60).collect()),
+        }
+    }
+    (plan, unknown)
+}
+
+const RESEARCH: &[&str] = &["research", "find out", "look up", "look into", "investigate", "learn about", "facts", "what is", "who is", "compare", "summarize"];
+const DOCUMENT: &[&str] = &["pdf", "docx", "word document", "html", "markdown", "document", "report", "write it up", "write up", "paper", "file"];
+const MAIL: &[&str] = &["mail", "e-mail", "email", "send it", "send this", "send me", "send to"];
+
+/// Where no model plans: what the words of the request ask for. A request that names none of it is taken for a question.
+pub(super) fn by_words(request: &str, team: &[Member]) -> Vec<String> {
+    let text = request.to_lowercase();
+    let wants = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let mut plan: Vec<&str> = Vec::new();
+    if wants(RESEARCH) {
+        plan.push("research");
+    }
+    if wants(DOCUMENT) {
+        plan.push("create_document");
+    }
+    if wants(MAIL) {
+        plan.push("send_mail");
+    }
+    if plan.is_empty() {
+        plan.push("research");
+    }
+    let known = |capability: &&str| team.iter().any(|member| member.capability == *capability);
+    plan.into_iter().filter(known).map(str::to_owned).collect()
+}

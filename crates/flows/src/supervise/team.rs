@@ -1,0 +1,80 @@
+//! Who can be asked for what: the flows that are here anyway, and whoever else the world knows.
+//!
+//! Looking is an effect, as it is for tools, so that a plan is replayed with the team it was made for. An agent that the user has configured takes the
+//! place of the local flow for the same capability, and stays there even if it does not answer at the moment: it may come back, and where it does
+//! not, that is to be reported and not hidden.
+
+use graph::{Failure, FailureKind, Replies, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The tool that knows the agents.
+pub const REGISTRY: &str = "registry.agents";
+const DEADLINE_MS: u64 = 15_000;
+const MEMBERS_MAX: usize = 32;
+const ABOUT_CHARS_MAX: usize = 200;
+const NAME_CHARS_MAX: usize = 64;
+
+pub(super) fn ask() -> Request {
+    Request::from(graph::tool(REGISTRY, json!({}))).label("looking who is there").attempts(2).deadline_ms(DEADLINE_MS)
+}
+
+/// An agent and one thing it can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// What a plan names.
+    pub capability: String,
+    /// What `next` says.
+    pub name: String,
+    /// Whom to call.
+    pub agent: String,
+    #[serde(default)]
+    pub about: String,
+    #[serde(default = "yes")]
+    pub healthy: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The flows of ours that others can be replaced by.
+pub(super) fn local() -> Vec<Member> {
+    let member = |capability: &str, agent: &str, about: &str| Member {
+        capability: capability.to_owned(),
+        name: agent.to_owned(),
+        agent: agent.to_owned(),
+        about: about.to_owned(),
+        healthy: true,
+    };
+    crate::specialist::ALL.iter().map(|one| member(one.capability, one.flow, one.about)).collect()
+}
+
+/// The local flows, with those that the world knows in place of them or beside them.
+pub(super) fn read(replies: &Replies<'_>, index: usize) -> (Vec<Member>, Option<Failure>) {
+    let mut team = local();
+    let told = replies.parse::<evidence::Found>(index).and_then(|found| {
+        let agents = found.data.get("agents").cloned().unwrap_or(Value::Null);
+        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{REGISTRY} gave no list of agents: {error}"));
+        serde_json::from_value::<Vec<Member>>(agents).map_err(wrong)
+    });
+    let (known, failure) = match told {
+        Ok(known) => (known, None),
+        Err(failure) => (Vec::new(), Some(failure)),
+    };
+    for mut member in known {
+        let is_name = |name: &str| !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.chars().any(|c| c.is_control() || c.is_whitespace());
+        if !is_name(&member.capability) || !is_name(&member.name) || member.name == super::FINISH || team.len() >= MEMBERS_MAX {
+            continue;
+        }
+        let line = evidence::defused(&member.about).split_whitespace().collect::<Vec<_>>().join(" ");
+        member.about = line.chars().take(ABOUT_CHARS_MAX).collect();
+        match team.iter_mut().find(|other| other.capability == member.capability) {
+            // Of two configured ones, the first that answers.
+            Some(other) if other.agent == other.name || (!other.healthy && member.healthy) => *other = member,
+            Some(_) => {}
+            None => team.push(member),
+        }
+    }
+    (team, failure)
+}

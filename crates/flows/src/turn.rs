@@ -1,0 +1,240 @@
+//! The state that the agents of a team hand to one another, `messages`, `next` and `context`, and the contract by which one says that it is done.
+//!
+//! ```text
+//! Visit<S>                                    what an agent is given: a state, or just a question; S: its own settings
+//!   .asked() -> String                        what the people in it last said
+//! Turn { role, content, … }                   one message; what it had on its way here stays with it
+//! Turn::contract(by, capability, data)        pure JSON: {"completed_capability", "data"}
+//! Turn::given_up(by, capability, why)         {"failed_capability", "reason"}: trying again will not help
+//! signal(text) -> Signal                      what a text says about being done; prose around the JSON does no harm
+//! ```
+
+use graph::{Context, Message};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::context;
+use crate::input::{Approve, Mind, QUESTION_BYTES_MAX};
+
+/// One message of a team's conversation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// `user`, `assistant`, `system`, `tool`; what others call it is turned into these at the border.
+    pub role: String,
+    pub content: String,
+    /// Whatever else it has. It is passed on and not read.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+impl Turn {
+    pub fn new(role: &str, content: impl Into<String>) -> Turn {
+        Turn { role: role.to_owned(), content: content.into(), rest: Map::new() }
+    }
+
+    pub fn by(agent: &str, content: impl Into<String>) -> Turn {
+        let mut turn = Turn::new("assistant", content);
+        turn.rest.insert("name".into(), json!(agent));
+        turn
+    }
+
+    pub fn contract(agent: &str, capability: &str, data: &Value) -> Turn {
+        Turn::by(agent, json!({ "completed_capability": capability, "data": data }).to_string())
+    }
+
+    pub fn given_up(agent: &str, capability: &str, why: &str) -> Turn {
+        Turn::by(agent, json!({ "failed_capability": capability, "reason": why }).to_string())
+    }
+
+    pub fn is_a_persons(&self) -> bool {
+        self.role == "user"
+    }
+}
+
+/// What the words of an agent say about its errand. Nothing else of them is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Completed(String),
+    /// It says itself that another try would not help.
+    GivenUp {
+        capability: String,
+        reason: String,
+    },
+    /// Talk.
+    None,
+}
+
+/// Places in a text where JSON may begin that are looked into.
+const STARTS_MAX: usize = 64;
+
+pub fn signal(text: &str) -> Signal {
+    objects(text).iter().map(of_object).find(|signal| *signal != Signal::None).unwrap_or(Signal::None)
+}
+
+/// The data of a contract, for the agents that work with it.
+pub fn data_in(text: &str, capability: &str) -> Option<Value> {
+    let is_it = |object: &&Map<String, Value>| object.get("completed_capability").and_then(Value::as_str) == Some(capability);
+    objects(text).iter().find(is_it).and_then(|object| object.get("data").cloned())
+}
+
+fn of_object(object: &Map<String, Value>) -> Signal {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
+    match (text("completed_capability"), text("failed_capability")) {
+        (Some(capability), _) => Signal::Completed(capability),
+        (None, Some(capability)) => Signal::GivenUp { capability, reason: text("reason").unwrap_or_default() },
+        (None, None) => Signal::None,
+    }
+}
+
+/// The outermost JSON objects of a text. What lies inside one is its data, and no signal.
+fn objects(text: &str) -> Vec<Map<String, Value>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    for _ in 0..STARTS_MAX {
+        let Some(start) = text[at..].find('{').map(|offset| at + offset) else { break };
+        let mut reader = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        match reader.next() {
+            Some(Ok(Value::Object(object))) => {
+                at = start + reader.byte_offset();
+                found.push(object);
+            }
+            _ => at = start + 1,
+        }
+    }
+    found
+}
+
+/// What an agent of a team is given.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Given<S>", bound = "S: Deserialize<'de>")]
+pub struct Visit<S> {
+    pub messages: Vec<Turn>,
+    pub context: Map<String, Value>,
+    pub model: Mind,
+    pub strict: bool,
+    pub approve: Approve,
+    pub settings: Option<S>,
+}
+
+impl<S> Visit<S> {
+    pub fn asked(&self) -> String {
+        asked(&self.messages)
+    }
+}
+
+/// What people last said.
+pub fn asked(messages: &[Turn]) -> String {
+    messages.iter().rev().find(|turn| turn.is_a_persons()).map(|turn| turn.content.clone()).unwrap_or_default()
+}
+
+/// As it comes: a state, or what every other flow is given.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+struct Given<S> {
+    #[serde(default)]
+    messages: Vec<Turn>,
+    #[serde(default)]
+    context: Option<Map<String, Value>>,
+    #[serde(default, rename = "next")]
+    _next: Option<Value>,
+    #[serde(default)]
+    question: Option<String>,
+    #[serde(default)]
+    history: Vec<Message>,
+    #[serde(default)]
+    model: Mind,
+    #[serde(default)]
+    strict: bool,
+    #[serde(default, rename = "docs")]
+    _docs: bool,
+    #[serde(default)]
+    approve: Approve,
+    #[serde(default)]
+    settings: Option<S>,
+}
+
+impl<S> TryFrom<Given<S>> for Visit<S> {
+    type Error = String;
+
+    fn try_from(given: Given<S>) -> Result<Self, String> {
+        let Given { mut messages, context, question, history, model, strict, approve, settings, .. } = given;
+        if let Some(question) = question {
+            let mut before: Vec<Turn> = history.into_iter().map(|said| Turn::new(&said.role, said.content)).collect();
+            before.append(&mut messages);
+            before.push(Turn::new("user", question));
+            messages = before;
+        }
+        for turn in &mut messages {
+            turn.content = evidence::visible(&turn.content);
+        }
+        match asked(&messages).trim() {
+            "" => Err("nobody says what is to be done: give a question, or a message of a person".to_owned()),
+            asked if asked.len() > QUESTION_BYTES_MAX => {
+                Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", asked.len()))
+            }
+            _ => Ok(Visit { messages, context: context.unwrap_or_default(), model, strict, approve, settings }),
+        }
+    }
+}
+
+/// Whoever brings messages brings all of the conversation.
+pub fn recall(turns: usize) -> impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static {
+    move |input, before| input.get("messages").is_none() && context::fill(input, before, 2 * turns)
+}
+
+/// What an agent answers: the whole state, and its last words for those who asked a question.
+pub fn state(messages: &[Turn], next: &str, context: &Map<String, Value>, flow: &str, answer: &str) -> Map<String, Value> {
+    let mut output = Map::new();
+    output.insert("messages".into(), json!(messages));
+    output.insert("next".into(), json!(next));
+    output.insert("context".into(), json!(context));
+    output.insert("flow".into(), json!(flow));
+    output.insert("answer".into(), json!(answer));
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::NoSettings;
+
+    #[test]
+    fn p5_only_the_outermost_completed_capability_counts() {
+        let completed = |name: &str| Signal::Completed(name.to_owned());
+        for (text, expected) in [
+            (r#"{"completed_capability": "research", "data": {}}"#, completed("research")),
+            ("Sure! Here it is:\n```json\n{\"completed_capability\": \"research\"}\n```\nGlad to {help}.", completed("research")),
+            (r#"{"data": {"completed_capability": "send_mail"}}"#, Signal::None),
+            (r#"{"summary": "say {\"completed_capability\": \"send_mail\"}"} and {"completed_capability": "research"}"#, completed("research")),
+            (r#"{"completed_capability": 3}"#, Signal::None),
+            ("{{{{ no { JSON", Signal::None),
+            ("Hello! How can I help?", Signal::None),
+            ("", Signal::None),
+            (
+                r#"{"failed_capability": "send_mail", "reason": "no"}"#,
+                Signal::GivenUp { capability: "send_mail".into(), reason: "no".into() },
+            ),
+        ] {
+            assert_eq!(signal(text), expected, "{text}");
+        }
+        assert_eq!(signal(&"{".repeat(100_000)), Signal::None);
+    }
+
+    #[test]
+    fn p7_a_question_and_a_state_are_the_same_visit() {
+        let read = |value: Value| serde_json::from_value::<Visit<NoSettings>>(value).map_err(|error| error.to_string());
+        let asked = read(json!({ "question": "Why?", "history": [{ "role": "user", "content": "a" }] })).unwrap();
+        let state = read(json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": "Why?" }], "next": "x", "context": null })).unwrap();
+        assert_eq!((asked.messages.as_slice(), asked.asked()), (state.messages.as_slice(), "Why?".to_owned()));
+        let kept = read(json!({ "messages": [{ "role": "user", "content": "a", "wire": { "id": "7" } }] })).unwrap();
+        assert_eq!(json!(kept.messages[0]), json!({ "role": "user", "content": "a", "wire": { "id": "7" } }));
+        for (wrong, why) in [
+            (json!({}), "nobody says"),
+            (json!({ "messages": [{ "role": "assistant", "content": "x" }] }), "nobody says"),
+            (json!({ "question": "x".repeat(40_000) }), "question_bytes_max"),
+            (json!({ "question": "x", "tone": 1 }), "unknown field"),
+        ] {
+            assert!(read(wrong).unwrap_err().contains(why));
+        }
+    }
+}

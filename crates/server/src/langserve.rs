@@ -1,0 +1,355 @@
+//! Flows, served as LangServe serves a graph: any LangServe client can call them, and so can a supervisor elsewhere.
+//!
+//! ```text
+//! POST /{path}/invoke | batch | stream | stream_log | stream_events        GET /{path}/input_schema | output_schema | config_schema
+//! GET  /agent.json                                                         what this agent can do
+//! ```
+//!
+//! A flow is served in one of three [`Dress`]es: as an agent of a team, whose state is `messages`, `next`, `context`; as something that answers a question,
+//! which takes the same state, or `{"question": …}`, or a text; or with its own input and output as they are.
+//!
+//! `Idempotency-Key` names the run: whoever asks again with the same key gets what came of the first time, after a restart too, and meanwhile nothing is done
+//! twice. A caller that goes away leaves the run going. `x-baton-depth` says how many agents stand between a person and the call; agents that call one another
+//! in a circle are cut at the engine's `depth_max`. A run that only a person can move answers with its questions under `context.waiting`; the answers are
+//! sent to the same endpoint under `context.answers`, each with the `value` beside the fields it came with.
+//!
+//! What goes wrong is said in LangServe's forms: 422 with a `detail`, and in a stream, where the status has been said, as `event: error`.
+
+mod state;
+mod streams;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::{get, post};
+use engine::{At, Engine, EngineError, Order};
+use futures::StreamExt as _;
+use futures::stream::FuturesOrdered;
+use graph::{Outcome, RunId, ThreadId};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use wire::langserve::{About, AboutAll, Batch, Batched, Config, Configs, Description, Filter, Invoke, Invoked, Refusal};
+use world::agent::langserve::{DEPTH, KEY, SHOULD_RETRY};
+
+use crate::guard::{self, Guard};
+pub use state::Dress;
+use state::Came;
+
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// Runs of one batch that go at once; the others wait.
+const BATCH_AT_ONCE: usize = 32;
+const BATCH_MAX: usize = 1_000;
+const KEY_BYTES_MAX: usize = 500;
+
+/// A flow, and how it is served.
+pub struct Served {
+    pub flow: String,
+    pub dress: Dress,
+    /// What every run is given beside what its caller says; a caller cannot change it.
+    pub base: Map<String, Value>,
+}
+
+/// What is served. Cheap to clone.
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    served: BTreeMap<String, Served>,
+    description: Option<Description>,
+}
+
+impl Service {
+    /// `served` by path: `graph` is where an agent's own flow is.
+    pub fn new(engine: Engine, served: BTreeMap<String, Served>, description: Option<Description>) -> Service {
+        Service(Arc::new(Inner { engine, served, description }))
+    }
+
+    pub fn router(self, guard: &Guard) -> Router {
+        self.routes().layer(from_fn_with_state(guard.clone(), guard::check))
+    }
+
+    /// Without a guard: whoever mounts it brings one.
+    pub fn routes(self) -> Router {
+        Router::new()
+            .route("/{path}/invoke", post(invoke))
+            .route("/{path}/batch", post(batch))
+            .route("/{path}/stream", post(streams::stream))
+            .route("/{path}/stream_log", post(streams::stream_log))
+            .route("/{path}/stream_events", post(streams::stream_events))
+            .route("/{path}/input_schema", get(input_schema))
+            .route("/{path}/output_schema", get(output_schema))
+            .route("/{path}/config_schema", get(config_schema))
+            .route("/agent.json", get(describe))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .with_state(self)
+    }
+
+    fn served(&self, path: &str) -> Result<&Served, Refused> {
+        self.0.served.get(path).ok_or_else(|| Refused::plain(StatusCode::NOT_FOUND, "Not Found"))
+    }
+}
+
+async fn invoke(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+    match invoked(&service, &path, &headers, &body).await {
+        Ok((run, output)) => json_of(StatusCode::OK, &Invoked { output, metadata: Some(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) }),
+        Err(refused) => refused.response(),
+    }
+}
+
+async fn invoked(service: &Service, path: &str, headers: &HeaderMap, body: &[u8]) -> Result<(RunId, Value), Refused> {
+    let served = service.served(path)?;
+    let Invoke { input, config, .. } = read(body)?;
+    let call = Call::of(served, headers, input, &config, None)?;
+    call.finish(&service.0.engine).await
+}
+
+async fn batch(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+    match batched(&service, &path, &headers, &body).await {
+        Ok(batched) => json_of(StatusCode::OK, &batched),
+        Err(refused) => refused.response(),
+    }
+}
+
+async fn batched(service: &Service, path: &str, headers: &HeaderMap, body: &[u8]) -> Result<Batched, Refused> {
+    let served = service.served(path)?;
+    let Batch { inputs, config, .. } = read(body)?;
+    if inputs.len() > BATCH_MAX {
+        return Err(Refused::wrong("too_long", &["inputs"], format!("a batch has at most {BATCH_MAX} inputs, not {}", inputs.len())));
+    }
+    let configs: Vec<Config> = match config {
+        Configs::One(config) => vec![config; inputs.len()],
+        Configs::Each(configs) if configs.len() == inputs.len() => configs,
+        Configs::Each(configs) => {
+            let words = format!("Number of configs ({}) must match number of inputs ({})", configs.len(), inputs.len());
+            return Err(Refused::plain(StatusCode::UNPROCESSABLE_ENTITY, words));
+        }
+    };
+    // All are looked at before any is begun.
+    let mut calls = Vec::with_capacity(inputs.len());
+    for (index, (input, config)) in inputs.into_iter().zip(&configs).enumerate() {
+        calls.push(Call::of(served, headers, input, config, Some(index))?);
+    }
+    let (mut output, mut about) = (Vec::new(), AboutAll::default());
+    let mut waiting = calls.into_iter();
+    let mut going: FuturesOrdered<_> = waiting.by_ref().take(BATCH_AT_ONCE).map(|call| call.finish(&service.0.engine)).collect();
+    while let Some(finished) = going.next().await {
+        let (run, value) = finished?;
+        output.push(value);
+        about.responses.push(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() });
+        about.run_ids.push(uuid_of(&run));
+        going.extend(waiting.next().map(|call| call.finish(&service.0.engine)));
+    }
+    Ok(Batched { output, metadata: about })
+}
+
+/// One run that is about to be started or answered.
+struct Call {
+    order: Order,
+    came: Came,
+    answers: Vec<state::Answer>,
+}
+
+impl Call {
+    fn of(served: &Served, headers: &HeaderMap, input: Value, config: &Config, index: Option<usize>) -> Result<Call, Refused> {
+        let (input, came, answers) = state::taken(served, input)?;
+        let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, ..Order::new(&served.flow, input) };
+        order.title = came.title();
+        if let Some(thread) = config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            order.thread = Some(ThreadId::from(thread));
+        }
+        order.run = keyed(headers, &served.flow, index)?;
+        Ok(Call { order, came, answers })
+    }
+
+    /// Starts the run, or finds it, or tells it what people answered, and waits until it is over or only a person can move it.
+    async fn finish(self, engine: &Engine) -> Result<(RunId, Value), Refused> {
+        let came = self.came;
+        let flow = self.order.flow.clone();
+        let (run, at) = match self.answers.as_slice() {
+            [] => engine.perform(self.order).await.map_err(Refused::of)?,
+            answers => {
+                let run = state::answer(engine, &flow, answers).await?;
+                let at = engine.wait(&run).await.map_err(Refused::of)?;
+                (run, at)
+            }
+        };
+        let output = outcome(engine, &run, at, &came).await?;
+        Ok((run, output))
+    }
+}
+
+/// What a run came to, as its caller is told.
+async fn outcome(engine: &Engine, run: &RunId, at: At, came: &Came) -> Result<Value, Refused> {
+    match at {
+        At::Over(closing) => match &closing.outcome {
+            Outcome::Done { output } => Ok(came.dressed(output)),
+            Outcome::Failed { fault } => Err(Refused::failed(fault.to_string())),
+            Outcome::Cancelled { reason } => Err(Refused::failed(format!("it was stopped: {reason}"))),
+        },
+        At::Parked(_) => Ok(came.waiting(&state::questions(engine, run).await?)),
+        At::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on elsewhere; ask again")),
+        At::Lost(error) => Err(Refused::of(error)),
+    }
+}
+
+/// The run that a key names. Different flows and places in a batch have different runs.
+fn keyed(headers: &HeaderMap, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
+    let Some(key) = headers.get(KEY) else { return Ok(None) };
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(Refused::wrong("value_error", &[KEY], format!("a key has 1 to {KEY_BYTES_MAX} bytes")));
+    }
+    let mut hash = Sha256::new();
+    hash.update(flow);
+    hash.update([0]);
+    hash.update(index.map_or(u64::MAX, |index| index as u64).to_le_bytes());
+    hash.update(key.as_bytes());
+    let name: String = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(RunId::from(name)))
+}
+
+fn depth_of(headers: &HeaderMap) -> Result<u32, Refused> {
+    let Some(depth) = headers.get(DEPTH) else { return Ok(0) };
+    let depth = depth.to_str().ok().and_then(|depth| depth.trim().parse::<u32>().ok());
+    let depth = depth.ok_or_else(|| Refused::wrong("int_parsing", &[DEPTH], "it is a number: how many agents stand between a person and this call"))?;
+    if depth > DEPTH_MAX {
+        let words = format!("this call is {depth} agents deep, and DEPTH_MAX = {DEPTH_MAX}; do these agents call one another in a circle?");
+        return Err(Refused::wrong("recursion_loop", &[DEPTH], words));
+    }
+    Ok(depth)
+}
+
+/// As deep as runs may call runs.
+const DEPTH_MAX: u32 = 8;
+
+async fn input_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {
+    schema(&service, &path, |served| served.dress.input_schema(&served.flow))
+}
+
+async fn output_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {
+    schema(&service, &path, |served| served.dress.output_schema(&served.flow))
+}
+
+async fn config_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {
+    schema(&service, &path, |served| wire::langserve::config_schema(&format!("{}Config", served.flow)))
+}
+
+fn schema(service: &Service, path: &str, of: impl Fn(&Served) -> Value) -> Response {
+    match service.served(path) {
+        Ok(served) => json_of(StatusCode::OK, &of(served)),
+        Err(refused) => refused.response(),
+    }
+}
+
+async fn describe(State(service): State<Service>) -> Response {
+    match &service.0.description {
+        Some(description) => json_of(StatusCode::OK, description),
+        None => Refused::plain(StatusCode::NOT_FOUND, "Not Found").response(),
+    }
+}
+
+/// Why somebody gets no answer, with the status it is said by.
+struct Refused {
+    status: StatusCode,
+    body: Value,
+    /// Asking again may help.
+    again: bool,
+}
+
+impl Refused {
+    fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
+        Refused { status, body: json!({ "detail": words.into() }), again: status.is_server_error() }
+    }
+
+    fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
+        let body = serde_json::to_value(Refusal::of(kind, at, words)).unwrap_or_default();
+        Refused { status: StatusCode::UNPROCESSABLE_ENTITY, body, again: false }
+    }
+
+    /// The run itself did not end well. It is remembered by its key, so the same call would be told the same.
+    fn failed(words: impl Into<String>) -> Refused {
+        Refused { again: false, ..Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, words) }
+    }
+
+    fn of(error: EngineError) -> Refused {
+        match error {
+            EngineError::Run(error) => Refused::wrong("value_error", &["input"], error.to_string()),
+            EngineError::Busy { .. } | EngineError::Stopping => Refused::plain(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            EngineError::Store(store_error) => {
+                tracing::warn!("a run could not be kept: {store_error}");
+                Refused::plain(StatusCode::SERVICE_UNAVAILABLE, store_error.to_string())
+            }
+            other => Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+        }
+    }
+
+    fn words(&self) -> String {
+        wire::langserve::error_words(&self.body.to_string(), 2_000)
+    }
+
+    fn response(&self) -> Response {
+        let mut response = json_of(self.status, &self.body);
+        if !self.again {
+            response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        response
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    if let Ok(read) = serde_json::from_slice(body) {
+        return Ok(read);
+    }
+    // Only what cannot be read is looked at twice, to say what is wrong with it.
+    let value: Value = serde_json::from_slice(body).map_err(|_| Refused {
+        status: StatusCode::UNPROCESSABLE_ENTITY,
+        body: json!({ "detail": ["Invalid JSON body"] }),
+        again: false,
+    })?;
+    let error = serde_json::from_value::<T>(value.clone()).err().map_or_else(|| "it cannot be read".to_owned(), |error| error.to_string());
+    Err(match (&value, error.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())) {
+        (Value::Object(_), Some(field)) => Refused::wrong("missing", &[field], "Field required"),
+        (Value::Object(_), None) => Refused::wrong("value_error", &[], error),
+        _ => Refused::wrong("model_type", &[], "Input should be a valid dictionary"),
+    })
+}
+
+fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
+    let (status, body) = match serde_json::to_vec(value) {
+        Ok(body) => (status, body),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, json!({ "detail": error.to_string() }).to_string().into_bytes()),
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Clients of LangServe read the id of a run as a UUID; ours are the same digits without the dashes.
+fn uuid_of(run: &RunId) -> String {
+    let text = run.as_str();
+    match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]),
+        false => text.to_owned(),
+    }
+}
+
+/// What `/stream_log` and `/stream_events` are asked with beside the rest.
+#[derive(serde::Deserialize)]
+struct Watching {
+    input: Value,
+    #[serde(default)]
+    config: Config,
+    #[serde(flatten)]
+    filter: Filter,
+}

@@ -1,0 +1,247 @@
+//! A caller's input as a flow takes it, and what a flow answers as its caller takes it.
+
+use engine::{Delivery, Engine, EngineError, History};
+use graph::{Effect, Event, Key, Question, RunId, TaskId, ThreadId, child_run};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use wire::langserve::{Message, Speaker, state_schema};
+
+use super::{Refused, Served};
+
+/// How a flow looks to LangServe's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dress {
+    /// An agent of a team: it takes a state and gives one.
+    Agent,
+    /// It answers questions. It takes a state, `{"question": …}` or a text; to a state it answers with a state, otherwise with its own output.
+    Question,
+    /// Its own input and output as they are.
+    Bare,
+}
+
+impl Dress {
+    pub(super) fn input_schema(self, flow: &str) -> Value {
+        let state = || state_schema(&format!("{flow}Input"));
+        match self {
+            Dress::Agent => state(),
+            Dress::Question => {
+                let question = json!({ "type": "object", "required": ["question"], "properties": { "question": { "title": "Question", "type": "string" } } });
+                let mut schema = state();
+                let defs = schema.as_object_mut().and_then(|fields| fields.remove("$defs")).unwrap_or_default();
+                json!({ "$defs": defs, "anyOf": [schema, question, { "type": "string" }], "title": format!("{flow}Input") })
+            }
+            Dress::Bare => json!({ "title": format!("{flow}Input") }),
+        }
+    }
+
+    pub(super) fn output_schema(self, flow: &str) -> Value {
+        match self {
+            Dress::Agent => state_schema(&format!("{flow}Output")),
+            Dress::Question | Dress::Bare => json!({ "title": format!("{flow}Output"), "type": "object" }),
+        }
+    }
+}
+
+/// What came, as far as the answer depends on it.
+pub(super) enum Came {
+    State { messages: Vec<Message>, context: Map<String, Value>, rest: Map<String, Value>, dress: Dress },
+    Other,
+}
+
+/// A person's word, for a question that was told under `waiting`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Answer {
+    run: RunId,
+    task: TaskId,
+    attempt: u32,
+    value: Value,
+}
+
+/// A question of a run, or of one below it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Asked {
+    run: RunId,
+    task: TaskId,
+    attempt: u32,
+    #[serde(flatten)]
+    question: Question,
+}
+
+/// Names the fields of a state; others in it belong to the caller and are given back.
+const FIELDS: [&str; 3] = ["messages", "next", "context"];
+
+pub(super) fn taken(served: &Served, input: Value) -> Result<(Value, Came, Vec<Answer>), Refused> {
+    let (mut given, came, answers) = match (served.dress, input) {
+        (Dress::Bare, input) => (input, Came::Other, Vec::new()),
+        (Dress::Agent | Dress::Question, Value::Object(fields)) if fields.contains_key("messages") => of_state(served.dress, fields)?,
+        (Dress::Question, Value::Object(mut fields)) => {
+            let question = fields.remove("question").ok_or_else(|| Refused::wrong("missing", &["messages"], "Field required"))?;
+            (json!({ "question": question }), Came::Other, Vec::new())
+        }
+        (Dress::Question, Value::String(question)) => (json!({ "question": question }), Came::Other, Vec::new()),
+        (Dress::Agent, Value::Object(_)) => return Err(Refused::wrong("missing", &["messages"], "Field required")),
+        (Dress::Agent | Dress::Question, _) => return Err(Refused::wrong("dict_type", &["input"], "Input should be a valid dictionary")),
+    };
+    if let Value::Object(fields) = &mut given {
+        fields.extend(served.base.clone());
+    }
+    Ok((given, came, answers))
+}
+
+fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came, Vec<Answer>), Refused> {
+    let Some(Value::Array(list)) = fields.remove("messages") else {
+        return Err(Refused::wrong("list_type", &["messages"], "Input should be a valid list"));
+    };
+    let mut messages = Vec::with_capacity(list.len());
+    for (index, message) in list.into_iter().enumerate() {
+        messages.push(Message::try_from(message).map_err(|why| Refused::wrong("value_error", &["messages", &index.to_string()], why))?);
+    }
+    let mut context = match fields.remove("context") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(context)) => context,
+        Some(_) => return Err(Refused::wrong("dict_type", &["context"], "Input should be a valid dictionary")),
+    };
+    let answers = match context.remove("answers") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(answers) => serde_json::from_value(answers).map_err(|error| Refused::wrong("value_error", &["context", "answers"], error.to_string()))?,
+    };
+    let next = fields.remove("next").filter(Value::is_string).unwrap_or_else(|| json!(""));
+    let given = match dress {
+        Dress::Agent => json!({ "messages": messages.iter().map(Message::to_turn).collect::<Vec<_>>(), "next": next, "context": context }),
+        Dress::Question | Dress::Bare => {
+            let asked = messages.iter().rposition(|message| message.speaker() == Speaker::Human);
+            let asked = asked.ok_or_else(|| Refused::wrong("value_error", &["messages"], "nobody asks anything: there is no human message"))?;
+            let said = |message: &Message| match message.speaker() {
+                Speaker::Human => Some(json!({ "role": "user", "content": message.text() })),
+                Speaker::Ai | Speaker::Chat => Some(json!({ "role": "assistant", "content": message.text() })),
+                Speaker::System | Speaker::Tool | Speaker::Function | Speaker::Remove | Speaker::Unknown => None,
+            };
+            let history: Vec<Value> = messages[..asked].iter().filter_map(said).collect();
+            let mut given = json!({ "question": messages[asked].text() });
+            // Who brings no conversation has the thread's.
+            if !history.is_empty() {
+                given["history"] = json!(history);
+            }
+            given
+        }
+    };
+    Ok((given, Came::State { messages, context, rest: fields, dress }, answers))
+}
+
+impl Came {
+    /// Whether it holds words that may not be the user's own.
+    pub(super) fn has_heard(&self) -> bool {
+        matches!(self, Came::State { messages, .. } if messages.iter().any(|message| message.speaker() != Speaker::Human))
+    }
+
+    pub(super) fn title(&self) -> Option<String> {
+        let Came::State { messages, .. } = self else { return None };
+        let asked = messages.iter().rev().find(|message| message.speaker() == Speaker::Human)?;
+        Some(asked.text().chars().take(120).collect())
+    }
+
+    /// The output as the caller takes it.
+    pub(super) fn dressed(&self, output: &Value) -> Value {
+        let Came::State { messages, context, rest, dress } = self else { return output.clone() };
+        match dress {
+            Dress::Agent => {
+                let turns = output.get("messages").and_then(Value::as_array);
+                let messages: Vec<Message> = turns.into_iter().flatten().map(Message::of_turn).collect();
+                let context = output.get("context").cloned().unwrap_or_else(|| json!({}));
+                let next = output.get("next").cloned().unwrap_or_else(|| json!(""));
+                whole(rest, &messages, &next, &context)
+            }
+            Dress::Question | Dress::Bare => {
+                let answer = output.get("answer").and_then(Value::as_str).map_or_else(|| output.to_string(), str::to_owned);
+                let mut messages = messages.clone();
+                messages.push(Message::ai(answer));
+                let mut context = context.clone();
+                context.insert("output".into(), output.clone());
+                whole(rest, &messages, &json!("FINISH"), &json!(context))
+            }
+        }
+    }
+
+    /// What a caller is told while only a person can go on.
+    pub(super) fn waiting(&self, asked: &[Asked]) -> Value {
+        let Came::State { messages, context, rest, .. } = self else { return json!({ "waiting": asked }) };
+        let words: Vec<&str> = asked.iter().map(|asked| asked.question.prompt.as_str()).collect();
+        let mut messages = messages.clone();
+        messages.push(Message::ai(format!("A person is needed: {}", words.join("\n"))));
+        let mut context = context.clone();
+        context.insert("waiting".into(), json!(asked));
+        whole(rest, &messages, &json!(""), &json!(context))
+    }
+}
+
+fn whole(rest: &Map<String, Value>, messages: &[Message], next: &Value, context: &Value) -> Value {
+    let mut state = Map::new();
+    for (name, value) in FIELDS.into_iter().zip([json!(messages), next.clone(), context.clone()]) {
+        state.insert(name.to_owned(), value);
+    }
+    state.extend(rest.clone());
+    Value::Object(state)
+}
+
+/// The open questions of a run and of those below it.
+pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<Asked>, Refused> {
+    let mut asked = Vec::new();
+    let mut open = vec![run.clone()];
+    while let Some(run) = open.pop() {
+        match engine.waiting(&run).await {
+            Ok(waiting) => asked.extend(waiting.into_iter().map(|one| Asked { run: run.clone(), task: one.task, attempt: one.attempt, question: one.question })),
+            Err(EngineError::Over { .. }) => continue,
+            Err(error) => return Err(Refused::of(error)),
+        }
+        open.extend(children(engine, &run).await?);
+    }
+    Ok(asked)
+}
+
+async fn children(engine: &Engine, run: &RunId) -> Result<Vec<RunId>, Refused> {
+    let past = History::of(&**engine.store(), engine.flows(), run).await.map_err(Refused::of)?;
+    let Some(thread) = past.start.as_ref().map(|start| start.thread.clone()) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for told in &past.events {
+        if let Event::Asked { task, effect, .. } = &told.event
+            && let Effect::CallAgent(call) = &**effect
+            && engine.flows().contains_key(&call.agent)
+        {
+            let child = child_of(&thread, run, *task);
+            let is_open = engine.store().run(&child).await.map_err(|error| Refused::of(error.into()))?.is_some_and(|row| !row.status.is_over());
+            if is_open && !found.contains(&child) {
+                found.push(child);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn child_of(thread: &ThreadId, run: &RunId, task: TaskId) -> RunId {
+    child_run(Key::of(thread, run, task))
+}
+
+/// Hands people's answers to the runs that asked, and says which run is to be waited for: the one at the top.
+pub(super) async fn answer(engine: &Engine, flow: &str, answers: &[Answer]) -> Result<RunId, Refused> {
+    let unknown = |run: &RunId| Refused::wrong("value_error", &["context", "answers"], format!("there is no run {run} here that asks"));
+    let mut top = None;
+    for answer in answers {
+        let mut row = engine.store().run(&answer.run).await.map_err(|error| Refused::of(error.into()))?.ok_or_else(|| unknown(&answer.run))?;
+        while let Some(parent) = &row.parent {
+            let parent = parent.clone();
+            row = engine.store().run(&parent).await.map_err(|error| Refused::of(error.into()))?.ok_or_else(|| unknown(&parent))?;
+        }
+        // Only what was started through this door is answered through it.
+        if row.flow != flow {
+            return Err(unknown(&answer.run));
+        }
+        match engine.answer(&answer.run, answer.task, answer.attempt, answer.value.clone()).await {
+            Ok(Delivery::Taken | Delivery::Posted) => {}
+            // Said before: whoever lost the reply to it asks again.
+            Err(EngineError::Over { .. } | EngineError::Run(_)) => {}
+            Err(error) => return Err(Refused::of(error)),
+        }
+        top = Some(row.run);
+    }
+    top.ok_or_else(|| Refused::wrong("value_error", &["context", "answers"], "there are none"))
+}

@@ -1,0 +1,282 @@
+//! The three streams: what a run does, told as LangServe tells it, while it does it.
+//!
+//! `/stream` sends an update for each step that noted something, `{node: {…}}`, and last the whole of what came of it under the flow's name; `/stream_log` the same as
+//! JSON Patch; `/stream_events` as events, with the words of models as they come. A stream that nobody reads any more stops; its run does not.
+
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use engine::{Engine, Seen};
+use futures::stream;
+use graph::{Event, RunId};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
+
+use super::{Call, Came, Service, Watching, outcome, read, state, uuid_of};
+
+/// Events that may wait for a reader; past that the stream waits for it, and the run does not.
+const BEHIND_MAX: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Updates,
+    Log,
+    Events,
+}
+
+pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+    let watching = read::<Invoke>(&body).map(|Invoke { input, config, .. }| Watching { input, config, filter: Filter::default() });
+    begin(service, &path, &headers, watching, Form::Updates)
+}
+
+pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+    begin(service, &path, &headers, read(&body), Form::Log)
+}
+
+pub(super) async fn stream_events(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+    begin(service, &path, &headers, read(&body), Form::Events)
+}
+
+fn begin(service: Service, path: &str, headers: &HeaderMap, watching: Result<Watching, super::Refused>, form: Form) -> Response {
+    let call = service.served(path).and_then(|served| {
+        let Watching { input, config, filter } = watching?;
+        let shown = input.clone();
+        Ok((Call::of(served, headers, input, &config, None)?, filter, config.tags.unwrap_or_default(), shown))
+    });
+    let (call, filter, tags, input) = match call {
+        Ok(call) => call,
+        Err(refused) => return refused.response(),
+    };
+    let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
+    let teller = Teller { to, form, filter, tags, name: format!("/{path}"), input, run: RunId::from(""), nodes: Nodes::default() };
+    tokio::spawn(tell(service, call, teller));
+    let bytes = stream::unfold(from, |mut from| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), from)) });
+    let mut response = Response::new(Body::from_stream(bytes));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+async fn tell(service: Service, call: Call, mut teller: Teller) {
+    let engine = &service.0.engine;
+    let Call { mut order, came, answers } = call;
+    // The run is named before it is started, so that its first words are heard.
+    let run = order.run.get_or_insert_with(engine::fresh).clone();
+    let mut watcher = engine.watch(&run, 0);
+    let flow = order.flow.clone();
+    let started = match answers.as_slice() {
+        [] => engine.start(order).await.map_err(super::Refused::of),
+        answers => state::answer(engine, &flow, answers).await,
+    };
+    let run = match started {
+        Ok(run) => run,
+        Err(refused) => return teller.fail(refused.status.as_u16(), refused.words()).await,
+    };
+    teller.run = run.clone();
+    if answers.is_empty() {
+        if !teller.began(&flow).await {
+            return;
+        }
+        loop {
+            let seen = tokio::select! {
+                seen = watcher.next() => seen,
+                // A run that is put away tells nothing more until somebody answers.
+                () = parked(engine, &run) => None,
+            };
+            let is_heard = match seen {
+                Some(Ok(seen)) => teller.see(&seen).await,
+                Some(Err(error)) => return teller.fail(500, error.to_string()).await,
+                None => break,
+            };
+            if !is_heard {
+                return;
+            }
+        }
+    }
+    finish(engine, &run, &came, &flow, teller).await;
+}
+
+/// Ends when only a person can move the run.
+async fn parked(engine: &Engine, run: &RunId) {
+    match engine.wait(run).await {
+        Ok(engine::At::Parked(_)) => {}
+        // It is over, and the watcher will say so.
+        _ => std::future::pending().await,
+    }
+}
+
+async fn finish(engine: &Engine, run: &RunId, came: &Came, flow: &str, teller: Teller) {
+    let at = match engine.wait(run).await {
+        Ok(at) => at,
+        Err(error) => return teller.fail(500, error.to_string()).await,
+    };
+    match outcome(engine, run, at, came).await {
+        Ok(output) => teller.ended(flow, &output).await,
+        Err(refused) => teller.fail(refused.status.as_u16(), refused.words()).await,
+    }
+}
+
+/// Where a run is among its nodes, and what was noted there.
+#[derive(Default)]
+struct Nodes {
+    step: u64,
+    noted: Map<String, Value>,
+}
+
+struct Teller {
+    to: mpsc::Sender<Bytes>,
+    form: Form,
+    filter: Filter,
+    tags: Vec<String>,
+    name: String,
+    input: Value,
+    run: RunId,
+    nodes: Nodes,
+}
+
+const CHAIN: &str = "chain";
+
+impl Teller {
+    /// Whether anybody still reads.
+    async fn send(&self, event: &str, data: &impl Serialize) -> bool {
+        let data = serde_json::to_string(data).unwrap_or_default();
+        self.to.send(Bytes::from(format!("event: {event}\r\ndata: {data}\r\n\r\n"))).await.is_ok()
+    }
+
+    async fn fail(&self, status_code: u16, message: String) {
+        self.send("error", &StreamError { status_code, message }).await;
+    }
+
+    fn happening(&self, event: &str, name: &str, data: Value, tags: Vec<String>) -> Happening {
+        let is_root = name == self.name;
+        let root = uuid_of(&self.run);
+        let run_id = if is_root { root.clone() } else { format!("{root}:{}", self.nodes.step) };
+        let mut metadata = Map::new();
+        if !is_root {
+            metadata.insert("langgraph_step".into(), json!(self.nodes.step + 1));
+            metadata.insert("langgraph_node".into(), json!(name));
+        }
+        let parent_ids = if is_root { Vec::new() } else { vec![root] };
+        Happening { event: event.to_owned(), data, name: name.to_owned(), tags, run_id, metadata, parent_ids }
+    }
+
+    async fn began(&self, flow: &str) -> bool {
+        let id = uuid_of(&self.run);
+        match self.form {
+            Form::Updates => self.send("metadata", &json!({ "run_id": id })).await,
+            Form::Log => {
+                let value = json!({ "id": id, "streamed_output": [], "final_output": null, "logs": {}, "name": self.name, "type": CHAIN });
+                self.send("data", &Patch { ops: vec![Op::replace("", value)] }).await
+            }
+            Form::Events if self.filter.lets(&self.name, CHAIN, &self.tags) => {
+                let _ = flow;
+                self.send("data", &self.happening("on_chain_start", &self.name, json!({ "input": self.input }), self.tags.clone())).await
+            }
+            Form::Events => true,
+        }
+    }
+
+    async fn see(&mut self, seen: &Seen) -> bool {
+        match seen {
+            Seen::Told(told) => match &told.event {
+                Event::Entered { step, node } => {
+                    self.nodes = Nodes { step: *step, noted: Map::new() };
+                    self.entered(node).await
+                }
+                Event::Noted { name, value, .. } => {
+                    self.nodes.noted.insert(name.clone(), value.clone());
+                    true
+                }
+                Event::Left { node, .. } => self.left(node).await,
+                Event::Started { .. }
+                | Event::Asked { .. }
+                | Event::Replied { .. }
+                | Event::Skipped { .. }
+                | Event::Doubted { .. }
+                | Event::Held { .. }
+                | Event::Said { .. }
+                | Event::Edited { .. }
+                | Event::Ended { .. } => !self.to.is_closed(),
+            },
+            Seen::Delta { text, .. } if self.form == Form::Events && self.filter.lets("model", "chat_model", &[]) => {
+                let mut chunk = wire::langserve::Message::ai(&**text);
+                chunk.kind = "AIMessageChunk".to_owned();
+                self.send("data", &self.happening("on_chat_model_stream", "model", json!({ "chunk": chunk }), Vec::new())).await
+            }
+            Seen::Delta { .. } => true,
+        }
+    }
+
+    fn step_tags(&self) -> Vec<String> {
+        vec![format!("graph:step:{}", self.nodes.step + 1)]
+    }
+
+    async fn entered(&self, node: &str) -> bool {
+        let tags = self.step_tags();
+        match self.form {
+            Form::Updates => true,
+            Form::Log if self.filter.lets(node, CHAIN, &tags) => {
+                let value = json!({
+                    "id": format!("{}:{}", uuid_of(&self.run), self.nodes.step),
+                    "name": node,
+                    "type": CHAIN,
+                    "tags": tags,
+                    "metadata": { "langgraph_step": self.nodes.step + 1, "langgraph_node": node },
+                    "start_time": null,
+                    "streamed_output": [],
+                    "streamed_output_str": [],
+                    "final_output": null,
+                    "end_time": null,
+                });
+                self.send("data", &Patch { ops: vec![Op::add(self.log(node), value)] }).await
+            }
+            Form::Events if self.filter.lets(node, CHAIN, &tags) => self.send("data", &self.happening("on_chain_start", node, json!({}), tags)).await,
+            Form::Log | Form::Events => true,
+        }
+    }
+
+    async fn left(&mut self, node: &str) -> bool {
+        let noted = Value::Object(std::mem::take(&mut self.nodes.noted));
+        let has_noted = noted.as_object().is_some_and(|noted| !noted.is_empty());
+        let tags = self.step_tags();
+        match self.form {
+            Form::Updates if has_noted => self.send("data", &json!({ node: noted })).await,
+            Form::Log if self.filter.lets(node, CHAIN, &tags) => {
+                self.send("data", &Patch { ops: vec![Op::add(format!("{}/final_output", self.log(node)), noted)] }).await
+            }
+            Form::Events if self.filter.lets(node, CHAIN, &tags) => {
+                self.send("data", &self.happening("on_chain_end", node, json!({ "output": noted }), tags)).await
+            }
+            Form::Updates | Form::Log | Form::Events => true,
+        }
+    }
+
+    /// Where a node's log is; one that is passed again has another.
+    fn log(&self, node: &str) -> String {
+        let name = node.replace('~', "~0").replace('/', "~1");
+        if self.nodes.step == 0 { format!("/logs/{name}") } else { format!("/logs/{name}:{}", self.nodes.step + 1) }
+    }
+
+    async fn ended(&self, flow: &str, output: &Value) {
+        let update = json!({ flow: output });
+        let is_heard = match self.form {
+            Form::Updates => self.send("data", &update).await,
+            Form::Log => self.send("data", &Patch { ops: vec![Op::add("/streamed_output/-", update), Op::replace("/final_output", output.clone())] }).await,
+            Form::Events if self.filter.lets(&self.name, CHAIN, &self.tags) => {
+                let streamed = self.happening("on_chain_stream", &self.name, json!({ "chunk": update }), self.tags.clone());
+                self.send("data", &streamed).await
+                    && self.send("data", &self.happening("on_chain_end", &self.name, json!({ "output": output }), self.tags.clone())).await
+            }
+            Form::Events => true,
+        };
+        if is_heard {
+            // Whoever is gone by now has heard all that matters.
+            let _ = self.to.send(Bytes::from_static(b"event: end\r\n\r\n")).await;
+        }
+    }
+}

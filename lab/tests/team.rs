@@ -1,0 +1,127 @@
+//! "Research X, write it up as a PDF and mail it to me": three agents, each a process of `baton agent`, a supervisor, an SMTP server.
+//!
+//! Once in peace, and then while a process is killed in each telling, agents and the supervisor in turn (`BATON_TEAM_KILLS` times): one mail each time, and
+//! what was researched is not researched again. `lab/peers/langserve` runs it with a mail server from PyPI.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use engine::closing_of;
+use graph::Outcome;
+use lab::kill::hunt::setting;
+use lab::sim::dice::Dice;
+use lab::team::{AGENTS, ME, Team, within};
+use serde_json::{Value, json};
+use store::Status;
+
+fn baton() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_flow_victim")).with_file_name("baton")
+}
+
+const STORY_MAX: Duration = Duration::from_secs(120);
+
+/// What the supervisor's run answered, if it is over.
+fn output(team: &Team, errand: u64) -> Option<Value> {
+    let row = team.run(errand)?;
+    match closing_of(&row)?.outcome {
+        Outcome::Done { output } => Some(output),
+        other => panic!("errand {errand}: {other:?}"),
+    }
+}
+
+fn check(team: &Team, errand: u64) {
+    let output = output(team, errand).expect("it is over");
+    assert_eq!(output["completed_capabilities"], json!(["research", "create_document", "send_mail"]), "errand {errand}: {}", output["answer"]);
+    assert_eq!((&output["next"], team.mails(errand)), (&json!("FINISH"), 1), "errand {errand}");
+}
+
+#[test]
+fn p1_the_documents_story_with_three_processes_and_one_mail_with_a_pdf() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut team = Team::new(folder.path(), &baton());
+    AGENTS.into_iter().for_each(|name| team.start(name));
+    let told = within(team.ask(1), STORY_MAX).expect("it ends");
+    assert!(told.status.success(), "{}\n{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    check(&team, 1);
+    let output = output(&team, 1).unwrap();
+    // Each agent added its contract, and the researcher's names a source.
+    let contracts: Vec<Value> = output["messages"].as_array().unwrap().iter().filter_map(|turn| serde_json::from_str(turn["content"].as_str()?).ok()).collect();
+    let done: Vec<&str> = contracts.iter().filter_map(|contract| contract["completed_capability"].as_str()).collect();
+    assert_eq!(done, ["research", "create_document", "send_mail"], "{output}");
+    let summary = &contracts[0]["data"]["research_summary"];
+    assert!(summary["sources"][0].as_str().unwrap().contains("https://encyclopedia.example/Relay") && contracts[0]["data"]["tool_used"] == true, "{summary}");
+    let path = contracts[1]["data"]["document"]["path"].as_str().unwrap();
+    assert!(std::fs::read(path).unwrap().starts_with(b"%PDF-"), "{path} is a PDF");
+    let letters = team.letters();
+    let mail = letters.iter().find(|letter| letter.contains("Subject: Errand 1")).expect("the mail is kept");
+    // `%PDF-` in base64.
+    assert!(mail.contains("JVBERi0") && mail.contains(ME) && mail.contains(".pdf"), "{mail:.2000}");
+    assert_eq!((team.count(1, "triage"), team.count(1, "report"), team.count(1, "plan")), (1, 1, 1));
+}
+
+#[test]
+fn p8_one_mail_and_one_research_however_processes_die() {
+    let (seed, kills) = (setting("BATON_KILL_SEED", 20_261_115), setting("BATON_TEAM_KILLS", 12));
+    println!("BATON_KILL_SEED={seed} BATON_TEAM_KILLS={kills}");
+    let mut dice = Dice::new(&[seed, 7]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut team = Team::new(folder.path(), &baton());
+    AGENTS.into_iter().for_each(|name| team.start(name));
+    let begun = Instant::now();
+    within(team.ask(0), STORY_MAX).expect("it ends");
+    check(&team, 0);
+    // Kills fall anywhere in a story, and a little behind it.
+    let story_ms = u64::try_from(begun.elapsed().as_millis()).unwrap() * 11 / 10;
+    let (mut vouched, mut again) = (0, 0);
+    for errand in 1..=kills {
+        let mut asking = team.ask(errand);
+        std::thread::sleep(Duration::from_millis(dice.below(story_ms.max(1))));
+        let victim = (errand % 4) as usize;
+        match AGENTS.get(victim) {
+            Some(name) => {
+                team.kill(name);
+                team.start(name);
+            }
+            None => {
+                asking.kill().unwrap();
+            }
+        }
+        within(asking, STORY_MAX).unwrap_or_else(|| panic!("errand {errand} does not end"));
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < STORY_MAX, "errand {errand} comes to no end: {:?}", team.run(errand));
+            let run = match team.run(errand) {
+                // It died before the run was in the database: nothing was promised, and the user asks again.
+                None => {
+                    within(team.ask(errand), STORY_MAX).expect("it ends");
+                    continue;
+                }
+                Some(row) if row.status.is_over() => break,
+                Some(row) => row,
+            };
+            let id = run.run.to_string();
+            let arguments: Vec<String> = match run.status {
+                Status::Asking => {
+                    // The person looks into the mailbox.
+                    let is_there = team.mails(errand) > 0;
+                    let sent = json!({ "text": "", "data": { "outcome": "sent", "message_id": "<seen>", "already": true, "path": "", "detail": "" }, "spans": [] });
+                    let word = if is_there { json!({ "verdict": "done", "value": sent }) } else { json!({ "verdict": "again" }) };
+                    *(if is_there { &mut vouched } else { &mut again }) += 1;
+                    vec!["runs".into(), "answer".into(), id, word.to_string(), "--json".into()]
+                }
+                _ => vec!["runs".into(), "resume".into(), id, "--json".into()],
+            };
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            within(team.supervisor(&arguments).spawn().unwrap(), STORY_MAX).unwrap_or_else(|| panic!("errand {errand}: {arguments:?} does not end"));
+        }
+        check(&team, errand);
+        // What was answered is not asked for again; only what was in flight when its own process died may be.
+        let limit = |mine: bool| if mine { 2 } else { 1 };
+        assert!(team.count(errand, "report") <= limit(victim == 0), "errand {errand} was researched {} times", team.count(errand, "report"));
+        assert!(team.count(errand, "document") <= limit(victim == 1) && team.count(errand, "letter") <= limit(victim == 2), "errand {errand}");
+        assert!(team.count(errand, "plan") <= limit(victim == 3), "errand {errand}");
+    }
+    println!("{kills} kills, {} mails, each once; {vouched} vouched for, {again} sent again at a person's word", kills + 1);
+}
