@@ -183,7 +183,7 @@ impl Teller {
 
     async fn see(&mut self, seen: &Seen) -> bool {
         match seen {
-            Seen::Told(told) => match &told.event {
+            Seen::Told(told, _) => match &told.event {
                 Event::Entered { step, node } => {
                     self.nodes = Nodes { step: *step, noted: Map::new() };
                     self.entered(node).await
