@@ -71,7 +71,8 @@ function begin(one) {
   const on = ({ event, data }) => {
     if (event === "delta") delta(family, data);
     if (event === "told") {
-      told(family, data, Date.now());
+      // Two clocks may disagree; nothing goes on since the future.
+      told(family, data, Math.min(data.at_ms || Infinity, Date.now()));
       const isForPeople = data.event === "held" || data.event === "doubted" || data.effect?.ask_person;
       if (isForPeople || data.event === "ended" || (data.event === "replied" && one.cell.value.row?.waiting?.length > 0)) look();
     }

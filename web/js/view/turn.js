@@ -37,8 +37,9 @@ function Answered({ run, said, isLast, isWanted }) {
   const isWell = run.status === "done";
   const known = useRun(!isWell || isShown || isWanted ? run.run : null);
   const family = known?.family ?? null;
-  const status = known?.row?.status ?? run.status;
   const row = known?.row ?? run;
+  // A run waits for one below it, but what that one waits for is a person.
+  const status = row.status === "waiting" && row.waiting?.length > 0 ? "asking" : row.status;
   const box = useRef(null);
   const isSeen = useSeen(box);
   const answer = useAnswer(run.run, isSeen ? status : null);
