@@ -17,6 +17,22 @@ fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
     renew(server, "lab/tests/models/kserve_server.rs");
 }
 
+/// One picture each, as GitHub and others draw them.
+#[test]
+fn every_flow_is_drawn_in_the_architecture() {
+    const BEGIN: &str = "<!-- drawn: lab/tests/generated.rs -->\n";
+    const END: &str = "<!-- end -->\n";
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let path = root.join("ARCHITECTURE.md");
+    let text = std::fs::read_to_string(&path).expect("ARCHITECTURE.md");
+    let (before, rest) = text.split_once(BEGIN).expect("the place where drawings begin");
+    let (_, after) = rest.split_once(END).expect("the place where they end");
+    let mut flows = flows::all().expect("the flows");
+    flows.sort_by_key(|flow| flow.name().to_owned());
+    let drawn: String = flows.iter().map(|flow| format!("\n### {}\n\n```mermaid\n{}\n```\n", flow.name(), flow.mermaid().trim_end())).collect();
+    keep(&path, format!("{before}{BEGIN}{drawn}\n{END}{after}"));
+}
+
 fn renew(set: impl Fn(Builder) -> Builder, path: &str) {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let proto = root.join("crates/world/src/model/triton/kserve.proto");
@@ -27,10 +43,13 @@ fn renew(set: impl Fn(Builder) -> Builder, path: &str) {
     let builder = tonic_prost_build::configure().build_transport(false).disable_comments(["."]).btree_map(".").out_dir(out.path());
     set(builder).compile_fds(files).expect("code is generated");
     let code = std::fs::read_to_string(out.path().join("inference.rs")).expect("the code");
-    let path = root.join(path);
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    if there != code {
-        std::fs::write(&path, code).expect("it can be written");
+    keep(&root.join(path), code);
+}
+
+fn keep(path: &Path, wanted: String) {
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    if there != wanted {
+        std::fs::write(path, wanted).expect("it can be written");
         panic!("{} was stale and has been renewed; look at it and commit it", path.display());
     }
 }

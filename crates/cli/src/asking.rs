@@ -138,7 +138,7 @@ impl Asking<'_> {
                 json!({ "topics": topics })
             }
             "research" => json!({ "question": self.question, "approve": self.approve }),
-            flow => {
+            _ => {
                 let mut input = json!({
                     "question": self.question,
                     "model": mind,
