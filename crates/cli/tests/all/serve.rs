@@ -26,9 +26,14 @@ impl Drop for Served {
 }
 
 impl Home {
+    /// Without a script, the real world.
     pub(crate) fn serve(&self, script: &str, args: &[&str]) -> Served {
         let mut command: Command = self.command(&["serve", "--port", "0", "--json"]);
-        command.args(args).env("BATON_SCRIPT", script).stderr(Stdio::null());
+        command.args(args).env("XDG_CONFIG_HOME", self.db().with_file_name("config")).stderr(Stdio::null());
+        match script {
+            "" => command.env_remove("BATON_SCRIPT"),
+            script => command.env("BATON_SCRIPT", script),
+        };
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -102,6 +102,39 @@ async fn of_two_users_each_sees_what_is_their_own() {
     assert_eq!(served.by(&ada, Method::GET, "/api/threads", None).await.0, 401);
 }
 
+/// With the real index and no model but extraction.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_user_uploads_is_cited_in_its_place_and_found_by_nobody_else() {
+    let home = Home::new();
+    let (ada, bob) = (token(&home, "ada"), token(&home, "bob"));
+    let served = home.serve("", &["--model", "extract"]);
+    let words = "# Relay notes\n\nSome words before, \u{fc}n\u{ef}code \u{1f3c3}.\n\n## Colour\n\nThe secret baton of Ada is painted turquoise since 1999.\n";
+    assert_eq!(served.put(Some(&ada), "notes.md", words).await, 201);
+    let indexed = async {
+        while served.by(&ada, Method::GET, "/api/documents", None).await.1["files"][0]["state"] != "indexed" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), indexed).await.unwrap();
+    let body = json!({ "question": "What colour is the secret baton of Ada?", "flow": "direct" });
+    let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&body)).await;
+    let run = run["run"].as_str().unwrap();
+    let (_, answer) = served.by(&ada, Method::GET, &format!("/api/runs/{run}/answer"), None).await;
+    assert_eq!((answer["is_extracted"].as_bool(), answer["sentences"][0]["status"].as_str()), (Some(true), Some("supported")), "{answer}");
+    let (_, place) = served.by(&ada, Method::GET, &format!("/api/runs/{run}/spans/{}", answer["spans"][0]["n"]), None).await;
+    let document = &place["document"];
+    let units: Vec<u16> = document["text"].as_str().unwrap().encode_utf16().collect();
+    let at = |name: &str| document[name].as_u64().unwrap() as usize;
+    assert_eq!(String::from_utf16(&units[at("start")..at("end")]).unwrap(), "The secret baton of Ada is painted turquoise since 1999.");
+    let (_, other) = served.by(&bob, Method::POST, "/api/runs?wait=1", Some(&body)).await;
+    assert!(!other.to_string().contains("turquoise"), "{other}");
+    let events = served.request(Method::GET, &format!("/api/runs/{}/events", other["run"].as_str().unwrap())).bearer_auth(&bob).send().await.unwrap();
+    assert!(!events.text().await.unwrap().contains("turquoise"));
+    // Nor by calling the tool itself, which is the operator's.
+    let call = json!({ "arguments": { "query": "turquoise" } });
+    assert_eq!(served.by(&bob, Method::POST, "/api/registry/tools/docs.search/call", Some(&call)).await.0, 403);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_has_a_cookie_that_other_pages_cannot_use() {
     let home = Home::new();
