@@ -18,6 +18,7 @@ pub(crate) mod models;
 mod peer;
 mod protocols;
 mod report;
+mod server;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,8 +34,11 @@ pub(crate) enum Bench {
     Engine(EngineBench),
     Flows(flows::FlowsBench),
     Protocols(protocols::ProtocolsBench),
+    Server(server::ServerBench),
     #[command(hide = true)]
     Child(child::Child),
+    #[command(hide = true)]
+    ServerChild(server::ServerChild),
 }
 
 /// Measure the machine that drives runs: steps, fan-out, durability, size, start
@@ -111,7 +115,9 @@ impl Bench {
             Bench::Engine(bench) => bench.run(),
             Bench::Flows(bench) => bench.run(),
             Bench::Protocols(bench) => bench.run(),
+            Bench::Server(bench) => bench.run(),
             Bench::Child(child) => child.run(),
+            Bench::ServerChild(child) => child.run(),
         }
     }
 }
