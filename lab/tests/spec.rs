@@ -20,7 +20,7 @@ const ITEMS: [(&str, &str, Option<&str>); 53] = [
     ("S8", "state by thread; the last ten turns", None),
     ("S9", "one pass, or planning again", None),
     ("S10", "a cached list of tools before the plan", None),
-    ("C1", "POST /api/query", Some("later")),
+    ("C1", "POST /api/query", None),
     ("C2", "intent by the model, with five messages", None),
     ("C3", "only the stages that are needed", None),
     ("C4", "search: text and confidence", None),

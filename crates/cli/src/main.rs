@@ -13,6 +13,7 @@ mod exit;
 mod find;
 mod follow;
 mod hub;
+mod log;
 mod mind;
 mod owner;
 mod place;
@@ -28,11 +29,9 @@ mod thinker;
 mod view;
 mod wiring;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use command::Command;
 use place::Place;
@@ -62,6 +61,7 @@ Examples:
 Environment:
   BATON_DB       the database file, as --db     BATON_CONFIG   the configuration file, as --config
   BATON_NO_PULL  as --no-pull                   BATON_LOG      what to log to stderr, e.g. debug or engine=trace
+  BATON_TOKEN    as --token of `serve`          BATON_LOG_FORMAT=json  a JSON object a line, with times and run ids
   NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     }
     take_cores();
     let baton = Baton::parse();
-    log_to_stderr();
+    log::to_stderr();
     match baton.command.run(&baton.place) {
         Ok(exit) => exit.code(),
         Err(trouble) => trouble.tell().code(),
@@ -87,15 +87,5 @@ fn take_cores() {
     if std::env::var_os(THREADS).is_none() {
         // SAFETY: this is the first thing `main` does, before anything could have started a thread.
         unsafe { std::env::set_var(THREADS, world::model::embedded::threads::wanted().to_string()) };
-    }
-}
-
-fn log_to_stderr() {
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).without_time();
-    match std::env::var("BATON_LOG") {
-        // Whatever is asked for, the libraries that carry keys stay silent.
-        Ok(filter) => log.with_env_filter(EnvFilter::new(format!("{filter},{}", world::model::remote::LOG_FILTER))).init(),
-        // Filters are regular expressions, and most starts need none.
-        Err(_) => log.with_max_level(LevelFilter::WARN).init(),
     }
 }

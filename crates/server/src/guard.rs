@@ -124,6 +124,10 @@ impl Guard {
     /// Who this is, or why they may not come in.
     async fn who(&self, headers: &HeaderMap, method: &Method, from: Option<IpAddr>) -> Result<Who, Problem> {
         let operator = Who { user: UserId::default(), is_operator: true };
+        // Browsers say so even where they send no origin, as with a picture; a page elsewhere could fill up places with those.
+        if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+            return Err(forbidden("pages of other origins may not call this server"));
+        }
         if !self.has_tokens().await? {
             let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
             if !text(header::HOST).is_some_and(is_here) {

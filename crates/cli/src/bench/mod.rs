@@ -17,6 +17,7 @@ mod memory;
 pub(crate) mod models;
 mod peer;
 mod report;
+mod server;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,8 +32,11 @@ use report::Numbers;
 pub(crate) enum Bench {
     Engine(EngineBench),
     Flows(flows::FlowsBench),
+    Server(server::ServerBench),
     #[command(hide = true)]
     Child(child::Child),
+    #[command(hide = true)]
+    ServerChild(server::ServerChild),
 }
 
 /// Measure the machine that drives runs: steps, fan-out, durability, size, start
@@ -108,7 +112,9 @@ impl Bench {
         match self {
             Bench::Engine(bench) => bench.run(),
             Bench::Flows(bench) => bench.run(),
+            Bench::Server(bench) => bench.run(),
             Bench::Child(child) => child.run(),
+            Bench::ServerChild(child) => child.run(),
         }
     }
 }

@@ -11,6 +11,8 @@ mod mcp;
 mod memory;
 mod models;
 mod runs;
+mod serve;
+mod serve_hostile;
 mod wrong;
 
 use std::path::PathBuf;

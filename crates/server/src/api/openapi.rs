@@ -1,12 +1,302 @@
-//! The description of the API, made from the types it speaks.
+//! The description of the API: a table of what there is, with the schemas of the types it speaks.
+//!
+//! It is served, and committed as `crates/server/openapi.json`; a test says when that is stale and writes it anew.
 
-use axum::Json;
-use serde_json::{Value, json};
+use std::sync::LazyLock;
 
-pub(super) async fn get() -> Json<Value> {
-    Json(document())
+use axum::http::header;
+use axum::response::IntoResponse;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+use wire::api;
+
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
+
+pub(super) async fn get() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
 }
 
+/// The whole, as OpenAPI 3.1.
 pub fn document() -> Value {
-    json!({})
+    let mut book = Book::new();
+    let b = &mut book;
+    let all = [
+        Op::get("/api/status", "Who asks, which flows there are, who thinks").json::<api::Status>(b, 200),
+        Op::get("/api/flows/{name}/graph.mmd", "A flow's graph, for Mermaid").named("name").text(200, "text/plain").refuses(&[404]),
+        Op::get("/api/threads", "The user's threads, most recently used first")
+            .query("limit", "How many, at most 500", &json!({ "type": "integer", "minimum": 1, "maximum": 500 }))
+            .query("before", "The last thread of the page before", &json!({ "type": "string" }))
+            .query("q", "Words that stand in its title or in what was said", &json!({ "type": "string", "maxLength": 100 }))
+            .json::<api::Threads>(b, 200)
+            .refuses(&[404, 422]),
+        Op::get("/api/threads/{thread}", "What was said in a thread, and its runs")
+            .named("thread")
+            .query("from", "The number of the first message", &json!({ "type": "integer", "minimum": 0 }))
+            .query("limit", "How many messages, at most 1000", &json!({ "type": "integer", "minimum": 1, "maximum": 1_000 }))
+            .json::<api::Conversation>(b, 200)
+            .refuses(&[404, 422]),
+        Op::new("delete", "/api/threads/{thread}", "Deletes a thread with everything in it").named("thread").empty(204).refuses(&[404, 409]),
+        Op::get("/api/feed", "Threads as they change: events `thread` (a Thread) and `gone`").text(200, "text/event-stream"),
+        Op::new("post", "/api/runs", "Starts a run; the same Idempotency-Key again is the same run")
+            .header("Idempotency-Key", "Names the run, so that asking twice starts it once")
+            .query("wait", "Answers with the whole run when it rests", &json!({ "type": "string", "enum": ["0", "1"] }))
+            .body::<api::NewRun>(b)
+            .json::<api::Posted>(b, 201)
+            .json::<api::Posted>(b, 200)
+            .refuses(&[404, 409, 422]),
+        Op::get("/api/runs", "The user's runs, newest first")
+            .query("thread", "Only of this thread", &json!({ "type": "string" }))
+            .query("status", "Only these, with commas between them", &json!({ "type": "string" }))
+            .query("before", "The last run of the page before", &json!({ "type": "string" }))
+            .query("limit", "How many, at most 500", &json!({ "type": "integer", "minimum": 1, "maximum": 500 }))
+            .json::<api::Runs>(b, 200)
+            .refuses(&[404, 409, 422]),
+        Op::get("/api/runs/{run}", "A run, how it ended, and what it asks").named("run").json::<api::Run>(b, 200).refuses(&[404, 409]),
+        Op::get("/api/runs/{run}/events", "Events of a run and all below it: `told`, `delta` and `end`")
+            .named("run")
+            .query("after", "The id of the last event that was heard", &json!({ "type": "string" }))
+            .header("Last-Event-ID", "The same, as browsers send it")
+            .text(200, "text/event-stream")
+            .refuses(&[404, 422]),
+        Op::new("post", "/api/runs/{run}/cancel", "Ends a run and all below it")
+            .named("run")
+            .body::<api::Cancel>(b)
+            .json::<api::Delivered>(b, 202)
+            .refuses(&[404, 409, 422]),
+        Op::new("post", "/api/runs/{run}/resume", "Takes up a run that nobody drives")
+            .named("run")
+            .body::<api::Nothing>(b)
+            .json::<api::Delivered>(b, 202)
+            .refuses(&[404, 409, 422]),
+        Op::new("post", "/api/runs/{run}/answer", "Gives a person's answer to what the run asks")
+            .named("run")
+            .body::<api::GiveAnswer>(b)
+            .json::<api::Delivered>(b, 202)
+            .refuses(&[404, 409, 422]),
+        Op::new("post", "/api/runs/{run}/fork", "Starts a run with the past of this one up to a step, and edits")
+            .named("run")
+            .body::<api::Fork>(b)
+            .json::<api::Started>(b, 201)
+            .refuses(&[404, 409, 422]),
+        Op::get("/api/runs/{run}/answer", "The answer, its sentences, its sources, the passages they cite")
+            .named("run")
+            .json::<api::Answer>(b, 200)
+            .refuses(&[404, 409]),
+        download("md", "text/markdown"),
+        download("html", "text/html"),
+        download("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        download("pdf", "application/pdf"),
+        Op::get("/api/runs/{run}/spans/{number}", "A cited passage in its place in its document")
+            .named("run")
+            .number("number")
+            .json::<api::SpanInPlace>(b, 200)
+            .refuses(&[404, 409]),
+        Op::new("post", "/api/query", "Asks by intent and says what each executed stage found")
+            .body::<api::Query>(b)
+            .json::<api::QueryAnswer>(b, 200)
+            .refuses(&[404, 409, 422]),
+        Op::get("/api/models", "Every way to a model, and how it stands").json::<api::Models>(b, 200).refuses(&[409]),
+        Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
+        Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB")
+            .named("name")
+            .raw()
+            .json::<api::Uploaded>(b, 201)
+            .refuses(&[404, 422]),
+        Op::new("delete", "/api/documents/{name}", "Takes a document away").named("name").empty(204).refuses(&[404, 422]),
+        Op::get("/api/settings", "What the user prefers").json::<Map<String, Value>>(b, 200),
+        Op::new("patch", "/api/settings", "Sets what the user prefers; null takes it back")
+            .body::<Map<String, Value>>(b)
+            .json::<Map<String, Value>>(b, 200)
+            .refuses(&[422]),
+        Op::new("post", "/api/session", "Shows a token once; a cookie from then on").body::<api::NewSession>(b).empty(204).refuses(&[422]),
+        Op::new("delete", "/api/session", "Forgets the cookie").empty(204),
+        Op::get("/api/openapi.json", "This document").json::<Map<String, Value>>(b, 200),
+        Op::get("/healthz", "Whether the server answers").json::<api::Well>(b, 200),
+        Op::get("/readyz", "Whether its database does").json::<api::Well>(b, 200),
+        Op::get("/metrics", "Numbers for Prometheus").text(200, "text/plain"),
+    ];
+    let error = b.schema::<api::Error>();
+    let mut paths = Map::new();
+    for op in all {
+        let (path, method) = (op.path.clone(), op.method);
+        paths.entry(path).or_insert_with(|| json!({}))[method] = op.value(&error);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Baton",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Plans, looks things up, checks, and answers with sources. Times are milliseconds since 1970; tools are under /api/registry.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "paths": paths,
+        "components": {
+            "schemas": book.generator.take_definitions(true),
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": crate::guard::COOKIE },
+            },
+        },
+        "security": [{}, { "token": [] }, { "session": [] }],
+    })
+}
+
+fn download(ending: &str, media_type: &'static str) -> Op {
+    let path = format!("/api/runs/{{run}}/answer.{ending}");
+    Op::new("get", &path, "The answer as a file").named("run").text(200, media_type).refuses(&[404, 409, 422])
+}
+
+struct Book {
+    generator: SchemaGenerator,
+}
+
+impl Book {
+    fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Book { generator: settings.for_deserialize().into_generator() }
+    }
+
+    fn schema<T: JsonSchema>(&mut self) -> Schema {
+        self.generator.subschema_for::<T>()
+    }
+}
+
+/// One thing that can be asked.
+struct Op {
+    method: &'static str,
+    path: String,
+    summary: &'static str,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    responses: Map<String, Value>,
+    refuses: Vec<u16>,
+}
+
+impl Op {
+    fn get(path: &str, summary: &'static str) -> Op {
+        Op::new("get", path, summary)
+    }
+
+    fn new(method: &'static str, path: &str, summary: &'static str) -> Op {
+        // What anybody may be told anywhere: malformed, no token, not from here, too much, busy.
+        let mut refuses = vec![400, 401, 403, 429, 503];
+        if matches!(method, "post" | "put" | "patch") {
+            refuses.extend([408, 413, 415]);
+        }
+        Op { method, path: path.to_owned(), summary, parameters: Vec::new(), body: None, responses: Map::new(), refuses }
+    }
+
+    fn named(self, name: &str) -> Op {
+        self.parameter(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }))
+    }
+
+    fn number(self, name: &str) -> Op {
+        self.parameter(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "integer", "minimum": 1 } }))
+    }
+
+    fn query(self, name: &str, about: &str, schema: &Value) -> Op {
+        self.parameter(json!({ "name": name, "in": "query", "required": false, "description": about, "schema": schema }))
+    }
+
+    fn header(self, name: &str, about: &str) -> Op {
+        let schema = json!({ "type": "string", "pattern": "^[!-~]{1,200}$" });
+        self.parameter(json!({ "name": name, "in": "header", "required": false, "description": about, "schema": schema }))
+    }
+
+    fn parameter(mut self, parameter: Value) -> Op {
+        self.parameters.push(parameter);
+        self
+    }
+
+    fn body<T: JsonSchema>(mut self, book: &mut Book) -> Op {
+        self.body = Some(json!({ "required": true, "content": { "application/json": { "schema": book.schema::<T>() } } }));
+        self
+    }
+
+    fn raw(mut self) -> Op {
+        let schema = json!({ "type": "string", "format": "binary" });
+        self.body = Some(json!({ "required": true, "content": { "application/octet-stream": { "schema": schema } } }));
+        self
+    }
+
+    fn json<T: JsonSchema>(self, book: &mut Book, status: u16) -> Op {
+        let schema = book.schema::<T>();
+        self.response(status, &json!({ "application/json": { "schema": schema } }))
+    }
+
+    fn text(self, status: u16, media_type: &str) -> Op {
+        self.response(status, &json!({ media_type: { "schema": { "type": "string" } } }))
+    }
+
+    fn empty(self, status: u16) -> Op {
+        self.response(status, &Value::Null)
+    }
+
+    fn response(mut self, status: u16, content: &Value) -> Op {
+        let words = match status {
+            201 => "It was made",
+            202 => "It was passed on",
+            204 => "It is done",
+            _ => "It is this",
+        };
+        let mut response = json!({ "description": words });
+        if !content.is_null() {
+            response["content"] = content.clone();
+        }
+        self.responses.insert(status.to_string(), response);
+        self
+    }
+
+    fn refuses(mut self, statuses: &[u16]) -> Op {
+        self.refuses.extend(statuses);
+        self
+    }
+
+    fn value(mut self, error: &Schema) -> Value {
+        for status in &self.refuses {
+            let words = match status {
+                400 => "It is malformed",
+                401 => "A token is needed",
+                403 => "It may not be asked from there, or by this user",
+                404 => "There is no such thing, or it is somebody else's",
+                408 => "The body took too long",
+                409 => "Not as things stand",
+                413 => "It is too large",
+                415 => "Not with this type",
+                422 => "It makes no sense; the message says why",
+                429 => "Too much at once",
+                _ => "Busy, or stopping; try again",
+            };
+            let response = json!({ "description": words, "content": { "application/json": { "schema": error } } });
+            self.responses.insert(status.to_string(), response);
+        }
+        let mut value = json!({ "summary": self.summary, "responses": self.responses });
+        if !self.parameters.is_empty() {
+            value["parameters"] = json!(self.parameters);
+        }
+        if let Some(body) = self.body {
+            value["requestBody"] = body;
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The committed description is the one that is served.
+    #[test]
+    fn the_committed_description_is_not_stale() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        if committed != *DOCUMENT {
+            std::fs::write(path, DOCUMENT.as_str()).unwrap();
+            panic!("{path} was stale; it is not any more. Look at what changed, and commit it");
+        }
+    }
 }

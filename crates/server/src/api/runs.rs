@@ -1,8 +1,8 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use engine::{Delivery, Order};
-use graph::{RunId, TaskId, ThreadId, UserId};
+use engine::{At, Closing, Delivery, Order};
+use graph::{Outcome, RunId, TaskId, ThreadId, UserId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -12,7 +12,7 @@ use wire::api;
 
 use super::Api;
 use super::said::{Asked, Said};
-use crate::guard::Who;
+use crate::guard::{Who, now_ms};
 use crate::problem::Problem;
 
 const PAGE: usize = 50;
@@ -45,27 +45,43 @@ pub(super) async fn start(
         Some(run) => engine.store().run(run).await?,
         None => None,
     };
-    let (run, thread, status, place) = match again {
-        Some(row) => (row.run, row.thread, StatusCode::OK, None),
-        None => {
-            let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
-            let order = Order { run: named, ..api.0.desk.order(&who.user, &thread, &wish)? };
-            // Whether a model streams is decided when it is asked; whoever will follow this run is not here yet.
-            let order = if wait.is_wanted() { order } else { expected(&api, order) };
-            let (run, thread, place) = begin(&api, &who.user, order).await?;
-            (run, thread, StatusCode::CREATED, Some(place))
+    if let Some(row) = again {
+        if !wait.is_wanted() {
+            return Ok((StatusCode::OK, started(&row.run, &row.thread)));
         }
-    };
-    if !wait.is_wanted() {
-        if let Some(place) = place {
-            hold(&api, &run, place);
-        }
-        return Ok((status, Json(api::Posted::Started(api::Started { run: run.to_string(), thread: thread.to_string() }))));
+        engine.wait(&row.run).await?;
+        return Ok((StatusCode::OK, waited(&api, &row.run).await?));
     }
-    engine.wait(&run).await?;
+    let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
+    let order = Order { run: named, ..api.0.desk.order(&who.user, &thread, &wish)? };
+    if !wait.is_wanted() {
+        // Whether a model streams is decided when it is asked; whoever will follow this run is not here yet.
+        let (run, thread, place) = begin(&api, &who.user, expected(&api, order)).await?;
+        hold(&api, &run, place);
+        return Ok((StatusCode::CREATED, started(&run, &thread)));
+    }
+    let (flow, title, created_ms) = (order.flow.clone(), order.title.clone().unwrap_or_default(), now_ms());
+    let (run, thread, place) = begin(&api, &who.user, order).await?;
+    let at = engine.wait(&run).await?;
     drop(place);
-    let row = engine.store().run(&run).await?.ok_or_else(|| Problem::not_found("run"))?;
-    Ok((status, Json(api::Posted::Waited(Box::new(described(&api, row).await?)))))
+    let At::Over(closing) = at else { return Ok((StatusCode::CREATED, waited(&api, &run).await?)) };
+    // All of it is known here, but for the very milliseconds in the store; that is not worth another look at it.
+    let status = match closing.outcome {
+        Outcome::Done { .. } => Status::Done,
+        Outcome::Failed { .. } => Status::Failed,
+        Outcome::Cancelled { .. } => Status::Cancelled,
+    };
+    let row = RunRow { run, thread, flow, parent: None, title, status, outcome: None, created_ms, updated_ms: now_ms() };
+    Ok((StatusCode::CREATED, Json(api::Posted::Waited(Box::new(as_said(row, Some(&closing), Vec::new())?)))))
+}
+
+fn started(run: &RunId, thread: &ThreadId) -> Json<api::Posted> {
+    Json(api::Posted::Started(api::Started { run: run.to_string(), thread: thread.to_string() }))
+}
+
+async fn waited(api: &Api, run: &RunId) -> Result<Json<api::Posted>, Problem> {
+    let row = api.0.engine.store().run(run).await?.ok_or_else(|| Problem::not_found("run"))?;
+    Ok(Json(api::Posted::Waited(Box::new(described(api, row).await?))))
 }
 
 /// Starts a run, if its user has a place for it.
@@ -228,8 +244,12 @@ pub(super) async fn described(api: &Api, row: RunRow) -> Result<api::Run, Proble
         Status::Asking | Status::Waiting => waiting(api, &row).await?,
         Status::Running | Status::Done | Status::Failed | Status::Cancelled => Vec::new(),
     };
-    let outcome = closing.as_ref().map(|closing| serde_json::to_value(&closing.outcome)).transpose();
-    let spent = closing.as_ref().map_or_else(|| Ok(json!({})), |closing| serde_json::to_value(closing.spent));
+    as_said(row, closing.as_ref(), waiting)
+}
+
+fn as_said(row: RunRow, closing: Option<&Closing>, waiting: Vec<api::Waiting>) -> Result<api::Run, Problem> {
+    let outcome = closing.map(|closing| serde_json::to_value(&closing.outcome)).transpose();
+    let spent = closing.map_or_else(|| Ok(json!({})), |closing| serde_json::to_value(closing.spent));
     Ok(api::Run {
         run: row.run.to_string(),
         thread: row.thread.to_string(),

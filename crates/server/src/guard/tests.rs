@@ -32,6 +32,9 @@ async fn only_this_machine_comes_in_without_a_token() {
         let headers: Vec<(&str, &str)> = origin.map(|origin| ("origin", origin)).into_iter().collect();
         assert_eq!(status(&open, &request(host, Method::GET, &headers)).await, wanted, "{host} {origin:?}");
     }
+    for (site, wanted) in [("cross-site", 403), ("same-origin", 200), ("none", 200)] {
+        assert_eq!(status(&open, &request("localhost", Method::GET, &[("sec-fetch-site", site)])).await, wanted, "{site}");
+    }
     let closed = Guard::new(Some("secret"));
     for (given, wanted) in
         [(None, 401), (Some("Bearer secret"), 200), (Some("bearer secret"), 200), (Some("Bearer other"), 401), (Some("secret"), 401)]

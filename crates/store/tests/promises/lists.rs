@@ -54,6 +54,8 @@ pub(crate) async fn runs_can_be_filtered(home: Home) {
         (RunFilter { id_part: Some("%".to_owned()), ..any.clone() }, vec![]),
         (RunFilter { id_part: Some(String::new()), limit: 1, ..any.clone() }, vec!["v-c1"]),
         (RunFilter { before: Some(run_id("w-b2")), ..any.clone() }, vec!["x-a2", "y-b1", "z-a1"]),
+        (RunFilter { user: Some("local".into()), roots_only: true, ..any.clone() }, vec!["v-c1", "w-b2", "x-a2", "y-b1", "z-a1"]),
+        (RunFilter { user: Some("ada".into()), ..any.clone() }, vec![]),
         (
             RunFilter {
                 statuses: vec![Status::Running, Status::Done],

@@ -3,6 +3,7 @@
 //! A new promise is a function in one of the files and a line in the list; a new home is a line at the end.
 #![allow(clippy::unwrap_used)]
 
+mod cards;
 mod commits;
 mod hand;
 mod leases;
@@ -10,6 +11,7 @@ mod lists;
 mod notes;
 mod retention;
 mod signals;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -34,6 +36,12 @@ macro_rules! promises {
 }
 
 promises! {
+    mod cards {
+        cards_are_a_users_own_most_recently_used_first,
+        cards_come_in_pages,
+        cards_are_found_by_all_their_words,
+        a_card_shows_the_last_answer_and_the_newest_run,
+    }
     mod commits {
         a_commit_is_seen_whole,
         a_refused_commit_leaves_nothing,
@@ -101,6 +109,11 @@ promises! {
         a_signals_number_is_never_used_again,
         accepting_what_is_gone_is_fine,
         a_run_must_exist_to_be_sent_word,
+    }
+    mod tokens {
+        a_token_is_found_by_its_digest,
+        a_token_is_over_after_its_time,
+        what_was_made_with_a_token_goes_with_it,
     }
     mod retention {
         the_last_ones_are_kept,

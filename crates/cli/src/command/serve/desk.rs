@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
-use flows::input::Mind;
+use flows::input::{Mind, QUESTION_BYTES_MAX};
 use graph::{Budget, ThreadId, UserId};
 use serde_json::Value;
 use server::desk::{Desk, Export, Format, Result};
@@ -133,9 +133,13 @@ impl Desk for House {
             let known = BEHIND_THE_FRONT_DOOR.join(", ");
             return Err(Problem::invalid(format!("there is no flow {flow:?}; there are: {}, {known}", FRONT_DOOR.flow)));
         }
-        let question = wish.question.trim();
+        let question = evidence::visible(&wish.question);
+        let question = question.trim();
         if question.is_empty() {
             return Err(Problem::invalid("the question is empty; say what you want to know"));
+        }
+        if question.len() > QUESTION_BYTES_MAX {
+            return Err(Problem::invalid(format!("the question has more than {QUESTION_BYTES_MAX} bytes; put long text into a document")));
         }
         let (model, mind) = match wish.model.as_deref().filter(|model| !model.is_empty()) {
             Some(model) => self.named(model).map(|(name, mind)| (Some(name), mind))?,
@@ -240,7 +244,7 @@ impl Desk for House {
             Document::new(settings)?.create_document(asked).await
         };
         match made.await {
-            Ok(created) => tokio::fs::read(&created.path).await.map_err(|error| Problem::internal(&error)),
+            Ok(created) => blocking(move || std::fs::read(&created.path).map_err(|error| Problem::internal(&error))).await,
             Err(document::DocumentError::Asked(why)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why)),
             Err(error) => Err(Problem::internal(&error)),
         }

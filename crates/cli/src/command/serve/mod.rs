@@ -60,7 +60,7 @@ Examples:
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
 The API is described at /api/openapi.json. Runs that were going when a server died go on when it is started again.
-BATON_LOG=server=debug logs every request; BATON_LOG=info,json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.";
+BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.";
 
 /// How long what is in flight may take when the server is asked to end.
 const GRACE: Duration = Duration::from_secs(3);

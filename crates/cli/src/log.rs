@@ -1,0 +1,71 @@
+//! What is logged to stderr: words for people, or with `BATON_LOG_FORMAT=json` an object a line, with its time and what it is about.
+//!
+//! The lines are written by hand, because the feature of tracing-subscriber that does it has half of what we depend on built another way.
+
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Map, Value, json};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+pub(crate) fn to_stderr() {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    // Whatever is asked for, the libraries that carry keys stay silent. Filters are regular expressions, and most starts need none.
+    let filter = std::env::var("BATON_LOG").ok().map(|filter| EnvFilter::new(format!("{filter},{}", world::model::remote::LOG_FILTER)));
+    let is_json = std::env::var("BATON_LOG_FORMAT").is_ok_and(|format| format == "json");
+    match (filter, is_json) {
+        (Some(filter), true) => log.event_format(Lines).with_env_filter(filter).init(),
+        (None, true) => log.event_format(Lines).with_max_level(LevelFilter::INFO).init(),
+        (Some(filter), false) => log.without_time().with_env_filter(filter).init(),
+        (None, false) => log.without_time().with_max_level(LevelFilter::WARN).init(),
+    }
+}
+
+struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let about = event.metadata();
+        let at_ms = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64);
+        let mut fields = Fields(Map::new());
+        fields.0.insert("at_ms".into(), json!(at_ms));
+        fields.0.insert("level".into(), json!(about.level().as_str().to_lowercase()));
+        fields.0.insert("from".into(), json!(about.target()));
+        event.record(&mut fields);
+        writeln!(writer, "{}", Value::Object(fields.0))
+    }
+}
+
+struct Fields(Map<String, Value>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), json!(format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), json!(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.insert(field.name().to_owned(), json!(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.insert(field.name().to_owned(), json!(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.insert(field.name().to_owned(), json!(value));
+    }
+}
