@@ -27,7 +27,7 @@ const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", 
 const PICTURES = path.join(root, "target/screenshots");
 /// A debug build on a busy machine starts slowly.
 const START_MS_MAX = 60_000;
-export const WAIT_MS = 30_000;
+export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 30_000);
 
 export async function open({ script = null, docs = true } = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));

@@ -6,7 +6,7 @@
 import http from "node:http";
 
 const WORD_MS = 8;
-const SLOW_WORD_MS = 180;
+const SLOW_WORD_MS = 120;
 
 export async function playModel() {
   const server = http.createServer((request, response) => {

@@ -61,8 +61,17 @@ test("flows are drawn, and taken from there", async () => {
 
 test("settings: models say how they stand, wishes are kept", async () => {
   const page = await house.page({ path: "/#/settings" });
-  await page.locator(".models li", { hasText: "actor" }).first().waitFor();
+  await page.locator(".setting", { hasText: "compat/lab/actor thinks here" }).waitFor();
+  assert.ok((await page.locator(".models li .stand").count()) > 1, "and all others with what they lack");
+  await page.getByLabel("Sentences that nothing supports").selectOption({ label: "Are left out" });
+  await page.locator(".notice", { hasText: "Kept" }).waitFor();
   await picture(page, "13-settings");
+  assert.equal((await get(house, "/api/settings")).strict, true);
+  await page.reload();
+  const kept = page.getByLabel("Sentences that nothing supports").locator("option:checked", { hasText: "Are left out" });
+  await kept.waitFor({ state: "attached" });
+  await page.getByLabel("Sentences that nothing supports").selectOption({ label: "As I say for each question" });
+  await page.waitForFunction(async () => !("strict" in (await (await fetch("/api/settings")).json())));
 });
 
 test("a budget is a limit", async () => {

@@ -14,6 +14,7 @@ export function duration(us) {
 export function money(usd_micros) {
   if (!usd_micros) return "";
   const usd = usd_micros / 1e6;
+  if (usd < 0.0001) return "<$0.0001";
   return `$${usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
 }
 

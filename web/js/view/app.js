@@ -1,19 +1,21 @@
 // The page as a whole: bar, sidebar, the room one is in, the drawer.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
+import { lazy } from "../core/lazy.js";
 import { route } from "../core/route.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
-import { Compare } from "./compare.js";
 import { Conversation } from "./conversation.js";
-import { Documents } from "./documents.js";
 import { Drawer } from "./drawer.js";
-import { Flows } from "./flows.js";
-import { Settings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { Line, Notices, Token } from "./told.js";
-import { Tools } from "./tools.js";
 import { Topbar } from "./topbar.js";
 import { useEffect, useRef, useState } from "preact/hooks";
+
+const Compare = lazy(async () => (await import("./compare.js")).Compare);
+const Documents = lazy(async () => (await import("./documents.js")).Documents);
+const Flows = lazy(async () => (await import("./flows.js")).Flows);
+const Settings = lazy(async () => (await import("./settings.js")).Settings);
+const Tools = lazy(async () => (await import("./tools.js")).Tools);
 
 const TITLES = { documents: "Documents", tools: "Tools", flows: "Flows", settings: "Settings", compare: "Side by side" };
 

@@ -64,8 +64,7 @@ function FlowPicker() {
   const known = flows.some((one) => one.name === flow) ? flow : (flows[0]?.name ?? "auto");
   return html`
     <label class="picker" title=${flows.find((one) => one.name === known)?.about}>
-      <span class="hidden">Flow</span>
-      <select value=${known} onChange=${(event) => wish({ flow: event.target.value })}>
+      <select aria-label="Flow" value=${known} onChange=${(event) => wish({ flow: event.target.value })}>
         ${flows.length === 0 && html`<option value="auto">Auto</option>`}
         ${flows.map((one) => html`<option value=${one.name} title=${one.about} selected=${one.name === known}>${one.title ?? one.name}</option>`)}
       </select>
@@ -81,8 +80,7 @@ function ModelPicker() {
   const chosen = known?.chosen?.name ?? server?.model?.name ?? "";
   return html`
     <label class="picker" title=${known?.chosen?.why}>
-      <span class="hidden">Model</span>
-      <select value=${model} onChange=${(event) => wish({ model: event.target.value })}>
+      <select aria-label="Model" value=${model} onChange=${(event) => wish({ model: event.target.value })}>
         <option value="">${chosen ? `${chosen}` : "Usual model"}</option>
         ${ready.filter((option) => option.name !== chosen).map((option) => html`<option value=${option.name} selected=${option.name === model}>${option.title || option.name}</option>`)}
         ${model && !ready.some((option) => option.name === model) && model !== chosen && html`<option value=${model} selected>${model}</option>`}

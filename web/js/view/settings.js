@@ -44,28 +44,27 @@ function Models() {
     <button type="button" class="button" onClick=${loadModels}>Look again</button></section>`;
 }
 
+/// What flows are told of a user's taste. The server knows which there are; another one is refused in words.
+const PREFERENCES = [
+  { name: "way", title: "How to answer", about: "where no rule decides it", choices: [[null, "As the question suggests"], ["direct", "At once"], ["agentic", "By planning and looking things up"]] },
+  { name: "strict", title: "Sentences that nothing supports", about: "in every conversation", choices: [[null, "As I say for each question"], [false, "Are marked"], [true, "Are left out"]] },
+];
+
 function Preferences() {
   const [known, setKnown] = useState(null);
-  const [name, setName] = useState("");
-  const [value, setValue] = useState("");
   useEffect(() => {
     get("/api/settings").then(setKnown, (trouble) => setKnown({ trouble }));
   }, []);
-  const put = (change) =>
+  const put = (name, value) =>
     attempt(async () => {
-      setKnown(await patch("/api/settings", change));
+      setKnown(await patch("/api/settings", { [name]: value }));
       say("Kept.");
     });
-  const add = (event) => {
-    event.preventDefault();
-    if (name.trim() === "" || value.trim() === "") return;
-    put({ [name.trim()]: value.trim() }).then(() => (setName(""), setValue("")));
-  };
-  if (known?.trouble) return html`<section class="setting"><h2>What you like</h2><p class="trouble" role="alert">${known.trouble.message}</p></section>`;
-  return html`<section class="setting"><h2>What you like</h2><p class="quiet">Flows are told of these, in every conversation.</p>
-    <ul class="preferences">${Object.entries(known ?? {}).map(
-      ([key, held]) => html`<li><span>${titled(key)}</span>
-        ${typeof held === "boolean" ? html`<label class="check"><input type="checkbox" checked=${held} onChange=${(event) => put({ [key]: event.target.checked })} /><span class="hidden">${titled(key)}</span></label>` : html`<code dir="auto">${typeof held === "string" ? held : JSON.stringify(held)}</code><button type="button" class="link" onClick=${() => put({ [key]: null })}>Forget<span class="hidden"> ${key}</span></button>`}</li>`,
-    )}</ul>
-    <form class="preference" onSubmit=${add}><label><span>Name</span><input value=${name} placeholder="language" onInput=${(event) => setName(event.target.value)} /></label><label><span>Value</span><input value=${value} placeholder="British English" onInput=${(event) => setValue(event.target.value)} /></label><button class="button">Add</button></form></section>`;
+  return html`<section class="setting"><h2>What you like</h2>
+    ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
+    ${PREFERENCES.map(({ name, title, about, choices }) => {
+      const at = Math.max(0, choices.findIndex(([value]) => value === (known?.[name] ?? null)));
+      return html`<label class="preference"><span>${title} <small>${about}</small></span>
+        <select value=${at} disabled=${!known || known.trouble} onChange=${(event) => put(name, choices[Number(event.target.value)][0])}>${choices.map(([, words], index) => html`<option value=${index} selected=${index === at}>${words}</option>`)}</select></label>`;
+    })}</section>`;
 }

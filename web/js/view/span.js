@@ -58,9 +58,8 @@ function Text({ span, document, trouble }) {
       ${span && !trouble && html`<p class="quiet">The passage as it was found. The rest of this source is not kept here.</p>`}
     `;
   }
-  const { text, start, end, line } = document;
+  const { text, start, end } = document;
   return html`
-    ${line ? html`<p class="quiet">${document.path}, line ${line}</p>` : null}
     <div class="span-text span-document" ref=${box} tabindex="0" role="document" aria-label="The source, with the passage marked" dir="auto">${text.slice(0, start)}<mark class="span-mark" id="cited" ref=${mark}>${text.slice(start, end)}</mark>${text.slice(end)}</div>
   `;
 }

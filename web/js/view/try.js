@@ -1,7 +1,7 @@
 // One tool, tried: a form from its schema, and what it said.
 import { html } from "../core/html.js";
 import { post } from "../core/api.js";
-import { duration, shown } from "../model/text.js";
+import { count, duration, shown } from "../model/text.js";
 import { useState } from "preact/hooks";
 
 export function Try({ tool }) {
@@ -36,7 +36,7 @@ export function Try({ tool }) {
       ${fields.map(([name, schema]) => html`<${Field} key=${name} name=${name} schema=${schema} isRequired=${required.includes(name)} value=${values[name]} put=${(value) => setValues({ ...values, [name]: value })} />`)}
       <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}>${isBusy ? "Calling …" : "Call it"}</button></div>
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-      ${said && html`<div role="status"><p class="quiet">${duration(said.took_ms * 1_000)}${said.spans?.length ? ` · ${said.spans.length} passages` : ""}</p><pre tabindex="0" dir="auto">${said.text || shown(said.data)}</pre></div>`}
+      ${said && html`<div role="status"><p class="quiet">${duration(said.took_ms * 1_000)}${said.spans?.length ? ` · ${count(said.spans.length, "passage")}` : ""}</p><pre tabindex="0" dir="auto">${said.text || shown(said.data)}</pre></div>`}
     </form>
   `;
 }

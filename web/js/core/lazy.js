@@ -1,0 +1,25 @@
+// A part of the page that is fetched when it is first looked at: whoever only asks never loads the other rooms.
+import { html } from "./html.js";
+import { useEffect, useState } from "preact/hooks";
+
+/// `load` gives the component, e.g. `lazy(async () => (await import("./tools.js")).Tools)`.
+export function lazy(load) {
+  let found = null;
+  return function Lazy(props) {
+    const [part, setPart] = useState({ View: found, isLost: false });
+    const fetched = () =>
+      load().then(
+        (View) => {
+          found = View;
+          setPart({ View, isLost: false });
+        },
+        () => setPart({ View: null, isLost: true }),
+      );
+    useEffect(() => {
+      if (!found) fetched();
+    }, []);
+    if (part.View) return html`<${part.View} ...${props} />`;
+    if (!part.isLost) return html`<p class="loading" role="status">Loading …</p>`;
+    return html`<p class="trouble" role="alert">This part of the page could not be loaded. <button type="button" class="link" onClick=${() => location.reload()}>Load the page again</button></p>`;
+  };
+}
