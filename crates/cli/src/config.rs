@@ -72,6 +72,8 @@ pub(crate) struct Team {
     pub(crate) ports: BTreeMap<String, u16>,
     /// Where the registry listens [default: 8021].
     pub(crate) registry_port: Option<u16>,
+    /// Where the page listens [default: 8080].
+    pub(crate) page_port: Option<u16>,
     /// Only these agents of the team are started [default: all].
     pub(crate) agents: Option<Vec<String>>,
     /// How long one call of an agent may take [default: 900].

@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,8 @@ struct Inner {
     /// Where users' tokens are; without it there is one user.
     users: Option<Arc<dyn Store>>,
     known: Mutex<HashMap<[u8; 32], (Who, Instant)>>,
+    /// Others than this machine can reach it, so that nobody comes in without a token, not even when the last one is taken away.
+    is_reachable: AtomicBool,
     /// Whether anybody has a token, and when that was asked.
     has_users: Mutex<Option<(bool, Instant)>>,
     guesses: Mutex<HashMap<IpAddr, Guesses>>,
@@ -94,7 +97,7 @@ impl Guard {
 
     fn of(token: Option<&str>, users: Option<Arc<dyn Store>>) -> Self {
         let token = token.map(str::trim).filter(|token| !token.is_empty()).map(digest);
-        Guard(Arc::new(Inner { token, users, known: Mutex::default(), has_users: Mutex::default(), guesses: Mutex::default() }))
+        Guard(Arc::new(Inner { token, users, is_reachable: AtomicBool::new(false), known: Mutex::default(), has_users: Mutex::default(), guesses: Mutex::default() }))
     }
 
     /// Listens, unless that would let in anybody.
@@ -102,6 +105,7 @@ impl Guard {
         if !address.ip().is_loopback() && !self.has_tokens().await? {
             return Err(BindError::Open { address });
         }
+        self.0.is_reachable.fetch_or(!address.ip().is_loopback(), Ordering::Relaxed);
         TcpListener::bind(address).await.map_err(|error| BindError::Listen { address, error })
     }
 
@@ -128,7 +132,7 @@ impl Guard {
         if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
             return Err(forbidden("pages of other origins may not call this server"));
         }
-        if !self.has_tokens().await? {
+        if !self.has_tokens().await? && !self.0.is_reachable.load(Ordering::Relaxed) {
             let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
             if !text(header::HOST).is_some_and(is_here) {
                 return Err(forbidden("this server answers to localhost and 127.0.0.1 only"));

@@ -20,7 +20,7 @@ use crate::place::Place;
 use crate::text::{BOLD, DIM, paint};
 use crate::wiring;
 
-/// Start the whole team on this machine: the agents, each a process, and the registry of tools
+/// Start the whole team on this machine: the agents, each a process, the registry of tools, and the page
 ///
 /// Ports are the configuration's ([team]); everything is on loopback. Ctrl-C stops all of it.
 #[derive(clap::Args)]
@@ -33,6 +33,7 @@ Configuration:
   me = \"Ann <ann@example.org>\"          whom \"mail it to me\" means
   agents = [\"researcher\", \"writer\"]     only these
   registry_port = 8021
+  page_port = 8080
   [team.ports]
   researcher = 8001")]
 pub(crate) struct Up {
@@ -45,9 +46,12 @@ struct Part {
     name: String,
     port: u16,
     arguments: Vec<String>,
+    /// Where the agents are, for who asks them.
+    environment: Vec<(String, String)>,
 }
 
 const REGISTRY_PORT: u16 = 8021;
+const PAGE_PORT: u16 = 8080;
 const PAUSE_MIN: Duration = Duration::from_millis(300);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Who lived this long did not die of how it was started.
@@ -64,7 +68,7 @@ impl Up {
         wiring::block_on_all_cores(keep_up(parts, log))
     }
 
-    /// What is started. The page's server (`baton serve`) takes its place in this list, with the agents' addresses in its environment.
+    /// What is started.
     fn parts(&self, place: &Place, config: &Config) -> Result<Vec<Part>> {
         let folder = hub::folder(place)?.join("agents");
         std::fs::create_dir_all(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
@@ -80,14 +84,19 @@ impl Up {
             let mut arguments = words(&["agent", one.flow, "--port", &port.to_string(), "--json"]);
             arguments.extend(words(&["--db", &text(&folder.join(format!("{}.db", one.flow)))?]));
             arguments.extend(self.passed_on(place)?);
-            parts.push(Part { name: one.flow.to_owned(), port, arguments });
+            parts.push(Part { name: one.flow.to_owned(), port, arguments, environment: Vec::new() });
         }
         let port = config.team.registry_port.unwrap_or(REGISTRY_PORT);
         let mut arguments = words(&["registry", "--port", &port.to_string(), "--json", "--db", &text(&folder.join("registry.db"))?]);
         if let Some(path) = &place.config {
             arguments.extend(words(&["--config", &text(path)?]));
         }
-        parts.push(Part { name: "registry".to_owned(), port, arguments });
+        let environment = parts.iter().map(|part| (address_of(&part.name), format!("http://localhost:{}", part.port))).collect();
+        parts.push(Part { name: "registry".to_owned(), port, arguments, environment: Vec::new() });
+        let port = config.team.page_port.unwrap_or(PAGE_PORT);
+        let mut arguments = words(&["serve", "--port", &port.to_string(), "--json", "--db", &text(&place.path()?)?]);
+        arguments.extend(self.passed_on(place)?);
+        parts.push(Part { name: "page".to_owned(), port, arguments, environment });
         Ok(parts)
     }
 
@@ -110,6 +119,11 @@ impl Up {
     }
 }
 
+/// The variable that says where an agent is.
+fn address_of(agent: &str) -> String {
+    format!("{}_SERVICE_URL", agent.to_uppercase())
+}
+
 fn words(all: &[&str]) -> Vec<String> {
     all.iter().map(|&word| word.to_owned()).collect()
 }
@@ -125,7 +139,10 @@ fn free(parts: &[Part]) -> Result<()> {
             return Err(Trouble::Usage(format!("{} and {} have the same port {} in the configuration", other.name, part.name, part.port)));
         }
         if let Err(error) = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, part.port))) {
-            let setting = if part.name == "registry" { "[team] registry_port".to_owned() } else { format!("[team.ports] {}", part.name) };
+            let setting = match part.name.as_str() {
+                name @ ("registry" | "page") => format!("[team] {name}_port"),
+                name => format!("[team.ports] {name}"),
+            };
             return Err(Trouble::Usage(format!("port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration", part.port, part.name)));
         }
     }
@@ -135,8 +152,11 @@ fn free(parts: &[Part]) -> Result<()> {
 async fn keep_up(parts: Vec<Part>, log: Log) -> Result<Exit> {
     let program = std::env::current_exe()?;
     log.say("up", &format!("one log for all: {}", log.path.display()));
-    for part in parts.iter().filter(|part| part.name != "registry") {
-        log.say("up", &format!("{}_SERVICE_URL=http://localhost:{}", part.name.to_uppercase(), part.port));
+    for (name, address) in parts.iter().flat_map(|part| &part.environment) {
+        log.say("up", &format!("{name}={address}"));
+    }
+    if let Some(page) = parts.last() {
+        log.say("up", &format!("the {} is at http://127.0.0.1:{}", page.name, page.port));
     }
     let (stop, stopping) = watch::channel(false);
     let keepers: Vec<_> = parts.into_iter().map(|part| tokio::spawn(keep(program.clone(), part, log.clone(), stopping.clone()))).collect();
@@ -161,6 +181,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
         let begun = Instant::now();
         let mut child = Command::new(&program)
             .args(&part.arguments)
+            .envs(part.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -279,7 +300,7 @@ mod tests {
     fn p1_ports_that_are_taken_are_said_plainly() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let part = |name: &str, port| Part { name: name.to_owned(), port, arguments: Vec::new() };
+        let part = |name: &str, port| Part { name: name.to_owned(), port, arguments: Vec::new(), environment: Vec::new() };
         let why = free(&[part("writer", port)]).unwrap_err().to_string();
         assert!(why.contains(&format!("port {port} for the writer is taken")) && why.contains("[team.ports] writer"), "{why}");
         let twice = free(&[part("writer", 0), part("mailer", 0)]).unwrap_err().to_string();

@@ -89,12 +89,12 @@ fn children(parent: u32) -> Vec<(u32, String)> {
 #[test]
 fn p8_up_starts_the_team_keeps_it_alive_and_stops_all_of_it() {
     let home = Home::new();
-    let doors: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let doors: Vec<TcpListener> = (0..5).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ports: Vec<u16> = doors.iter().map(|door| door.local_addr().unwrap().port()).collect();
     let config = home.folder.path().join("baton.toml");
     let text = format!(
-        "model = \"extract\"\n[team]\nregistry_port = {}\n[team.ports]\nresearcher = {}\nwriter = {}\nmailer = {}\n",
-        ports[3], ports[0], ports[1], ports[2]
+        "model = \"extract\"\n[team]\nregistry_port = {}\npage_port = {}\n[team.ports]\nresearcher = {}\nwriter = {}\nmailer = {}\n",
+        ports[3], ports[4], ports[0], ports[1], ports[2]
     );
     std::fs::write(&config, text).unwrap();
     let up = || {

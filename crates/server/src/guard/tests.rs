@@ -53,6 +53,21 @@ async fn no_door_is_opened_to_everybody() {
 }
 
 #[tokio::test]
+async fn a_door_to_everybody_stays_shut_when_the_last_token_goes() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let token = NewToken { digest: digest("ada's"), user: "ada".into(), made_with: None, created_ms: 0, until_ms: None };
+    store.keep_token(token).await.unwrap();
+    Guard::with_users(None, store.clone()).bind("0.0.0.0:0".parse().unwrap()).await.unwrap();
+    let guard = Guard::with_users(None, store.clone());
+    guard.0.is_reachable.store(true, Ordering::Relaxed);
+    store.drop_token(store.tokens().await.unwrap()[0].token).await.unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert(header::HOST, "localhost".parse().unwrap());
+    let refused = guard.who(&headers, &Method::GET, None).await.unwrap_err();
+    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
 async fn a_session_is_its_users_and_goes_with_its_token() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let new = |token: &str, user: &str| NewToken { digest: digest(token), user: user.into(), made_with: None, created_ms: 0, until_ms: None };
