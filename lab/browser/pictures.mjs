@@ -6,7 +6,7 @@ const BYTES_MAX = 150_000;
 const QUESTIONS = ["Who holds the record over 4 x 100 metres?", "In one sentence: what is a relay baton?", "What happens when the baton is dropped?"];
 
 const house = await open();
-const page = await house.page({ viewport: { width: 1180, height: 690 } });
+const page = await house.page({ viewport: { width: 1440, height: 900 }, deviceScaleFactor: 0.8 });
 for (const question of QUESTIONS) {
   await page.goto(`${house.url}/#/`);
   await ask(page, question);
@@ -19,9 +19,9 @@ await ask(page, "How heavy is a relay baton, where do relays come from, and did 
 await page.locator(".sources").waitFor();
 await page.locator(".work-toggle").click();
 await page.locator(".node-done").nth(4).waitFor();
+await page.mouse.move(0, 0);
 await page.waitForTimeout(500);
 await save("plan-and-answer");
-await page.locator(".work-toggle").click();
 await page.emulateMedia({ colorScheme: "dark" });
 await page.locator(".cite").first().click();
 await page.locator(".span-mark").waitFor();
