@@ -74,6 +74,16 @@ test("settings: models say how they stand, wishes are kept", async () => {
   await page.waitForFunction(async () => !("strict" in (await (await fetch("/api/settings")).json())));
 });
 
+test("another model is taken, and an answer that no model wrote says so", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await page.locator(".composer option", { hasText: /^extract$/ }).waitFor({ state: "attached" });
+  await choose(page, "Model", "extract");
+  await ask(page, "How heavy is a relay baton, by extraction?");
+  await page.locator(".remark", { hasText: "No model wrote this" }).waitFor();
+  assert.ok((await page.locator(".sentence-supported").count()) > 0);
+});
+
 test("a budget is a limit", async () => {
   const page = await house.page();
   await choose(page, "Flow", "search");

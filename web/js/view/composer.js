@@ -76,13 +76,13 @@ function ModelPicker() {
   const { model } = useCell(wishes);
   const known = useCell(models);
   const server = useCell(status);
-  const ready = (known?.options ?? []).filter((option) => option.state === "ready");
+  const ready = (known?.options ?? []).filter((option) => option.state === "ready" && option.name);
   const chosen = known?.chosen?.name ?? server?.model?.name ?? "";
   return html`
     <label class="picker" title=${known?.chosen?.why}>
       <select aria-label="Model" value=${model} onChange=${(event) => wish({ model: event.target.value })}>
         <option value="">${chosen ? `${chosen}` : "Usual model"}</option>
-        ${ready.filter((option) => option.name !== chosen).map((option) => html`<option value=${option.name} selected=${option.name === model}>${option.title || option.name}</option>`)}
+        ${ready.filter((option) => option.name !== chosen).map((option) => html`<option value=${option.name} selected=${option.name === model}>${option.name}</option>`)}
         ${model && !ready.some((option) => option.name === model) && model !== chosen && html`<option value=${model} selected>${model}</option>`}
       </select>
     </label>
@@ -97,13 +97,14 @@ const LIMITS = [
 ];
 
 function Options() {
-  const { approve, strict, budget, flow } = useCell(wishes);
+  const { approve, strict, budget, flow, model } = useCell(wishes);
   const canApprove = (useCell(status)?.flows ?? []).find((one) => one.name === flow)?.can_approve !== false;
   return html`
     <fieldset class="options">
       <legend class="hidden">Options</legend>
       <label class="check"><input type="checkbox" checked=${approve} disabled=${!canApprove} onChange=${(event) => wish({ approve: event.target.checked })} /><span><strong>Show me the plan first</strong><small>Nothing runs before you agree; you can change it.</small></span></label>
       <label class="check"><input type="checkbox" checked=${strict} onChange=${(event) => wish({ strict: event.target.checked })} /><span><strong>Only what is supported</strong><small>Sentences that no source carries are left out.</small></span></label>
+      <label class="options-model"><span>Another model, by its name</span><input value=${model} placeholder="ollama/qwen3:4b, openai/gpt-4.1-mini, extract …" autocomplete="off" spellcheck="false" onInput=${(event) => wish({ model: event.target.value.trim() })} /></label>
       <div class="limits" role="group" aria-label="Budget">
         ${LIMITS.map(
           ([name, title, step, none]) =>

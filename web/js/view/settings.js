@@ -39,7 +39,7 @@ function Models() {
   return html`<section class="setting"><h2>Models</h2>
     ${known?.chosen && html`<p><strong>${known.chosen.name}</strong> thinks here: ${known.chosen.why}.</p>`}
     ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
-    <ul class="models">${(known?.options ?? []).map((option) => html`<li><div class="server-head"><strong>${option.title || option.name}</strong><span class=${`stand stand-${option.state}`}>${STATES[option.state] ?? option.state}</span></div>
+    <ul class="models">${(known?.options ?? []).map((option) => html`<li><div class="server-head"><strong>${option.title || option.name}</strong>${option.name && html`<code>${option.name}</code>`}<span class=${`stand stand-${option.state}`}>${STATES[option.state] ?? option.state}</span></div>
       ${option.detail && html`<p class="quiet">${option.detail}</p>`}${option.todo && html`<p class="todo">${option.todo}</p>`}</li>`)}</ul>
     <button type="button" class="button" onClick=${loadModels}>Look again</button></section>`;
 }

@@ -12,7 +12,7 @@ import { CompareWith } from "./choose.js";
 import { Icon } from "./icons.js";
 import { Asking } from "./person.js";
 import { Work } from "./work.js";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export function Turn({ turn, isLast, isWanted }) {
   const { run, question, said } = turn;
@@ -54,6 +54,10 @@ function Answered({ run, said, isLast, isWanted }) {
   }, [status, run.status]);
   const draft = family && !isOver(status) ? draftOf(family) : "";
   const toggle = () => setOpen(!isShown);
+  useLayoutEffect(() => {
+    // Whoever opens the work wants to see it from its beginning.
+    if (isOpen && family) box.current.scrollIntoView({ block: "start" });
+  }, [isOpen, family !== null]);
   return html`
     <div class="answer" ref=${box} aria-busy=${String(status === "running")}>
       <div class="answer-head">

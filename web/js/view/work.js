@@ -63,7 +63,7 @@ const TOLD = {
 function Notes({ family }) {
   const all = [...family.runs.values()].flatMap((run) => run.notes).map((one) => TOLD[one.name]?.(one.value)).filter((text) => typeof text === "string" && text !== "");
   const why = note(family.runs.get(family.root), "flow")?.why;
-  const lines = why ? [`This flow was taken because ${why}.`, ...all] : all;
+  const lines = [...new Set(why ? [`This flow was taken because ${why}.`, ...all] : all)];
   return lines.length === 0 ? null : html`<ul class="work-notes" aria-label="Notes">${lines.map((text) => html`<li dir="auto">${text}</li>`)}</ul>`;
 }
 
