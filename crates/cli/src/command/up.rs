@@ -126,7 +126,10 @@ fn free(parts: &[Part]) -> Result<()> {
         }
         if let Err(error) = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, part.port))) {
             let setting = if part.name == "registry" { "[team] registry_port".to_owned() } else { format!("[team.ports] {}", part.name) };
-            return Err(Trouble::Usage(format!("port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration", part.port, part.name)));
+            return Err(Trouble::Usage(format!(
+                "port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration",
+                part.port, part.name
+            )));
         }
     }
     Ok(())
@@ -209,7 +212,6 @@ async fn end(name: &str, child: &mut Child, log: &Log) {
 type Keeper = tokio::task::JoinHandle<Result<Exit>>;
 
 struct Keepers(Vec<Keeper>);
-
 
 impl Keepers {
     /// The first that ends. None does, unless it cannot be started.
