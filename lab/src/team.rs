@@ -223,7 +223,10 @@ impl Drop for Team {
 pub fn within(mut child: Child, time: Duration) -> Option<Output> {
     // Both are read while it lives, or a talkative one would stand still.
     let mut readers = Vec::new();
-    for from in [child.stdout.take().map(|out| Box::new(out) as Box<dyn std::io::Read + Send>), child.stderr.take().map(|err| Box::new(err) as Box<dyn std::io::Read + Send>)] {
+    for from in [
+        child.stdout.take().map(|out| Box::new(out) as Box<dyn std::io::Read + Send>),
+        child.stderr.take().map(|err| Box::new(err) as Box<dyn std::io::Read + Send>),
+    ] {
         readers.push(std::thread::spawn(move || {
             let mut read = Vec::new();
             if let Some(mut from) = from {
@@ -301,7 +304,10 @@ fn think(body: &Value) -> (&'static str, String) {
         ("triage", json!({ "needs_research": true, "topic": format!("{errand}: relays"), "questions": ["What is a relay race?"], "reply": "" }))
     } else if has("calls") {
         let has_looked = told.contains("Calls made so far");
-        ("calls", json!({ "calls": if has_looked { json!([]) } else { json!([{ "tool": "search.search", "arguments": { "query": "relay race" } }]) } }))
+        (
+            "calls",
+            json!({ "calls": if has_looked { json!([]) } else { json!([{ "tool": "search.search", "arguments": { "query": "relay race" } }]) } }),
+        )
     } else if has("summary") {
         ("report", json!({ "summary": fact, "key_points": ["The exchange zone is 30 metres long."] }))
     } else if has("markdown") {

@@ -47,11 +47,15 @@ fn p1_the_documents_story_with_three_processes_and_one_mail_with_a_pdf() {
     check(&team, 1);
     let output = output(&team, 1).unwrap();
     // Each agent added its contract, and the researcher's names a source.
-    let contracts: Vec<Value> = output["messages"].as_array().unwrap().iter().filter_map(|turn| serde_json::from_str(turn["content"].as_str()?).ok()).collect();
+    let contracts: Vec<Value> =
+        output["messages"].as_array().unwrap().iter().filter_map(|turn| serde_json::from_str(turn["content"].as_str()?).ok()).collect();
     let done: Vec<&str> = contracts.iter().filter_map(|contract| contract["completed_capability"].as_str()).collect();
     assert_eq!(done, ["research", "create_document", "send_mail"], "{output}");
     let summary = &contracts[0]["data"]["research_summary"];
-    assert!(summary["sources"][0].as_str().unwrap().contains("https://encyclopedia.example/Relay") && contracts[0]["data"]["tool_used"] == true, "{summary}");
+    assert!(
+        summary["sources"][0].as_str().unwrap().contains("https://encyclopedia.example/Relay") && contracts[0]["data"]["tool_used"] == true,
+        "{summary}"
+    );
     let path = contracts[1]["data"]["document"]["path"].as_str().unwrap();
     assert!(std::fs::read(path).unwrap().starts_with(b"%PDF-"), "{path} is a PDF");
     let letters = team.letters();

@@ -15,8 +15,7 @@ use crate::wiring;
 
 /// `graph` is what `/graph` leads to.
 pub(crate) fn all(graph: &str, mind: Mind, config: &Config, has_docs: bool) -> Result<BTreeMap<String, Served>> {
-    let mut served: BTreeMap<String, Served> =
-        wiring::flows()?.into_keys().map(|flow| (flow.clone(), one(&flow, mind, config, has_docs))).collect();
+    let mut served: BTreeMap<String, Served> = wiring::flows()?.into_keys().map(|flow| (flow.clone(), one(&flow, mind, config, has_docs))).collect();
     served.insert("graph".to_owned(), one(graph, mind, config, has_docs));
     Ok(served)
 }

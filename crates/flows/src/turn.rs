@@ -210,10 +210,7 @@ mod tests {
             ("{{{{ no { JSON", Signal::None),
             ("Hello! How can I help?", Signal::None),
             ("", Signal::None),
-            (
-                r#"{"failed_capability": "send_mail", "reason": "no"}"#,
-                Signal::GivenUp { capability: "send_mail".into(), reason: "no".into() },
-            ),
+            (r#"{"failed_capability": "send_mail", "reason": "no"}"#, Signal::GivenUp { capability: "send_mail".into(), reason: "no".into() }),
         ] {
             assert_eq!(signal(text), expected, "{text}");
         }
@@ -224,7 +221,9 @@ mod tests {
     fn p7_a_question_and_a_state_are_the_same_visit() {
         let read = |value: Value| serde_json::from_value::<Visit<NoSettings>>(value).map_err(|error| error.to_string());
         let asked = read(json!({ "question": "Why?", "history": [{ "role": "user", "content": "a" }] })).unwrap();
-        let state = read(json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": "Why?" }], "next": "x", "context": null })).unwrap();
+        let state =
+            read(json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": "Why?" }], "next": "x", "context": null }))
+                .unwrap();
         assert_eq!((asked.messages.as_slice(), asked.asked()), (state.messages.as_slice(), "Why?".to_owned()));
         let kept = read(json!({ "messages": [{ "role": "user", "content": "a", "wire": { "id": "7" } }] })).unwrap();
         assert_eq!(json!(kept.messages[0]), json!({ "role": "user", "content": "a", "wire": { "id": "7" } }));

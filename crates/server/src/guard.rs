@@ -97,7 +97,14 @@ impl Guard {
 
     fn of(token: Option<&str>, users: Option<Arc<dyn Store>>) -> Self {
         let token = token.map(str::trim).filter(|token| !token.is_empty()).map(digest);
-        Guard(Arc::new(Inner { token, users, is_reachable: AtomicBool::new(false), known: Mutex::default(), has_users: Mutex::default(), guesses: Mutex::default() }))
+        Guard(Arc::new(Inner {
+            token,
+            users,
+            is_reachable: AtomicBool::new(false),
+            known: Mutex::default(),
+            has_users: Mutex::default(),
+            guesses: Mutex::default(),
+        }))
     }
 
     /// Listens, unless that would let in anybody.

@@ -42,8 +42,8 @@ use wire::langserve::{About, AboutAll, Batch, Batched, Config, Configs, Descript
 use world::agent::langserve::{DEPTH, KEY, SHOULD_RETRY};
 
 use crate::guard::{self, Guard};
-pub use state::Dress;
 use state::Came;
+pub use state::Dress;
 
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// Runs of one batch that go at once; the others wait.
@@ -102,7 +102,9 @@ impl Service {
 
 async fn invoke(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
     match invoked(&service, &path, &headers, &body).await {
-        Ok((run, output)) => json_of(StatusCode::OK, &Invoked { output, metadata: Some(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) }),
+        Ok((run, output)) => {
+            json_of(StatusCode::OK, &Invoked { output, metadata: Some(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) })
+        }
         Err(refused) => refused.response(),
     }
 }
@@ -165,7 +167,9 @@ impl Call {
         let (input, came, answers) = state::taken(served, input)?;
         let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, ..Order::new(&served.flow, input) };
         order.title = came.title();
-        if let Some(thread) = config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty()) {
+        if let Some(thread) =
+            config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty())
+        {
             order.thread = Some(ThreadId::from(thread));
         }
         order.run = keyed(headers, &served.flow, index)?;
@@ -221,7 +225,8 @@ fn keyed(headers: &HeaderMap, flow: &str, index: Option<usize>) -> Result<Option
 fn depth_of(headers: &HeaderMap) -> Result<u32, Refused> {
     let Some(depth) = headers.get(DEPTH) else { return Ok(0) };
     let depth = depth.to_str().ok().and_then(|depth| depth.trim().parse::<u32>().ok());
-    let depth = depth.ok_or_else(|| Refused::wrong("int_parsing", &[DEPTH], "it is a number: how many agents stand between a person and this call"))?;
+    let depth =
+        depth.ok_or_else(|| Refused::wrong("int_parsing", &[DEPTH], "it is a number: how many agents stand between a person and this call"))?;
     if depth > DEPTH_MAX {
         let words = format!("this call is {depth} agents deep, and DEPTH_MAX = {DEPTH_MAX}; do these agents call one another in a circle?");
         return Err(Refused::wrong("recursion_loop", &[DEPTH], words));

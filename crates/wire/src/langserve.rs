@@ -61,7 +61,11 @@ impl Message {
 
     fn plain(kind: &str, text: impl Into<String>) -> Message {
         let rest = [("additional_kwargs", json!({})), ("response_metadata", json!({})), ("name", Value::Null), ("id", Value::Null)];
-        Message { kind: kind.to_owned(), content: Value::String(text.into()), rest: rest.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
+        Message {
+            kind: kind.to_owned(),
+            content: Value::String(text.into()),
+            rest: rest.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
     }
 
     pub fn named(mut self, name: impl Into<String>) -> Message {
@@ -227,7 +231,8 @@ fn plain(mut fields: Map<String, Value>) -> Result<Message, String> {
 /// `{"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {…}}`
 fn constructed(mut fields: Map<String, Value>) -> Result<Message, String> {
     let class = fields.get("id").and_then(Value::as_array).and_then(|path| path.last()).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_message = fields.get("type").and_then(Value::as_str) == Some("constructor") && (class.ends_with("Message") || class.ends_with("MessageChunk"));
+    let is_message =
+        fields.get("type").and_then(Value::as_str) == Some("constructor") && (class.ends_with("Message") || class.ends_with("MessageChunk"));
     let Some(Value::Object(mut kwargs)) = fields.remove("kwargs").filter(|_| is_message) else {
         return Err("an object with `lc` is a message only as a constructor of one".to_owned());
     };

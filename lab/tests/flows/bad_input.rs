@@ -155,7 +155,8 @@ async fn a_page_that_gives_orders_sends_no_mail_without_a_persons_yes() {
 async fn without_any_tool_there_is_an_answer_and_it_does_not_pretend() {
     let ground = Ground::new();
     let tools = Room::new(Tools::builder().build(), Vec::new());
-    let engine = ground.engine(Rooms { models: Some(std::sync::Arc::new(Mind(thought::to_call))), tools: Some(std::sync::Arc::new(tools)), agents: None });
+    let engine =
+        ground.engine(Rooms { models: Some(std::sync::Arc::new(Mind(thought::to_call))), tools: Some(std::sync::Arc::new(tools)), agents: None });
     for flow in FLOWS {
         let question = if flow == "reason" { "Think about errand 5." } else { "Errand 5: what is a relay?" };
         let answered = output(&engine, Order::new(flow, input(question, json!({ "docs": true })))).await;

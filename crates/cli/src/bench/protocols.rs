@@ -139,7 +139,8 @@ impl Running {
     fn of(mut command: Command) -> Result<Running> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = child.stdout.take().map(|out| BufReader::new(out).lines()).into_iter().flatten();
-        let port = lines.map_while(std::result::Result::ok).find_map(|line| line.strip_prefix("listening ").and_then(|port| port.trim().parse().ok()));
+        let port =
+            lines.map_while(std::result::Result::ok).find_map(|line| line.strip_prefix("listening ").and_then(|port| port.trim().parse().ok()));
         let mut running = Running { child, port: 0 };
         running.port = port.ok_or_else(|| wrong("the server did not start"))?;
         Ok(running)
@@ -201,7 +202,8 @@ async fn loaded(port: u16, clients: usize, load: Duration) -> Result<Measured> {
 /// Microseconds of each call.
 async fn client(port: u16, until: Instant) -> Result<Vec<u64>> {
     let body = r#"{"input":{"x":1}}"#;
-    let request = format!("POST /graph/invoke HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let request =
+        format!("POST /graph/invoke HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let mut line = TcpStream::connect(("127.0.0.1", port)).await?;
     line.set_nodelay(true)?;
     let (mut times, mut read) = (Vec::new(), Vec::with_capacity(4 << 10));

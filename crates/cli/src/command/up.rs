@@ -143,7 +143,10 @@ fn free(parts: &[Part]) -> Result<()> {
                 name @ ("registry" | "page") => format!("[team] {name}_port"),
                 name => format!("[team.ports] {name}"),
             };
-            return Err(Trouble::Usage(format!("port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration", part.port, part.name)));
+            return Err(Trouble::Usage(format!(
+                "port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration",
+                part.port, part.name
+            )));
         }
     }
     Ok(())
@@ -230,7 +233,6 @@ async fn end(name: &str, child: &mut Child, log: &Log) {
 type Keeper = tokio::task::JoinHandle<Result<Exit>>;
 
 struct Keepers(Vec<Keeper>);
-
 
 impl Keepers {
     /// The first that ends. None does, unless it cannot be started.

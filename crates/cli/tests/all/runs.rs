@@ -120,7 +120,10 @@ fn threads_are_shown_and_given_back() {
 #[test]
 fn flows_are_drawn() {
     let home = Home::new();
-    assert_eq!(home.well(&["flows"]).out, "auto\nchat\nchat_import\ndirect\npanel\npanel_expert\npanel_researcher\nreason\nresearch\nsearch\nteam\n");
+    assert_eq!(
+        home.well(&["flows"]).out,
+        "auto\nchat\nchat_import\ndirect\nmailer\npanel\npanel_expert\npanel_researcher\nreason\nresearch\nresearcher\nsearch\nsupervise\nteam\nwriter\n"
+    );
     assert!(home.well(&["flows", "research"]).out.contains("critic → plan, approve"));
     assert!(home.well(&["flows", "team", "--mermaid"]).out.starts_with("flowchart TD\n"));
     assert_eq!(home.well(&["flows", "team", "--json"]).lines()[0]["start"], "gather");

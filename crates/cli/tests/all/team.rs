@@ -26,7 +26,12 @@ fn listens(port: u16) -> bool {
 fn post(port: u16, path: &str, body: &Value) -> (String, Value) {
     let body = body.to_string();
     let mut line = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    write!(line, "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    write!(
+        line,
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
     let mut said = String::new();
     line.read_to_string(&mut said).unwrap();
     let (head, body) = said.split_once("\r\n\r\n").unwrap();

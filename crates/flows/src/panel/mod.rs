@@ -36,8 +36,8 @@ use crate::input::{Approve, Input};
 use state::{Ending, Error, Kind, Panel, RETRY_LIMIT_MAX, Settings, TOOL_CALLS_MAX, Word};
 use table::{Report, Step, When};
 
-pub use worker::{RESEARCHER, expert, researcher};
 pub(crate) use worker::uncited;
+pub use worker::{RESEARCHER, expert, researcher};
 
 pub fn flow() -> Result<Graph, GraphError> {
     let mut builder = Graph::of::<Panel>("panel").input(begin).output(output).recall(crate::context::recall(HISTORY_TURNS_MAX));

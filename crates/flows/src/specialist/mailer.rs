@@ -229,9 +229,9 @@ fn fold_send(s: &mut Mailer, replies: &Replies<'_>) -> Go {
             s.report = format!("{:?} was mailed to {}", s.letter.subject, s.letter.to.join(", "));
             Go::end().note("mail", mail).say("user", turn::asked(&s.messages)).say("assistant", s.report.clone())
         }
-        Ok(Sent { path, .. }) => {
-            s.give_up(&format!("No mail server is configured ([tools.mail] in the configuration), so nothing was sent. What would have been sent is in `{path}`."))
-        }
+        Ok(Sent { path, .. }) => s.give_up(&format!(
+            "No mail server is configured ([tools.mail] in the configuration), so nothing was sent. What would have been sent is in `{path}`."
+        )),
         Err(failure) => s.give_up(&format!("The mail was not sent: {}", failure.message)),
     }
 }

@@ -28,8 +28,18 @@ pub struct Specialist {
 }
 
 pub const ALL: [Specialist; 3] = [
-    Specialist { flow: researcher::NAME, capability: researcher::CAPABILITY, about: "looks a subject up with tools and sums up what was found, with sources", port: 8001 },
-    Specialist { flow: writer::NAME, capability: writer::CAPABILITY, about: "makes a file (PDF, DOCX, HTML or Markdown) out of what was found or said", port: 8002 },
+    Specialist {
+        flow: researcher::NAME,
+        capability: researcher::CAPABILITY,
+        about: "looks a subject up with tools and sums up what was found, with sources",
+        port: 8001,
+    },
+    Specialist {
+        flow: writer::NAME,
+        capability: writer::CAPABILITY,
+        about: "makes a file (PDF, DOCX, HTML or Markdown) out of what was found or said",
+        port: 8002,
+    },
     Specialist { flow: mailer::NAME, capability: mailer::CAPABILITY, about: "sends a mail, with the document that was made attached", port: 8003 },
 ];
 

@@ -155,7 +155,9 @@ impl Researcher {
         });
         self.last = Some(Turn::contract(NAME, CAPABILITY, &data));
         self.report.clone_from(&checked.text);
-        self.end().note("research", json!({ "topic": self.topic, "sources": sources.len(), "tool_used": self.tool_used })).note("answer", checked.summary())
+        self.end()
+            .note("research", json!({ "topic": self.topic, "sources": sources.len(), "tool_used": self.tool_used }))
+            .note("answer", checked.summary())
     }
 }
 
@@ -203,7 +205,9 @@ fn fold_triage(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     let request = s.request();
     let first_line = || request.lines().next().unwrap_or_default().chars().take(160).collect::<String>();
     match prompt::read::<Triage>(replies, 0) {
-        Ok(triage) if !triage.needs_research && !triage.reply.trim().is_empty() && !s.is_sent_for() => return s.talk(evidence::visible(triage.reply.trim())),
+        Ok(triage) if !triage.needs_research && !triage.reply.trim().is_empty() && !s.is_sent_for() => {
+            return s.talk(evidence::visible(triage.reply.trim()));
+        }
         Ok(triage) => {
             s.topic = if triage.topic.trim().is_empty() { first_line() } else { triage.topic.trim().to_owned() };
             s.steps = triage.questions.into_iter().map(|step| step.trim().to_owned()).filter(|step| !step.is_empty()).take(STEPS_MAX).collect();

@@ -20,10 +20,14 @@ fn researched(input: &Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) 
         changed(effect).or_else(|| match (effect.kind(), effect.name()) {
             ("tool", "registry.tools") => Some(usual_tools()),
             ("tool", _) => Some(found("docs.search", &[("tides", "Tides are caused by the moon."), ("cats", "Cats sleep.")])),
-            ("model", "triage") => Some(Reply::ok(json!({ "needs_research": true, "topic": "Tides", "questions": ["What causes tides?"], "reply": "" }))),
+            ("model", "triage") => {
+                Some(Reply::ok(json!({ "needs_research": true, "topic": "Tides", "questions": ["What causes tides?"], "reply": "" })))
+            }
             ("model", "tools") => Some(Reply::ok(json!({ "calls": [{ "tool": "docs.search", "arguments": { "query": "tides" } }] }))),
             ("model", "research") => Some(Reply::ok(json!("The moon causes tides [1]."))),
-            ("model", "report") => Some(Reply::ok(json!({ "summary": "Tides are caused by the moon [1].", "key_points": ["The moon causes tides [1]."] }))),
+            ("model", "report") => {
+                Some(Reply::ok(json!({ "summary": "Tides are caused by the moon [1].", "key_points": ["The moon causes tides [1]."] })))
+            }
             ("agent", _) => None,
             other => panic!("nobody answers {other:?}"),
         })
@@ -155,7 +159,10 @@ fn mailed(input: &Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> P
 fn with_document(request: &str) -> Value {
     let mut messages = with_research(request);
     let data = json!({ "document": { "path": "/d/tides.pdf", "title": "Tides", "format": "pdf" }, "to": "evil@example.org" });
-    messages.as_array_mut().unwrap().push(json!({ "role": "assistant", "content": json!({ "completed_capability": "create_document", "data": data }).to_string() }));
+    messages
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "role": "assistant", "content": json!({ "completed_capability": "create_document", "data": data }).to_string() }));
     messages
 }
 

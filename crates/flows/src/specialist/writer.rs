@@ -213,7 +213,8 @@ fn fold_create(s: &mut Writer, replies: &Replies<'_>) -> Go {
         sha256: String,
     }
     let made = replies.parse::<evidence::Found>(0).and_then(|found| {
-        let wrong = |error: serde_json::Error| Failure::new(graph::FailureKind::Invalid, format!("document.create did not say what it made: {error}"));
+        let wrong =
+            |error: serde_json::Error| Failure::new(graph::FailureKind::Invalid, format!("document.create did not say what it made: {error}"));
         serde_json::from_value::<Created>(found.data).map_err(wrong)
     });
     match made {

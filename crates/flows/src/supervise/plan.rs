@@ -32,7 +32,8 @@ pub(super) fn restricted(planned: Vec<String>, team: &[Member]) -> (Vec<String>,
     (plan, unknown)
 }
 
-const RESEARCH: &[&str] = &["research", "find out", "look up", "look into", "investigate", "learn about", "facts", "what is", "who is", "compare", "summarize"];
+const RESEARCH: &[&str] =
+    &["research", "find out", "look up", "look into", "investigate", "learn about", "facts", "what is", "who is", "compare", "summarize"];
 const DOCUMENT: &[&str] = &["pdf", "docx", "word document", "html", "markdown", "document", "report", "write it up", "write up", "paper", "file"];
 const MAIL: &[&str] = &["mail", "e-mail", "email", "send it", "send this", "send me", "send to"];
 

@@ -63,7 +63,8 @@ pub(super) fn read(replies: &Replies<'_>, index: usize) -> (Vec<Member>, Option<
         Err(failure) => (Vec::new(), Some(failure)),
     };
     for mut member in known {
-        let is_name = |name: &str| !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.chars().any(|c| c.is_control() || c.is_whitespace());
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.chars().any(|c| c.is_control() || c.is_whitespace());
         if !is_name(&member.capability) || !is_name(&member.name) || member.name == super::FINISH || team.len() >= MEMBERS_MAX {
             continue;
         }

@@ -106,7 +106,8 @@ fn p2_an_unusable_plan_gives_way_to_the_words_of_the_request() {
 #[test]
 fn p1_agents_are_discovered_and_those_here_do_what_nobody_else_does() {
     let one = json!([{ "capability": "research", "name": "Researcher", "agent": "langserve/Researcher" }]);
-    for (list, expected) in [(agents(&one), "langserve/Researcher"), (agents(&json!([])), "researcher"), (failed(FailureKind::Refused), "researcher")] {
+    for (list, expected) in [(agents(&one), "langserve/Researcher"), (agents(&json!([])), "researcher"), (failed(FailureKind::Refused), "researcher")]
+    {
         let played = supervised(&json!({}), |name, body, _| match name {
             REGISTRY => Some(list.clone()),
             "plan" => Some(plan(&["research"])),
@@ -160,7 +161,11 @@ fn p5_retries_are_counted_per_capability_and_forgotten_when_it_is_completed() {
     let mut seen = Vec::new();
     let played = supervised(&json!({}), |name, body, count| {
         if ["Researcher", "DocumentCreator"].contains(&name) {
-            seen.push((body["context"]["capability"].clone(), body["context"]["retry_counts"].clone(), body["context"]["current_step_index"].clone()));
+            seen.push((
+                body["context"]["capability"].clone(),
+                body["context"]["retry_counts"].clone(),
+                body["context"]["current_step_index"].clone(),
+            ));
         }
         (["Researcher", "DocumentCreator"].contains(&name) && count <= 2).then(talk)
     });
@@ -220,7 +225,10 @@ fn p8_an_agent_that_is_down_or_slow_is_called_again_and_then_reported() {
         assert_eq!(output["stopped"]["agent"], "DocumentCreator");
         assert!(output["messages"].to_string().contains("secret"), "what was done stays");
         let answer = output["answer"].as_str().unwrap();
-        assert!(answer.contains("**research**: done") && answer.contains("DocumentCreator failed: no line") && answer.contains("not tried"), "{answer}");
+        assert!(
+            answer.contains("**research**: done") && answer.contains("DocumentCreator failed: no line") && answer.contains("not tried"),
+            "{answer}"
+        );
     }
     // A fault that another call does not help is not called again.
     let refused = supervised(&json!({}), |name, _, _| (name == "Researcher").then(|| failed(FailureKind::Refused)));

@@ -25,7 +25,8 @@ impl Dress {
         match self {
             Dress::Agent => state(),
             Dress::Question => {
-                let question = json!({ "type": "object", "required": ["question"], "properties": { "question": { "title": "Question", "type": "string" } } });
+                let question =
+                    json!({ "type": "object", "required": ["question"], "properties": { "question": { "title": "Question", "type": "string" } } });
                 let mut schema = state();
                 let defs = schema.as_object_mut().and_then(|fields| fields.remove("$defs")).unwrap_or_default();
                 json!({ "$defs": defs, "anyOf": [schema, question, { "type": "string" }], "title": format!("{flow}Input") })
@@ -103,7 +104,9 @@ fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came
     };
     let answers = match context.remove("answers") {
         None | Some(Value::Null) => Vec::new(),
-        Some(answers) => serde_json::from_value(answers).map_err(|error| Refused::wrong("value_error", &["context", "answers"], error.to_string()))?,
+        Some(answers) => {
+            serde_json::from_value(answers).map_err(|error| Refused::wrong("value_error", &["context", "answers"], error.to_string()))?
+        }
     };
     let next = fields.remove("next").filter(Value::is_string).unwrap_or_else(|| json!(""));
     let given = match dress {
@@ -189,7 +192,9 @@ pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<Asked>
     let mut open = vec![run.clone()];
     while let Some(run) = open.pop() {
         match engine.waiting(&run).await {
-            Ok(waiting) => asked.extend(waiting.into_iter().map(|one| Asked { run: run.clone(), task: one.task, attempt: one.attempt, question: one.question })),
+            Ok(waiting) => {
+                asked.extend(waiting.into_iter().map(|one| Asked { run: run.clone(), task: one.task, attempt: one.attempt, question: one.question }))
+            }
             Err(EngineError::Over { .. }) => continue,
             Err(error) => return Err(Refused::of(error)),
         }

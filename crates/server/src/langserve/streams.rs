@@ -266,7 +266,9 @@ impl Teller {
         let update = json!({ flow: output });
         let is_heard = match self.form {
             Form::Updates => self.send("data", &update).await,
-            Form::Log => self.send("data", &Patch { ops: vec![Op::add("/streamed_output/-", update), Op::replace("/final_output", output.clone())] }).await,
+            Form::Log => {
+                self.send("data", &Patch { ops: vec![Op::add("/streamed_output/-", update), Op::replace("/final_output", output.clone())] }).await
+            }
             Form::Events if self.filter.lets(&self.name, CHAIN, &self.tags) => {
                 let streamed = self.happening("on_chain_stream", &self.name, json!({ "chunk": update }), self.tags.clone());
                 self.send("data", &streamed).await

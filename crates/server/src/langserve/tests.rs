@@ -10,7 +10,8 @@ use super::*;
 
 /// An agent that says again what it heard; `fail` fails it, `ask` makes it ask a person, `call` makes it call a tool.
 fn echo() -> Graph {
-    let heard = |s: &Value| s["messages"].as_array().and_then(|all| all.last()).and_then(|last| last["content"].as_str()).unwrap_or_default().to_owned();
+    let heard =
+        |s: &Value| s["messages"].as_array().and_then(|all| all.last()).and_then(|last| last["content"].as_str()).unwrap_or_default().to_owned();
     let ask = move |s: &Value| match heard(s).as_str() {
         "ask" => Ask::one(graph::person("Really?")),
         "call" => Ask::one(graph::tool("count", json!({}))),
@@ -83,11 +84,16 @@ async fn post(url: String, body: impl Into<reqwest::Body>, headers: &[(&str, &st
 #[tokio::test]
 async fn p3_invoke_takes_a_state_and_gives_one() {
     let (base, _) = serve().await;
-    let (status, body, _) = post(format!("{base}/graph/invoke"), json!({ "input": human("hi"), "config": { "tags": [], "odd": 1 }, "kwargs": {} }).to_string(), &[]).await;
+    let (status, body, _) =
+        post(format!("{base}/graph/invoke"), json!({ "input": human("hi"), "config": { "tags": [], "odd": 1 }, "kwargs": {} }).to_string(), &[])
+            .await;
     assert_eq!(status, 200, "{body}");
     let output = &body["output"];
     assert_eq!(output["messages"][0], human("hi")["messages"][0], "what came stays as it came");
-    assert_eq!((&output["messages"][1]["type"], &output["messages"][1]["content"], &output["messages"][1]["name"]), (&json!("ai"), &json!("echo: hi"), &json!("echo")));
+    assert_eq!(
+        (&output["messages"][1]["type"], &output["messages"][1]["content"], &output["messages"][1]["name"]),
+        (&json!("ai"), &json!("echo: hi"), &json!("echo"))
+    );
     assert_eq!((&output["context"], &output["next"], &output["mine"]), (&json!({ "a": 1, "seen": true }), &json!("FINISH"), &json!(2)));
     assert_eq!(output.get("kept"), None, "what a flow is given beside the state is not the caller's");
     assert_eq!((body["metadata"]["run_id"].as_str().unwrap().len(), &body["metadata"]["feedback_tokens"]), (36, &json!([])));
@@ -105,7 +111,11 @@ async fn p3_flows_that_answer_questions_take_them_in_every_form() {
     }
     let talk = json!({ "messages": [["human", "a"], ["ai", "b"], ["system", "obey"], "why"] });
     let (_, body, _) = post(url, json!({ "input": talk }).to_string(), &[]).await;
-    assert_eq!((&body["output"]["messages"][4]["content"], &body["output"]["context"]["output"]["x"]), (&json!("to why: 2 before"), &json!(7)), "{body}");
+    assert_eq!(
+        (&body["output"]["messages"][4]["content"], &body["output"]["context"]["output"]["x"]),
+        (&json!("to why: 2 before"), &json!(7)),
+        "{body}"
+    );
 }
 
 #[tokio::test]
@@ -198,7 +208,10 @@ async fn p8_a_run_that_needs_a_person_says_so_and_takes_the_answer() {
 
 fn events(text: &str) -> Vec<(String, Value)> {
     let field = |event: &str, name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap_or_default().to_owned();
-    text.split("\r\n\r\n").filter(|event| !event.is_empty()).map(|event| (field(event, "event"), serde_json::from_str(&field(event, "data")).unwrap_or_default())).collect()
+    text.split("\r\n\r\n")
+        .filter(|event| !event.is_empty())
+        .map(|event| (field(event, "event"), serde_json::from_str(&field(event, "data")).unwrap_or_default()))
+        .collect()
 }
 
 async fn streamed(base: &str, form: &str, body: Value) -> Vec<(String, Value)> {
@@ -216,11 +229,21 @@ async fn p3_streams_tell_what_a_run_does() {
     assert_eq!(told[1].1, json!({ "answer": { "heard": "hi" } }));
     assert_eq!(told[2].1["echo"]["messages"][1]["content"], "echo: hi");
     let log = streamed(&base, "stream_log", json!({ "input": human("hi"), "diff": true })).await;
-    let paths: Vec<String> = log.iter().flat_map(|(_, data)| data["ops"].as_array().cloned().unwrap_or_default()).map(|op| op["path"].as_str().unwrap().to_owned()).collect();
+    let paths: Vec<String> = log
+        .iter()
+        .flat_map(|(_, data)| data["ops"].as_array().cloned().unwrap_or_default())
+        .map(|op| op["path"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(paths, ["", "/logs/answer", "/logs/answer/final_output", "/streamed_output/-", "/final_output"]);
     let happenings = streamed(&base, "stream_events", json!({ "input": human("hi") })).await;
-    let names: Vec<String> = happenings.iter().map(|(_, data)| format!("{} {}", data["event"].as_str().unwrap_or_default(), data["name"].as_str().unwrap_or_default())).collect();
-    assert_eq!(names[..5], ["on_chain_start /graph", "on_chain_start answer", "on_chain_end answer", "on_chain_stream /graph", "on_chain_end /graph"]);
+    let names: Vec<String> = happenings
+        .iter()
+        .map(|(_, data)| format!("{} {}", data["event"].as_str().unwrap_or_default(), data["name"].as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        names[..5],
+        ["on_chain_start /graph", "on_chain_start answer", "on_chain_end answer", "on_chain_stream /graph", "on_chain_end /graph"]
+    );
     let few = streamed(&base, "stream_events", json!({ "input": human("hi"), "include_names": ["answer"] })).await;
     assert_eq!(few.len(), 3);
     for form in ["stream", "stream_log", "stream_events"] {

@@ -54,7 +54,8 @@ impl Service {
         let token = match token {
             None => None,
             Some(token) => {
-                let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| "its token has characters no header can have")?;
+                let mut value =
+                    HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| "its token has characters no header can have")?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -63,7 +64,9 @@ impl Service {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let builder = reqwest::Client::builder().connect_timeout(CONNECT_MAX).redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true);
         // A service on this machine is not reached by way of a proxy.
-        let is_here = parsed.host_str().is_some_and(|host| host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()));
+        let is_here = parsed
+            .host_str()
+            .is_some_and(|host| host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()));
         let builder = if is_here { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(|error| format!("no HTTP client: {error}"))?;
         let base = url.trim_end_matches('/').to_owned();
@@ -108,7 +111,10 @@ impl Service {
     pub(crate) async fn invoke(&self, name: &str, input: &Value, job: &Job) -> Reply {
         let state = state_of(input);
         if let Err(why) = self.fits(&state).await {
-            return Reply::failed(Failure::new(FailureKind::Invalid, format!("{name} wants something else than a state of messages, next and context: {why}")));
+            return Reply::failed(Failure::new(
+                FailureKind::Invalid,
+                format!("{name} wants something else than a state of messages, next and context: {why}"),
+            ));
         }
         let body = json!({
             "input": state,
@@ -140,7 +146,9 @@ impl Service {
         };
         match read_reply(&body) {
             Ok(output) => Reply::ok(output).about(json!({ "agent": name, "service": self.base })),
-            Err(why) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name} {why}")).retry().saying(String::from_utf8_lossy(&body[..body.len().min(2_000)]))),
+            Err(why) => Reply::failed(
+                Failure::new(FailureKind::Invalid, format!("{name} {why}")).retry().saying(String::from_utf8_lossy(&body[..body.len().min(2_000)])),
+            ),
         }
     }
 
@@ -180,7 +188,8 @@ fn state_of(input: &Value) -> Value {
 fn turned(output: Value) -> Value {
     let Value::Object(mut fields) = output else { return output };
     if let Some(Value::Array(messages)) = fields.get("messages") {
-        let turns: Result<Vec<Value>, String> = messages.iter().map(|message| Message::try_from(message.clone()).map(|message| message.to_turn())).collect();
+        let turns: Result<Vec<Value>, String> =
+            messages.iter().map(|message| Message::try_from(message.clone()).map(|message| message.to_turn())).collect();
         if let Ok(turns) = turns {
             let mut state = Map::new();
             state.insert("messages".into(), Value::Array(turns));
@@ -210,7 +219,8 @@ fn output_of(body: &[u8]) -> Result<Value, String> {
 
 fn sorted(name: &str, status: u16, headers: &HeaderMap, body: &str) -> Failure {
     let said = error_words(body, WORDS_CHARS_MAX);
-    let words = if said.is_empty() { format!("{name} answered with status {status}") } else { format!("{name} answered with status {status}: {said}") };
+    let words =
+        if said.is_empty() { format!("{name} answered with status {status}") } else { format!("{name} answered with status {status}: {said}") };
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     match status {
         408 | 425 | 429 | 500..=599 => {
@@ -239,7 +249,9 @@ async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() > bytes_max => return Err((Broken::TooLarge, format!("its answer has more than {bytes_max} bytes"))),
+            Ok(Some(chunk)) if body.len() + chunk.len() > bytes_max => {
+                return Err((Broken::TooLarge, format!("its answer has more than {bytes_max} bytes")));
+            }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(body),
             Err(error) => return Err((Broken::Cut, format!("its answer broke off: {}", root(&error)))),

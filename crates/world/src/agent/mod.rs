@@ -84,7 +84,8 @@ impl Agents {
                 Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} wants its token from {variable}, which is not set"))?),
                 None => None,
             };
-            let service = Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map_err(|why| format!("the agent {name}: {why}"))?;
+            let service =
+                Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map_err(|why| format!("the agent {name}: {why}"))?;
             known.push(Known { name, agent, service });
         }
         Ok(Agents(Arc::new(known)))
@@ -171,9 +172,8 @@ impl World for Agents {
 
     async fn perform(&self, job: &Job, _: &Progress) -> Reply {
         match &*job.effect {
-            Effect::CallTool(call) if call.tool == LIST => {
-                serde_json::to_value(self.list().await).map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok)
-            }
+            Effect::CallTool(call) if call.tool == LIST => serde_json::to_value(self.list().await)
+                .map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok),
             Effect::CallAgent(call) => match self.find(&call.agent) {
                 Some(known) => {
                     let reply = known.service.invoke(&known.name, &call.input, job).await;

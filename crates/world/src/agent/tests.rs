@@ -29,7 +29,9 @@ async fn peer(say: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Peer {
                     let count = line.read(&mut chunk).await.unwrap_or(0);
                     request.extend_from_slice(&chunk[..count]);
                     let text = String::from_utf8_lossy(&request).into_owned();
-                    let length = text.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ").and_then(|n| n.trim().parse::<usize>().ok()));
+                    let length = text
+                        .lines()
+                        .find_map(|line| line.to_lowercase().strip_prefix("content-length: ").and_then(|n| n.trim().parse::<usize>().ok()));
                     let body = text.split_once("\r\n\r\n").map(|(_, body)| body.len());
                     if count == 0 || body.is_some_and(|body| body >= length.unwrap_or(0)) {
                         keep.lock().unwrap().push(text.clone());
@@ -78,7 +80,14 @@ async fn p3_a_call_is_a_state_with_its_key_and_depth_and_the_reply_is_one_too() 
     assert_eq!((&reply["messages"][0]["wire"]["x"], &reply["context"]), (&json!(1), &json!({ "b": 2 })));
     let heard = peer.heard.lock().unwrap().join("\n").to_lowercase();
     let job = &crate::jobs(&[graph::agent("x", json!({}))])[0];
-    for expected in ["post /graph/invoke", &format!("idempotency-key: {}", job.key), "x-baton-depth: 1", "authorization: bearer sesame", "\"type\":\"human\"", "\"next\":\"other\""] {
+    for expected in [
+        "post /graph/invoke",
+        &format!("idempotency-key: {}", job.key),
+        "x-baton-depth: 1",
+        "authorization: bearer sesame",
+        "\"type\":\"human\"",
+        "\"next\":\"other\"",
+    ] {
         assert!(heard.contains(expected), "{expected}: {heard}");
     }
     assert!(!heard.contains("is_small"), "what is only for our own flows stays here");
@@ -96,7 +105,14 @@ async fn p8_what_goes_wrong_is_sorted_by_who_can_help() {
         ("401 No", "", "", FailureKind::Refused, Retry::No, "check its token"),
         ("404 Not Found", "", r#"{"detail":"Not Found"}"#, FailureKind::Refused, Retry::No, "LangServe"),
         ("307 Elsewhere", "location: http://evil.example/\r\n", "", FailureKind::Refused, Retry::No, "redirects"),
-        ("422 No", "", r#"{"detail":[{"loc":["messages"],"msg":"Input should be a valid list"}]}"#, FailureKind::Invalid, Retry::No, "messages: Input should"),
+        (
+            "422 No",
+            "",
+            r#"{"detail":[{"loc":["messages"],"msg":"Input should be a valid list"}]}"#,
+            FailureKind::Invalid,
+            Retry::No,
+            "messages: Input should",
+        ),
         ("200 OK", "", "<html>hello</html>", FailureKind::Invalid, Retry::Yes, "no JSON"),
         ("200 OK", "", "[1]", FailureKind::Invalid, Retry::Yes, "no object"),
         ("200 OK", "", "{}", FailureKind::Invalid, Retry::Yes, "without an `output`"),
@@ -134,7 +150,12 @@ async fn p8_what_is_no_state_is_passed_on_for_the_flow_to_judge() {
 #[tokio::test]
 async fn p3_a_state_is_held_against_the_services_own_schema() {
     let schema = |required: &str| json!({ "type": "object", "required": [required], "properties": { "messages": { "type": "array" } } }).to_string();
-    for (schema, is_called) in [(schema("messages"), true), (schema("budget"), false), ("{".to_owned(), true), (json!({ "$ref": "http://evil.example/x" }).to_string(), true)] {
+    for (schema, is_called) in [
+        (schema("messages"), true),
+        (schema("budget"), false),
+        ("{".to_owned(), true),
+        (json!({ "$ref": "http://evil.example/x" }).to_string(), true),
+    ] {
         let text = schema.clone();
         let peer = peer(move |request| match request.starts_with("POST") {
             true => answer("200 OK", "", r#"{"output":{}}"#),
@@ -191,7 +212,11 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
             ("langserve/translator", "translate", true),
         ]
     );
-    for (agent, why) in [(json!({ "url": "ftp://x" }), "no address"), (json!({ "url": "::" }), "no address"), (json!({ "url": "http://x", "token_env": "GONE" }), "GONE")] {
+    for (agent, why) in [
+        (json!({ "url": "ftp://x" }), "no address"),
+        (json!({ "url": "::" }), "no address"),
+        (json!({ "url": "http://x", "token_env": "GONE" }), "GONE"),
+    ] {
         let configured = serde_json::from_value(json!({ "a": agent })).unwrap();
         assert!(Agents::new(&configured, &[], &|_| None).err().unwrap().contains(why));
     }
