@@ -281,7 +281,12 @@ async fn serve_model(asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>) -> String 
             let told = body["messages"].to_string();
             *asked.lock().expect("lock").entry((errand_in(&told).unwrap_or_default(), what.to_owned())).or_default() += 1;
             tokio::time::sleep(Duration::from_millis(5)).await;
-            Json(Dialect::OpenaiChat.body(&Said::Text(&said)))
+            // Where somebody watches, it is asked for a stream.
+            let (kind, words) = match body["stream"] == Value::Bool(true) {
+                true => ("text/event-stream", Dialect::OpenaiChat.stream(&Said::Text(&said)).concat()),
+                false => ("application/json", Dialect::OpenaiChat.body(&Said::Text(&said)).to_string()),
+            };
+            ([("content-type", kind)], words)
         }
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -42,6 +42,7 @@ def stream():
 
 def concurrent():
     async def several():
+        agent = RemoteRunnable(url + "/graph/")
         return await asyncio.gather(*(agent.ainvoke(state) for _ in range(8)))
 
     for output in asyncio.run(several()):
@@ -50,6 +51,7 @@ def concurrent():
 
 def stream_log():
     async def last():
+        agent = RemoteRunnable(url + "/graph/")
         log = None
         async for patch in agent.astream_log(state):
             log = patch if log is None else log + patch
@@ -62,6 +64,7 @@ def stream_log():
 
 def stream_events():
     async def events():
+        agent = RemoteRunnable(url + "/graph/")
         return [event async for event in agent.astream_events(state, version="v2")]
 
     names = [(event["event"], event["name"]) for event in asyncio.run(events())]
@@ -90,10 +93,6 @@ def errors():
         raise AssertionError("a stream was begun")
     except httpx.HTTPStatusError as error:
         assert error.response.status_code == 422
-    failing = {**state, "messages": [HumanMessage("fail, please")]}
-    # The script lets nobody answer here, so the agent says in plain words that it could not.
-    said = agent.invoke(failing)["messages"][-1].content
-    assert "could not" in said, said
 
 
 def other_flows():
