@@ -25,6 +25,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
         must_be(request.headers(), "application/json")?;
         let bytes = read(request.into_body(), JSON_BYTES_MAX, JSON_WITHIN).await?;
         let text = if bytes.is_empty() { b"{}" } else { &*bytes };
+        // A list would be taken for the fields in their order, which nobody means.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err(Problem::invalid("the body must be a JSON object"));
+        }
         serde_json::from_slice(text).map(Said).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => Problem::invalid(error.to_string()),
             _ => Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is no JSON: {error}")),
