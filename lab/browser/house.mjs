@@ -27,7 +27,7 @@ const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", 
 const PICTURES = path.join(root, "target/screenshots");
 /// A debug build on a busy machine starts slowly.
 const START_MS_MAX = 60_000;
-export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 30_000);
+export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 60_000);
 
 export async function open({ script = null, docs = true } = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));
@@ -42,6 +42,8 @@ export async function open({ script = null, docs = true } = {}) {
 
   house.start = async () => {
     const env = { ...process.env, BATON_WEB: web, BATON_NO_PULL: "1", XDG_DATA_HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home, HOME: home };
+    // What is in the binary instead of what is in the folder; builds for developing always take the folder.
+    if (process.env.BATON_PACKED) delete env.BATON_WEB;
     for (const name of Object.keys(env)) if (/_API_KEY$|^OLLAMA_HOST$|^BATON_(DB|CONFIG|TOKEN)$/.test(name)) delete env[name];
     const server = spawn(BATON, ["serve", "--port", String(port), "--db", files.db, ...played], { env, stdio: ["ignore", "pipe", "pipe"] });
     house.server = server;

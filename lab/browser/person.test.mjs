@@ -35,7 +35,7 @@ test("a plan that is declined is not carried out", async () => {
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Show me the plan first").check();
   await ask(page, "How heavy is a relay baton? To be declined.");
-  await page.getByRole("button", { name: "Decline" }).click();
+  await page.getByRole("button", { name: "Decline", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "not approved" }).waitFor();
   const { runs } = await get(house, "/api/runs?limit=10");
   const run = runs.find((one) => one.title.includes("To be declined") && !one.parent);

@@ -7,6 +7,7 @@ import { useEffect } from "preact/hooks";
 
 /// Words come faster than anybody reads.
 const DRAW_MS = 40;
+const AGAIN_MS = 1_000;
 const OVER = ["done", "failed", "cancelled"];
 /// A run that nobody looks at any more is kept for a moment: whoever closes a drawer often opens it again.
 const KEPT_MS = 10_000;
@@ -63,8 +64,9 @@ function begin(one) {
       try {
         const row = await get(`/api/runs/${encodeURIComponent(run)}`);
         if (one.cell.value.family === family) one.cell.value = { ...one.cell.value, row };
-      } catch (_) {
-        // The stream says when the line is back, and then this is asked again.
+      } catch (trouble) {
+        // Busy, or away for a moment. What is gone is not asked for again.
+        if (one.isOn && trouble.status !== 404) asking = setTimeout(look, AGAIN_MS);
       }
     }, DRAW_MS);
   };
@@ -125,12 +127,25 @@ const ANSWERS_MAX = 200;
 /// The checked answer of a run that is over. It never changes, so it is asked for once.
 export function answerOf(run) {
   if (!answers.has(run)) {
-    const asked = get(`/api/runs/${encodeURIComponent(run)}/answer`);
+    const asked = patiently(() => get(`/api/runs/${encodeURIComponent(run)}/answer`));
     asked.catch(() => answers.delete(run));
     answers.set(run, asked);
     if (answers.size > ANSWERS_MAX) answers.delete(answers.keys().next().value);
   }
   return answers.get(run);
+}
+
+/// A server that is being started again, or has too much to do, is asked again.
+async function patiently(asked, tries = 5) {
+  for (let left = tries; ; left -= 1) {
+    try {
+      return await asked();
+    } catch (trouble) {
+      const isForNow = trouble.status === 0 || trouble.status === 429 || trouble.status >= 500;
+      if (!isForNow || left <= 1) throw trouble;
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    }
+  }
 }
 
 export const spanOf = (run, n) => get(`/api/runs/${encodeURIComponent(run)}/spans/${n}`);

@@ -54,3 +54,11 @@ export const Icon = ({ name, size = 18 }) => html`
 `;
 
 export const hasIcon = (name) => name in PATHS;
+
+/// The mark of the house, as in `icon.svg`.
+export const Mark = () => html`
+  <svg class="mark-house" width="24" height="24" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+    <rect class="mark-ground" width="32" height="32" rx="8" />
+    <g transform="rotate(-38 16 16)"><rect class="mark-stick" x="4.500" y="12.500" width="23" height="7" rx="3.500" /><rect class="mark-ring" x="9" y="12.500" width="3" height="7" /><rect class="mark-ring" x="20" y="12.500" width="3" height="7" /></g>
+  </svg>
+`;

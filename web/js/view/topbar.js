@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { route, to } from "../core/route.js";
 import { isDark, setTheme, theme } from "../core/theme.js";
-import { Icon } from "./icons.js";
+import { Icon, Mark } from "./icons.js";
 
 const ROOMS = [
   ["documents", "document", "Documents"],
@@ -20,7 +20,7 @@ export function Topbar({ toggle, isOpen }) {
     <header class="topbar">
       <div class="topbar-inner">
         <button type="button" class="button-icon topbar-menu" aria-label="Past conversations" aria-expanded=${String(isOpen)} onClick=${toggle}><${Icon} name="menu" /></button>
-        <a class="brand" href=${to.fresh()}><img src="/assets/icon.svg" width="24" height="24" alt="" />Baton</a>
+        <a class="brand" href=${to.fresh()}><${Mark} />Baton</a>
         <nav class="rooms" aria-label="Rooms">
           ${ROOMS.map(([room, icon, title]) => html`<a class="room" href=${to.room(room)} aria-current=${here.room === room ? "page" : undefined}><${Icon} name=${icon} size="17" /><span>${title}</span></a>`)}
         </nav>

@@ -186,7 +186,7 @@ async fn what_is_malformed_too_large_or_from_elsewhere_is_refused() {
         assert!(matches!(status, 400 | 404 | 422), "{name}: {status}");
     }
     assert_eq!(std::fs::read_to_string(home.db().with_file_name("secret.txt")).unwrap(), "secret");
-    assert_eq!(served.put(None, "notes.md", vec![0xff, 0xfe_u8, 0x00].repeat(2)).await, 201, "UTF-16 has a mark");
+    assert_eq!(served.put(None, "notes.md", [0xff, 0xfe_u8, 0x00].repeat(2)).await, 201, "UTF-16 has a mark");
     assert_eq!(served.put(None, "program.bin", vec![0x7f, b'E', b'L', b'F', 0, 1]).await, 415);
     assert_eq!(served.put(None, "fake.pdf", "no pdf").await, 415);
     // Refused before all of it was sent, which a client may hear as a line that was cut.

@@ -252,12 +252,9 @@ fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Span> {
                 _ => None,
             });
             let (Some(tool), Ok(found)) = (tool, serde_json::from_value::<Found>(value.clone())) else { continue };
-            match found.spans.is_empty() {
-                false => all.extend(found.spans),
-                true => {
-                    all.extend(evidence::found(tool, evidence::Trust::Untrusted, &found.text, Some(&found.data).filter(|data| !data.is_null())).spans)
-                }
-            }
+            let said = || evidence::found(tool, evidence::Trust::Untrusted, &found.text, Some(&found.data).filter(|data| !data.is_null())).spans;
+            let spans = if found.spans.is_empty() { said() } else { found.spans.clone() };
+            all.extend(spans);
         }
     }
     all
