@@ -28,7 +28,7 @@ const ITEMS: [(&str, &str, Option<&str>); 53] = [
     ("C6", "conversation queries from the history alone", None),
     ("C7", "full history in a database; CSV", None),
     ("C8", "what the response carries", None),
-    ("C9", "the page", Some("later")),
+    ("C9", "the page", None),
     ("R1", "think, plan, execute, reflect, respond", None),
     ("R2", "direct or agentic", None),
     ("R3", "plans: steps, complexity, criteria, chaining", None),
@@ -125,6 +125,15 @@ fn tests() -> BTreeMap<String, Vec<String>> {
             let is_test = lines[at.saturating_sub(3)..at].iter().any(|above| above.trim_start().starts_with("#[") && above.contains("test"));
             assert!(is_test || is_called, "{name} in {} carries an item and is no test", file.display());
             found.entry(item).or_default().push(name.to_owned());
+        }
+    }
+    // The page's are in its browser's language.
+    for file in fs::read_dir(root().join("lab/browser")).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        for name in text.lines().filter_map(|line| line.strip_prefix("test(\"")?.split('"').next()) {
+            if let Some(item) = item(name) {
+                found.entry(item).or_default().push(name.to_owned());
+            }
         }
     }
     found.values_mut().for_each(|names| names.sort());

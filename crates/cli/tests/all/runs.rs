@@ -127,5 +127,5 @@ fn flows_are_drawn() {
     assert!(home.well(&["flows", "research"]).out.contains("critic → plan, approve"));
     assert!(home.well(&["flows", "team", "--mermaid"]).out.starts_with("flowchart TD\n"));
     assert_eq!(home.well(&["flows", "team", "--json"]).lines()[0]["start"], "gather");
-    home.baton(&["flows", "chess"]).complains(2, &["research, search, team"]);
+    home.baton(&["flows", "chess"]).complains(2, &["research, researcher, search, supervise, team"]);
 }

@@ -278,7 +278,7 @@ async fn x3_a_list_hears_of_every_thread_and_of_no_one_elses() {
 async fn c1_a_query_is_answered_by_intent_with_what_ran() {
     let home = Home::new();
     let script = format!(
-        "{LOOKS_UP}\nwhen model intent reply {{\"intent\": \"search\"}}\nwhen tool search.search reply {{\"text\": \"\", \"data\": {{\"passages\": [{{\"text\": \"A relay baton is handed on.\", \"address\": \"https://example.org/baton\", \"confidence\": 0.9}}]}}, \"spans\": []}}\n"
+        "{LOOKS_UP}\nwhen model intent reply {{\"intent\": \"search\"}}\nwhen tool search.search reply {{\"text\": \"A relay baton is handed on.\", \"data\": {{\"confidence\": 0.9}}, \"spans\": [{{\"text\": \"A relay baton is handed on.\", \"source\": \"search.search\", \"address\": \"https://example.org/baton\"}}]}}\n"
     );
     let served = home.serve(&home.script(&script), &[]);
     let (status, first) = served.post("/api/query", &json!({ "query": "What is a relay baton?" })).await;
