@@ -100,6 +100,12 @@ impl Watcher {
             if self.is_over {
                 return None;
             }
+            // Who listened before the run began has heard all of it, with the pieces of answers that a journal does not have.
+            if let Some((Listening::Foretold, live)) = &self.live
+                && !live.is_empty()
+            {
+                self.has_read = true;
+            }
             if !self.has_read {
                 match self.catch_up().await {
                     Ok(()) => self.has_read = true,
