@@ -130,7 +130,7 @@ async fn batched(service: &Service, path: &str, headers: &HeaderMap, body: &[u8]
         return Err(Refused::wrong("too_long", &["inputs"], format!("a batch has at most {BATCH_MAX} inputs, not {}", inputs.len())));
     }
     let configs: Vec<Config> = match config {
-        Configs::One(config) => vec![config; inputs.len()],
+        Configs::One(config) => vec![*config; inputs.len()],
         Configs::Each(configs) if configs.len() == inputs.len() => configs,
         Configs::Each(configs) => {
             let words = format!("Number of configs ({}) must match number of inputs ({})", configs.len(), inputs.len());

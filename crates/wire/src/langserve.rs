@@ -335,12 +335,12 @@ pub struct Batch {
 #[serde(untagged)]
 pub enum Configs {
     Each(Vec<Config>),
-    One(Config),
+    One(Box<Config>),
 }
 
 impl Default for Configs {
     fn default() -> Self {
-        Configs::One(Config::default())
+        Configs::One(Box::default())
     }
 }
 

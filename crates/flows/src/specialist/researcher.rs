@@ -133,7 +133,7 @@ impl Researcher {
         Go::end().say("user", self.request()).say("assistant", said)
     }
 
-    fn hand_in(&mut self, summary: &str, key_points: Vec<String>, shown: &[Span]) -> Go {
+    fn hand_in(&mut self, summary: &str, key_points: &[String], shown: &[Span]) -> Go {
         let checked = answer::finish(summary, shown, false);
         let sources: Vec<String> = checked
             .sources
@@ -311,5 +311,5 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         .filter(|point| !point.is_empty())
         .take(KEY_POINTS_MAX)
         .collect();
-    s.hand_in(&summary, points, &shown)
+    s.hand_in(&summary, &points, &shown)
 }

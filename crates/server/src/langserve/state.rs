@@ -193,7 +193,7 @@ pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<Asked>
     while let Some(run) = open.pop() {
         match engine.waiting(&run).await {
             Ok(waiting) => {
-                asked.extend(waiting.into_iter().map(|one| Asked { run: run.clone(), task: one.task, attempt: one.attempt, question: one.question }))
+                asked.extend(waiting.into_iter().map(|one| Asked { run: run.clone(), task: one.task, attempt: one.attempt, question: one.question }));
             }
             Err(EngineError::Over { .. }) => continue,
             Err(error) => return Err(Refused::of(error)),
