@@ -38,7 +38,9 @@ impl Home {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        Served { process, url: said["url"].as_str().unwrap().to_owned(), client: Client::builder().no_proxy().build().unwrap() }
+        // A body that is refused ends its connection, so each request has its own.
+        let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
+        Served { process, url: said["url"].as_str().unwrap().to_owned(), client }
     }
 }
 
