@@ -43,6 +43,10 @@ pub(crate) fn fill<'a>(effect: &Effect, holes: &[Hole], mut reply_of: impl FnMut
         };
         text.replace_range(range, &words);
     }
+    // A list would be read as the fields in their order, and a reply could name a tool.
+    if !body.is_object() {
+        return Err(wrong(format!("the whole {} call cannot be filled with something that is no call", effect.kind())));
+    }
     serde_json::from_value(whole).map_err(|e| wrong(format!("the {} call is not valid once its references are filled: {e}", effect.kind())))
 }
 
@@ -64,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     fn check(arguments: Value, holes: &[Hole], expected: Result<Value, &str>) {
-        let replies = [json!({"title": "Ada", "year": 1815, "list": ["x"]}), json!("text")];
+        let replies = [json!({"title": "Ada", "year": 1815, "list": ["x"]}), json!("text"), json!(["other tool", {}])];
         let filled = fill(&crate::tool("t", arguments), holes, |i| replies.get(i));
         match (filled, expected) {
             (Ok(Effect::CallTool(call)), Ok(want)) => assert_eq!(call.arguments, want),
@@ -101,6 +105,7 @@ mod tests {
             Err("not a place"),
         );
         check(json!({}), &[Hole::whole("/tool", 0, "/list")], Err("not valid"));
+        check(json!({}), &[Hole::whole("", 2, "")], Err("no call"));
         check(json!({"q": "abc"}), &[Hole::whole("/arguments", 0, ""), Hole::within("/arguments/q", 0..1, 0, "/year")], Err("one another"));
         check(json!({"q": "abc"}), &[Hole::whole("/arguments/q", 0, ""), Hole::whole("/arguments/q", 0, "/year")], Err("one another"));
     }
