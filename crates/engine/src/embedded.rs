@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use world::Nature;
 
 use crate::flight::{Landed, Past, fly};
-use crate::lease::Parting;
+use crate::lease::{Parting, UNCLAIMED};
 use crate::open::guarded;
 use crate::watch::{Feed, Seen};
 use crate::{Active, At, Closing, Control, EngineError, Inner, Result, open};
@@ -123,16 +123,19 @@ impl Live {
         };
         let (control_to, control) = mpsc::channel(CONTROL_MAX);
         let active = Arc::new(Active { control: control_to, feed: Feed::default(), at: cell::Sender::new(At::Going) });
-        let lease = engine.hold(&thread).await?;
+        let lease = match &beginning {
+            Beginning::New { .. } => engine.reserve(&thread).await,
+            Beginning::Kept { .. } => engine.hold(&thread).await?,
+        };
         let (started, heard) = oneshot::channel();
         match engine.enlist(&run, &active) {
             Enlisted::Yes => {}
             Enlisted::Stopping => {
-                engine.drop_lease(&lease).await;
+                engine.drop_lease(&thread).await;
                 return Err(EngineError::Stopping);
             }
             Enlisted::Already(other) => {
-                engine.drop_lease(&lease).await;
+                engine.drop_lease(&thread).await;
                 if let Beginning::Kept { word: Some(word), .. } = beginning {
                     // If it is gone by now, the word's sender hears that and tries again.
                     let _ = other.control.send(word).await;
@@ -142,7 +145,7 @@ impl Live {
             }
         }
         let at = active.at.subscribe();
-        let seat = Seat { engine: engine.clone(), active, control, lease: lease.clone(), place };
+        let seat = Seat { engine: engine.clone(), active, control, lease, place };
         let ready = match beginning {
             Beginning::New { machine, title, past } => Ok((Live::new_one(seat, machine, title, &past), None)),
             Beginning::Kept { word, .. } => Live::kept(seat, &run, word).await,
@@ -155,7 +158,7 @@ impl Live {
             }
             Err(e) => {
                 engine.delist(&run);
-                engine.drop_lease(&lease).await;
+                engine.drop_lease(&thread).await;
                 Err(e)
             }
         }
@@ -323,10 +326,28 @@ impl Live {
         }
         let commit = self.take_commit();
         if commit.new.is_some() || !commit.lines.is_empty() || !commit.intents.is_empty() || commit.status.is_some() || commit.snapshot.is_some() {
-            self.engine.store.commit(commit).await?;
+            let was_claimed = self.is_claimed();
+            self.keep(commit).await?;
+            if !was_claimed {
+                self.engine.took(&self.lease).await;
+            }
         }
         self.tell();
         Ok(())
+    }
+
+    /// The first commit of a new run takes its thread as well: one write, one wait for the disk.
+    async fn keep(&mut self, commit: Commit) -> Result<()> {
+        if self.is_claimed() {
+            return Ok(self.engine.store.commit(commit).await?);
+        }
+        self.lease = self.engine.open_with(commit).await?;
+        self.commit.lease = self.lease.clone();
+        Ok(())
+    }
+
+    fn is_claimed(&self) -> bool {
+        self.lease.fence != UNCLAIMED
     }
 
     fn take_commit(&mut self) -> Commit {
@@ -473,7 +494,7 @@ impl Live {
     async fn leave(mut self, left: Left) {
         let engine = self.engine.clone();
         let run = self.commit.run.clone();
-        let (at, status, parting) = match left {
+        let (at, status, mut parting) = match left {
             Left::Over(outcome) => {
                 let status = match &*outcome {
                     Outcome::Done { .. } => Status::Done,
@@ -494,7 +515,7 @@ impl Live {
             Left::Lost(e) => {
                 tracing::warn!(%run, "no longer driven here: {e}");
                 engine.delist(&run);
-                engine.drop_lease(&self.lease).await;
+                engine.drop_lease(&self.lease.thread).await;
                 return self.lost(e);
             }
         };
@@ -505,12 +526,15 @@ impl Live {
         };
         self.commit.release = parting.is_last;
         let commit = self.take_commit();
-        let committed = engine.store.commit(commit).await;
+        let committed = self.keep(commit).await;
+        if committed.is_ok() {
+            parting.took(&self.lease);
+        }
         engine.delist(&run);
         engine.parted(&self.lease.thread, parting);
         if let Err(e) = committed {
             tracing::warn!(%run, "the last commit failed: {e}");
-            return self.lost(e.into());
+            return self.lost(e);
         }
         self.tell();
 
@@ -594,14 +618,14 @@ impl Inner {
         self.active_count.send_modify(|count| *count = count.saturating_sub(1));
     }
 
-    async fn drop_lease(&self, lease: &Lease) {
-        let parting = self.let_go(&lease.thread).await;
-        if parting.is_last
+    async fn drop_lease(&self, thread: &ThreadId) {
+        let parting = self.let_go(thread).await;
+        if let Some(lease) = parting.left()
             && let Err(e) = self.store.release(lease).await
         {
-            tracing::warn!(thread = %lease.thread, "the lease could not be given back, it runs out by itself: {e}");
+            tracing::warn!(%thread, "the lease could not be given back, it runs out by itself: {e}");
         }
-        self.parted(&lease.thread, parting);
+        self.parted(thread, parting);
     }
 }
 

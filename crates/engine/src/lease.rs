@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use graph::ThreadId;
-use store::{Lease, StoreError};
+use store::{Commit, Lease, StoreError};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{Inner, Result};
@@ -17,6 +17,8 @@ pub(crate) struct Leases(Mutex<HashMap<ThreadId, Arc<tokio::sync::Mutex<Slot>>>>
 #[derive(Default)]
 pub(crate) struct Slot {
     runs: usize,
+    /// What the store gave; a new run takes the thread with its first commit.
+    lease: Option<Lease>,
 }
 
 impl Inner {
@@ -24,12 +26,31 @@ impl Inner {
     pub(crate) async fn hold(&self, thread: &ThreadId) -> Result<Lease> {
         let mut slot = self.leases.slot(thread).lock_owned().await;
         let lease = self.claim(thread).await;
-        if lease.is_ok() {
-            slot.runs += 1;
-        } else {
-            self.leases.forget_if_idle(thread, &slot);
+        match &lease {
+            Ok(lease) => {
+                slot.runs += 1;
+                slot.lease = Some(lease.clone());
+            }
+            Err(_) => self.leases.forget_if_idle(thread, &slot),
         }
         lease
+    }
+
+    /// A place in the thread for one more run, which takes the thread itself with its first commit ([`Inner::open_with`]).
+    pub(crate) async fn reserve(&self, thread: &ThreadId) -> Lease {
+        self.leases.slot(thread).lock_owned().await.runs += 1;
+        Lease { thread: thread.clone(), owner: self.settings.owner.clone(), fence: UNCLAIMED }
+    }
+
+    /// Writes the first commit of a run that has its place reserved.
+    pub(crate) async fn open_with(&self, commit: Commit) -> Result<Lease> {
+        let until_ms = commit.at_ms + self.settings.lease_ms;
+        self.unless_gone(|| self.store.begin(commit.clone(), until_ms)).await
+    }
+
+    /// Lets the others in the thread know that it was taken.
+    pub(crate) async fn took(&self, lease: &Lease) {
+        self.leases.slot(&lease.thread).lock_owned().await.lease = Some(lease.clone());
     }
 
     /// Ends one run's part in the thread. The guard says whether it was the last, and keeps others out until the lease is back.
@@ -39,7 +60,10 @@ impl Inner {
         Parting { is_last: slot.runs == 0, slot }
     }
 
-    pub(crate) fn parted(&self, thread: &ThreadId, parting: Parting) {
+    pub(crate) fn parted(&self, thread: &ThreadId, mut parting: Parting) {
+        if parting.is_last {
+            parting.slot.lease = None;
+        }
         self.leases.forget_if_idle(thread, &parting.slot);
         drop(parting);
     }
@@ -51,18 +75,25 @@ impl Inner {
     async fn claim(&self, thread: &ThreadId) -> Result<Lease> {
         let settings = &self.settings;
         let now_ms = (settings.clock)();
-        let until_ms = now_ms + settings.lease_ms;
-        match self.store.claim(thread, &settings.owner, now_ms, until_ms).await {
-            Err(StoreError::Held { owner, .. }) if (settings.is_gone)(&owner) => {
+        self.unless_gone(|| self.store.claim(thread, &settings.owner, now_ms, now_ms + settings.lease_ms)).await
+    }
+
+    /// Takes a thread, from a dead process too.
+    async fn unless_gone<F: Future<Output = store::Result<Lease>>>(&self, take: impl Fn() -> F) -> Result<Lease> {
+        match take().await {
+            Err(StoreError::Held { owner, .. }) if (self.settings.is_gone)(&owner) => {
                 // Its process is dead: let its leases have run out long ago. Not just before now: others may be at this too, with clocks
                 // a moment apart, and a later one must not bring them back.
                 self.store.renew(&owner, 0).await?;
-                Ok(self.store.claim(thread, &settings.owner, now_ms, until_ms).await?)
+                Ok(take().await?)
             }
             result => Ok(result?),
         }
     }
 }
+
+/// Not the fence of any lease: those begin with 1.
+pub(crate) const UNCLAIMED: u64 = 0;
 
 pub(crate) struct Parting {
     pub(crate) is_last: bool,
@@ -73,6 +104,16 @@ impl Parting {
     /// Not parting after all.
     pub(crate) fn stay(mut self) {
         self.slot.runs += 1;
+    }
+
+    /// As [`Inner::took`], by one who parts with its first commit.
+    pub(crate) fn took(&mut self, lease: &Lease) {
+        self.slot.lease = Some(lease.clone());
+    }
+
+    /// What is to be given back, if this was the last.
+    pub(crate) fn left(&self) -> Option<&Lease> {
+        self.slot.lease.as_ref().filter(|_| self.is_last)
     }
 }
 

@@ -38,6 +38,10 @@ pub trait Store: Send + Sync + 'static {
     /// journal (`OutOfOrder`), and, for a new run, when there is one of that name (`Exists`) or the thread is another user's (`NotYours`).
     async fn commit(&self, commit: Commit) -> Result<()>;
 
+    /// The first moment of a new run, and its thread taken in the same moment, as `claim` would by the commit's own time; the fence of the commit's
+    /// lease is not looked at. Refused as either would be, and then nothing is taken.
+    async fn begin(&self, commit: Commit, until_ms: i64) -> Result<Lease>;
+
     /// Takes the right to write to a thread, making the thread if there is none. Held until released, or until its owner has
     /// not renewed in time; then the next one gets it, with a higher fence. Taking what one holds gives the same fence again.
     /// `Held` says who has it and until when.

@@ -39,6 +39,10 @@ impl Store for MemoryStore {
         self.rooms().commit(commit)
     }
 
+    async fn begin(&self, commit: Commit, until_ms: i64) -> Result<Lease> {
+        self.rooms().begin(commit, until_ms)
+    }
+
     async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
         self.rooms().claim(thread, owner, now_ms, until_ms)
     }
@@ -324,6 +328,20 @@ impl Rooms {
             notes.into_iter().for_each(|note| self.keep(note, &lease.thread, &id, at_ms));
         }
         Ok(())
+    }
+
+    fn begin(&mut self, mut commit: Commit, until_ms: i64) -> Result<Lease> {
+        // Looked at before the thread is taken, so that whoever is refused leaves nothing behind.
+        let thread = self.threads.get(&commit.lease.thread);
+        let held = thread.and_then(|thread| self.holder(thread, commit.at_ms));
+        if let Some((owner, until_ms)) = held.filter(|(owner, _)| *owner != commit.lease.owner) {
+            return Err(StoreError::Held { thread: commit.lease.thread, owner, until_ms });
+        }
+        let owner = thread.and_then(|thread| thread.user.as_ref());
+        commit.must_begin(self.runs.contains_key(&commit.run), owner.map(UserId::as_str))?;
+        commit.lease = self.claim(&commit.lease.thread, &commit.lease.owner, commit.at_ms, until_ms)?;
+        let lease = commit.lease.clone();
+        self.commit(commit).map(|()| lease)
     }
 
     fn keep(&mut self, new: NewNote, thread: &ThreadId, run: &RunId, at_ms: i64) {

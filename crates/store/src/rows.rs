@@ -4,6 +4,8 @@ use graph::{Key, Reach, RunId, TaskId, ThreadId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::StoreError;
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,6 +100,20 @@ impl Commit {
             outcome: None,
             snapshot: None,
             release: false,
+        }
+    }
+
+    /// Whether it can be the first of its run, in a thread of that user.
+    pub(crate) fn must_begin(&self, is_known: bool, thread_is_of: Option<&str>) -> Result<(), StoreError> {
+        let run = || self.run.clone();
+        match &self.new {
+            None => Err(StoreError::NoRun { run: run() }),
+            Some(_) if is_known => Err(StoreError::Exists { run: run() }),
+            Some(_) if self.first_seq != 0 => Err(StoreError::OutOfOrder { run: run(), found: self.first_seq, wanted: 0 }),
+            Some(new) if thread_is_of.is_some_and(|user| user != new.user.as_str()) => {
+                Err(StoreError::NotYours { thread: self.lease.thread.clone() })
+            }
+            Some(_) => Ok(()),
         }
     }
 }

@@ -103,6 +103,24 @@ impl GatedStore {
         written
     }
 
+    /// A write that puts lines into a journal.
+    async fn journal_by<T, F: Future<Output = Result<T>>>(&self, what: &str, commit: Commit, write: impl FnOnce(Commit) -> F) -> Result<T> {
+        let name = if self.gate.is_loud { describe(&commit) } else { String::new() };
+        self.gate.pass(|| format!("before {what} {name}")).await;
+        let noted = self.ledger.read(&commit);
+        let written = self
+            .ask(async {
+                let written = write(commit).await;
+                if written.is_ok() {
+                    self.ledger.journalled(noted);
+                }
+                written
+            })
+            .await;
+        self.gate.pass(|| format!("after  {what} {name}")).await;
+        written
+    }
+
     async fn read<T>(&self, read: impl Future<Output = T>) -> T {
         self.gate.alive().await;
         self.ask(read).await
@@ -120,20 +138,11 @@ impl GatedStore {
 #[async_trait]
 impl Store for GatedStore {
     async fn commit(&self, commit: Commit) -> Result<()> {
-        let name = if self.gate.is_loud { describe(&commit) } else { String::new() };
-        self.gate.pass(|| format!("before commit {name}")).await;
-        let noted = self.ledger.read(&commit);
-        let written = self
-            .ask(async {
-                let written = self.inner.commit(commit).await;
-                if written.is_ok() {
-                    self.ledger.journalled(noted);
-                }
-                written
-            })
-            .await;
-        self.gate.pass(|| format!("after  commit {name}")).await;
-        written
+        self.journal_by("commit", commit, |commit| self.inner.commit(commit)).await
+    }
+
+    async fn begin(&self, commit: Commit, until_ms: i64) -> Result<Lease> {
+        self.journal_by("begin", commit, |commit| self.inner.begin(commit, until_ms)).await
     }
 
     async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {

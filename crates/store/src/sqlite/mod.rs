@@ -87,9 +87,11 @@ impl Drop for SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<()> {
-        let snapshot_bytes = commit.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes.len());
-        let bytes = commit.lines.iter().map(Vec::len).sum::<usize>() + snapshot_bytes;
-        self.writer.write(bytes, move |tables| tables.commit(&commit)).await
+        self.writer.write(bytes_of(&commit), move |tables| tables.commit(&commit)).await
+    }
+
+    async fn begin(&self, commit: Commit, until_ms: i64) -> Result<Lease> {
+        self.writer.write(bytes_of(&commit), move |tables| tables.begin_run(&commit, until_ms)).await
     }
 
     async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
@@ -225,4 +227,8 @@ impl Store for SqliteStore {
         let runs = self.writer.write(0, move |tables| tables.delete_thread(&thread, now_ms)).await?;
         self.give_back(files_bytes, Freed { threads: 1, runs, bytes: 0 }).await
     }
+}
+
+fn bytes_of(commit: &Commit) -> usize {
+    commit.lines.iter().map(Vec::len).sum::<usize>() + commit.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes.len())
 }

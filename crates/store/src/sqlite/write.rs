@@ -29,6 +29,8 @@ struct Known {
     data_version: i64,
     runs: HashMap<RunId, KnownRun>,
     leases: HashMap<ThreadId, KnownLease>,
+    /// Whoever claimed last: one process has one.
+    owner: Option<KnownOwner>,
 }
 
 #[derive(Clone, Copy)]
@@ -36,6 +38,12 @@ struct KnownRun {
     id: i64,
     thread: i64,
     next_seq: u64,
+}
+
+struct KnownOwner {
+    name: String,
+    id: i64,
+    until_ms: i64,
 }
 
 struct KnownLease {
@@ -77,6 +85,7 @@ impl Tables {
     pub(super) fn forget(&mut self) {
         self.known.runs.clear();
         self.known.leases.clear();
+        self.known.owner = None;
     }
 
     pub(super) fn commit(&mut self, commit: &Commit) -> Written<()> {
@@ -107,18 +116,52 @@ impl Tables {
             (None, Some(new)) => self.insert_run(commit, thread, new)?,
             (None, None) => return Err(StoreError::NoRun { run: commit.run.clone() }.into()),
         };
-        self.insert_lines(run, commit)?;
-        self.change_intents(run, commit)?;
-        self.change_run(run, commit)?;
+        self.put(run, thread, commit)?;
         self.change_thread(run, thread, commit)?;
-        self.keep_notes(run, thread, commit)?;
         if commit.release {
             self.end_lease(thread, &commit.lease.thread)?;
         }
+        Ok(())
+    }
 
-        let next_seq = wanted + commit.lines.len() as u64;
+    /// All that could be refused is looked at before anything is written. A run that is over at once, as trivial ones are, never shows as a lease.
+    pub(super) fn begin_run(&mut self, commit: &Commit, until_ms: i64) -> Written<Lease> {
+        let Lease { thread: name, owner, .. } = &commit.lease;
+        let found = self.claimable(name)?;
+        refuse_if_held(name, owner, found.as_ref(), commit.at_ms)?;
+        let user = match &found {
+            Some(found) => self.user_of(found.id)?,
+            None => None,
+        };
+        commit.must_begin(self.find_run(&commit.run)?.is_some(), user.as_deref())?;
+        let Some(new) = &commit.new else { return Err(StoreError::NoRun { run: commit.run.clone() }.into()) };
+
+        let was_held = found.as_ref().is_some_and(|found| found.holder.is_some());
+        let is_new_thread = found.is_none();
+        let (thread, fence) = self.take(name, owner, found, (commit.at_ms, until_ms), !commit.release, Some(commit))?;
+        let run = self.insert_run(commit, thread, new)?;
+        self.put(run, thread, commit)?;
+        match is_new_thread {
+            true => self.insert_messages(run, thread, 0, commit)?,
+            false => self.change_thread(run, thread, commit)?,
+        }
+        if commit.release && was_held {
+            self.end_lease(thread, name)?;
+        }
+        Ok(Lease { thread: name.clone(), owner: owner.clone(), fence })
+    }
+
+    /// What a commit holds beside the run itself and what its thread shows of it.
+    fn put(&mut self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+        self.insert_lines(run, commit)?;
+        self.change_intents(run, commit)?;
+        self.change_run(run, commit)?;
+        self.keep_notes(run, thread, commit)?;
+        let next_seq = commit.first_seq + commit.lines.len() as u64;
         match self.known.runs.get_mut(&commit.run) {
             Some(known) => known.next_seq = next_seq,
+            // Nothing follows what is over.
+            None if commit.outcome.is_some() => {}
             None => self.remember_run(&commit.run, KnownRun { id: run, thread, next_seq }),
         }
         Ok(())
@@ -126,35 +169,52 @@ impl Tables {
 
     pub(super) fn claim(&mut self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Written<Lease> {
         let found = self.claimable(thread)?;
-        if let Some(Claimable { holder: Some((holder, held_until_ms)), .. }) = &found
-            && holder != owner
-            && *held_until_ms >= now_ms
-        {
-            return Err(StoreError::Held { thread: thread.clone(), owner: holder.clone(), until_ms: *held_until_ms }.into());
-        }
-        let owner_id = self.keep_owner(owner, now_ms, until_ms)?;
-        let (id, fence) = match found {
-            Some(Claimable { id, fence, holder: Some((holder, _)) }) if holder == owner => (id, fence),
-            Some(Claimable { id, fence, .. }) => {
-                self.connection.prepare_cached("UPDATE threads SET fence = ?2 WHERE id = ?1")?.execute([id, fence + 1])?;
-                self.start_lease(id, owner_id)?;
-                (id, fence + 1)
-            }
-            None => {
-                let sql = "INSERT INTO threads (name, title, messages, created_ms, updated_ms, fence)
-                           SELECT ?1, '', 0, ?2, ?2, floor + 1 FROM fences RETURNING id, fence";
-                let (id, fence) =
-                    self.connection.prepare_cached(sql)?.query_row(params![thread.as_str(), now_ms], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                self.start_lease(id, owner_id)?;
-                (id, fence)
-            }
-        };
-        let fence = fence as u64;
-        self.remember_lease(thread, KnownLease { thread: id, owner: owner.to_owned(), fence });
+        refuse_if_held(thread, owner, found.as_ref(), now_ms)?;
+        let (_, fence) = self.take(thread, owner, found, (now_ms, until_ms), true, None)?;
         Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), fence })
     }
 
+    /// Takes a thread that nobody else holds, for a moment or, if it `stays`, until it is given back. One that is not there is made, for the
+    /// commit that begins it if there is one. Says its number and fence.
+    fn take(
+        &mut self,
+        thread: &ThreadId,
+        owner: &str,
+        found: Option<Claimable>,
+        (now_ms, until_ms): (i64, i64),
+        stays: bool,
+        first: Option<&Commit>,
+    ) -> Written<(i64, u64)> {
+        let owner_id = self.keep_owner(owner, now_ms, until_ms)?;
+        let (id, fence, is_ours) = match found {
+            Some(Claimable { id, fence, holder: Some((holder, _)) }) if holder == owner => (id, fence, true),
+            Some(Claimable { id, fence, .. }) => {
+                self.connection.prepare_cached("UPDATE threads SET fence = ?2 WHERE id = ?1")?.execute([id, fence + 1])?;
+                (id, fence + 1, false)
+            }
+            None => {
+                let sql = "INSERT INTO threads (name, title, messages, created_ms, updated_ms, user, fence)
+                           SELECT ?1, ?2, ?3, ?4, ?4, ?5, floor + 1 FROM fences RETURNING id, fence";
+                let new = first.and_then(|commit| commit.new.as_ref());
+                let (title, user) = (new.map_or("", |new| new.title.as_str()), new.map(|new| new.user.as_str()));
+                let messages = first.map_or(0, |commit| commit.messages.len() as i64);
+                let mut insert = self.connection.prepare_cached(sql)?;
+                let (id, fence) = insert.query_row(params![thread.as_str(), title, messages, now_ms, user], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                (id, fence, false)
+            }
+        };
+        let fence = fence as u64;
+        if stays {
+            if !is_ours {
+                self.start_lease(id, owner_id)?;
+            }
+            self.remember_lease(thread, KnownLease { thread: id, owner: owner.to_owned(), fence });
+        }
+        Ok((id, fence))
+    }
+
     pub(super) fn renew(&mut self, owner: &str, until_ms: i64) -> Written<()> {
+        self.known.owner = None;
         self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE name = ?1")?.execute(params![owner, until_ms])?;
         Ok(())
     }
@@ -178,11 +238,12 @@ impl Tables {
     }
 
     fn insert_run(&self, commit: &Commit, thread: i64, new: &NewRun) -> Written<i64> {
-        let sql = "INSERT INTO runs (name, thread, flow, parent, title, status, created_ms, updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+        let sql = "INSERT INTO runs (name, thread, flow, parent, title, status, created_ms, updated_ms, outcome) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)";
+        let outcome = commit.outcome.as_ref().map(ToString::to_string);
         let parent = new.parent.as_ref().map(RunId::as_str);
         let status = commit.status.unwrap_or(Status::Running).as_str();
         let mut insert = self.connection.prepare_cached(sql)?;
-        Ok(insert.insert(params![commit.run.as_str(), thread, new.flow, parent, new.title, status, commit.at_ms])?)
+        Ok(insert.insert(params![commit.run.as_str(), thread, new.flow, parent, new.title, status, commit.at_ms, outcome])?)
     }
 
     fn insert_lines(&self, run: i64, commit: &Commit) -> Written<()> {
@@ -211,17 +272,24 @@ impl Tables {
     }
 
     fn change_run(&self, run: i64, commit: &Commit) -> Written<()> {
-        let is_inserted_so = commit.new.is_some() && commit.outcome.is_none();
-        if (commit.status.is_some() || commit.outcome.is_some()) && !is_inserted_so {
+        // A new one was inserted with both.
+        let is_new = commit.new.is_some();
+        if (commit.status.is_some() || commit.outcome.is_some()) && !is_new {
             let sql = "UPDATE runs SET status = coalesce(?2, status), outcome = coalesce(?3, outcome), updated_ms = ?4 WHERE id = ?1";
             let outcome = commit.outcome.as_ref().map(ToString::to_string);
             self.connection.prepare_cached(sql)?.execute(params![run, commit.status.map(Status::as_str), outcome, commit.at_ms])?;
         }
-        if commit.outcome.is_some() {
-            self.connection.prepare_cached("DELETE FROM snapshots WHERE run = ?1")?.execute([run])?;
-        } else if let Some(snapshot) = &commit.snapshot {
-            let sql = "INSERT OR REPLACE INTO snapshots (run, entries, bytes) VALUES (?1, ?2, ?3)";
-            self.connection.prepare_cached(sql)?.execute(params![run, snapshot.entries as i64, snapshot.bytes])?;
+        match &commit.snapshot {
+            // It never had one.
+            _ if commit.outcome.is_some() && is_new => {}
+            _ if commit.outcome.is_some() => {
+                self.connection.prepare_cached("DELETE FROM snapshots WHERE run = ?1")?.execute([run])?;
+            }
+            Some(snapshot) => {
+                let sql = "INSERT OR REPLACE INTO snapshots (run, entries, bytes) VALUES (?1, ?2, ?3)";
+                self.connection.prepare_cached(sql)?.execute(params![run, snapshot.entries as i64, snapshot.bytes])?;
+            }
+            None => {}
         }
         Ok(())
     }
@@ -237,7 +305,11 @@ impl Tables {
         let title = commit.new.as_ref().map_or("", |new| new.title.as_str());
         let count = commit.messages.len() as i64;
         let messages: i64 = self.connection.prepare_cached(sql)?.query_row(params![thread, commit.at_ms, title, count, user], |row| row.get(0))?;
-        for (seq, message) in (messages - count..).zip(&commit.messages) {
+        self.insert_messages(run, thread, messages - count, commit)
+    }
+
+    fn insert_messages(&self, run: i64, thread: i64, first_seq: i64, commit: &Commit) -> Written<()> {
+        for (seq, message) in (first_seq..).zip(&commit.messages) {
             let sql = "INSERT INTO messages (thread, seq, run, role, content, created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             self.connection.prepare_cached(sql)?.execute(params![thread, seq, run, message.role, message.content, commit.at_ms])?;
         }
@@ -286,18 +358,33 @@ impl Tables {
     }
 
     /// Claiming one thread for a shorter time must not shorten the others.
-    fn keep_owner(&self, owner: &str, now_ms: i64, until_ms: i64) -> Written<i64> {
+    fn keep_owner(&mut self, owner: &str, now_ms: i64, until_ms: i64) -> Written<i64> {
+        if let Some(known) = self.known.owner.as_mut().filter(|known| known.name == owner) {
+            if known.until_ms < until_ms {
+                self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE id = ?1")?.execute([known.id, until_ms])?;
+                known.until_ms = until_ms;
+            }
+            return Ok(known.id);
+        }
         let mut select = self.connection.prepare_cached("SELECT id, until_ms FROM owners WHERE name = ?1")?;
         let found: Option<(i64, i64)> = select.query_row([owner], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        if let Some((id, kept_until_ms)) = found {
-            if kept_until_ms < until_ms {
-                self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE id = ?1")?.execute([id, until_ms])?;
+        drop(select);
+        let id = match found {
+            Some((id, kept_until_ms)) => {
+                if kept_until_ms < until_ms {
+                    self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE id = ?1")?.execute([id, until_ms])?;
+                }
+                id
             }
-            return Ok(id);
-        }
-        // Once per process: those who are gone and hold nothing go for good.
-        self.connection.execute("DELETE FROM owners WHERE until_ms < ?1 AND id NOT IN (SELECT owner FROM leases)", [now_ms])?;
-        Ok(self.connection.prepare_cached("INSERT INTO owners (name, until_ms) VALUES (?1, ?2)")?.insert(params![owner, until_ms])?)
+            None => {
+                // Once per process: those who are gone and hold nothing go for good.
+                self.connection.execute("DELETE FROM owners WHERE until_ms < ?1 AND id NOT IN (SELECT owner FROM leases)", [now_ms])?;
+                self.connection.prepare_cached("INSERT INTO owners (name, until_ms) VALUES (?1, ?2)")?.insert(params![owner, until_ms])?
+            }
+        };
+        let until_ms = found.map_or(until_ms, |(_, kept_until_ms)| kept_until_ms.max(until_ms));
+        self.known.owner = Some(KnownOwner { name: owner.to_owned(), id, until_ms });
+        Ok(id)
     }
 
     fn start_lease(&self, thread: i64, owner: i64) -> Written<()> {
@@ -333,6 +420,15 @@ pub(super) struct Claimable {
     pub(super) fence: i64,
     /// The holder, and until when it is one.
     pub(super) holder: Option<(String, i64)>,
+}
+
+fn refuse_if_held(thread: &ThreadId, owner: &str, found: Option<&Claimable>, now_ms: i64) -> Written<()> {
+    match found.and_then(|found| found.holder.as_ref()) {
+        Some((holder, until_ms)) if holder != owner && *until_ms >= now_ms => {
+            Err(StoreError::Held { thread: thread.clone(), owner: holder.clone(), until_ms: *until_ms }.into())
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn fenced(lease: &Lease) -> Fault {

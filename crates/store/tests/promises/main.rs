@@ -3,6 +3,7 @@
 //! A new promise is a function in one of the files and a line in the list; a new home is a line at the end.
 #![allow(clippy::unwrap_used)]
 
+mod beginnings;
 mod cards;
 mod commits;
 mod hand;
@@ -36,6 +37,13 @@ macro_rules! promises {
 }
 
 promises! {
+    mod beginnings {
+        a_beginning_takes_the_thread,
+        beginning_in_what_one_holds_keeps_its_fence,
+        beginning_after_another_is_gone_fences_it,
+        a_refused_beginning_leaves_nothing,
+        what_is_over_at_once_leaves_its_thread_free,
+    }
     mod cards {
         cards_are_a_users_own_most_recently_used_first,
         cards_come_in_pages,
