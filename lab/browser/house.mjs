@@ -1,10 +1,10 @@
 // What a browser test lives in: a real `baton serve` with its own database and folders, a model played beside it, and a real Chromium.
 //
-//   const house = await open({ script })      script: the whole world is played, for what needs thousands of runs
+//   const house = await open({ script })      script: the whole world is played, for what needs thousands of runs; token: nobody comes in without
 //   house.page(options)                       a page of which every error on the console is a failed test
 //   house.kill() · house.start()              the server dies at once · is started again on the same port and database
 //   house.close()
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -29,7 +29,7 @@ const PICTURES = path.join(root, "target/screenshots");
 const START_MS_MAX = 60_000;
 export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 60_000);
 
-export async function open({ script = null, docs = true } = {}) {
+export async function open({ script = null, docs = true, token = null } = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));
   const model = script ? null : await playModel();
   const port = await freePort();
@@ -45,7 +45,7 @@ export async function open({ script = null, docs = true } = {}) {
     // What is in the binary instead of what is in the folder; builds for developing always take the folder.
     if (process.env.BATON_PACKED) delete env.BATON_WEB;
     for (const name of Object.keys(env)) if (/_API_KEY$|^OLLAMA_HOST$|^BATON_(DB|CONFIG|TOKEN)$/.test(name)) delete env[name];
-    const server = spawn(BATON, ["serve", "--port", String(port), "--db", files.db, ...played], { env, stdio: ["ignore", "pipe", "pipe"] });
+    const server = spawn(BATON, ["serve", "--port", String(port), "--db", files.db, ...played, ...(token ? ["--token", token] : [])], { env, stdio: ["ignore", "pipe", "pipe"] });
     house.server = server;
     for (const stream of [server.stdout, server.stderr]) stream.on("data", (piece) => (house.log += piece));
     const until = Date.now() + START_MS_MAX;
@@ -55,6 +55,8 @@ export async function open({ script = null, docs = true } = {}) {
       await pause(50);
     }
   };
+  /// The program beside its server, on the same database.
+  house.baton = (...args) => execFileSync(BATON, ["--db", files.db, ...args], { env: { ...process.env, HOME: home }, encoding: "utf8" });
   house.kill = () => new Promise((done) => (house.server.once("exit", done), house.server.kill("SIGKILL")));
 
   await house.start();
@@ -73,6 +75,8 @@ export async function open({ script = null, docs = true } = {}) {
       if (page.mayLose && /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE/.test(message.text())) return;
       // Asking for an answer that is not there yet, or for something another tab deleted, is part of the API.
       if (/status of (409|404)/.test(message.text())) return;
+      // Where nobody comes in without a token, being asked for one is part of it.
+      if (token && /status of 401/.test(message.text())) return;
       page.troubles.push(`${message.type()}: ${message.text()}`);
     });
     page.on("response", (response) => response.status() >= 500 && page.troubles.push(`${response.status()} ${response.url()}`));

@@ -37,4 +37,6 @@ def leave_with_stdin():
 threading.Thread(target=leave_with_stdin, daemon=True).start()
 door = socket.create_server(("127.0.0.1", 0), backlog=1024)
 print(f"listening {door.getsockname()[1]}", flush=True)
+# LangServe greets the terminal when it starts; nobody reads on.
+sys.stdout = open(os.devnull, "w")
 uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False)).run(sockets=[door])

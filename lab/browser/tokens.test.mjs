@@ -1,0 +1,46 @@
+// A server that is not only for this machine: who comes in, what they see, and how they leave.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { ask, choose, open, picture } from "./house.mjs";
+
+let house;
+before(async () => (house = await open({ token: "the operator's own" })));
+after(() => house.close());
+
+const enter = async (page, token) => {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Enter" }).click();
+};
+
+/// What `baton tokens add` says once and never again.
+const tokenFor = (user) => JSON.parse(house.baton("tokens", "add", user, "--json")).token;
+
+test("a token is asked for, a wrong one is refused in words, the right one lets in", async () => {
+  const page = await house.page();
+  await page.getByRole("heading", { name: "A token, please" }).waitFor();
+  await picture(page, "19-token");
+  await page.keyboard.press("Escape");
+  await page.getByRole("heading", { name: "A token, please" }).waitFor();
+  await enter(page, "a guess");
+  await page.getByRole("alert").filter({ hasText: "not a token of this server" }).waitFor();
+  await enter(page, "the operator's own");
+  await page.locator("dialog.token").waitFor({ state: "hidden" });
+  await choose(page, "Flow", "direct");
+  await ask(page, "What does the operator want to know?");
+  await page.locator(".actions").waitFor();
+  // What lets in from now on is not for scripts to read.
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  await page.reload();
+  await page.locator(".thread", { hasText: "operator" }).waitFor();
+});
+
+test("another user sees nothing of it, and is out again after signing out", async () => {
+  const page = await house.page();
+  await enter(page, tokenFor("ada"));
+  await page.locator("dialog.token").waitFor({ state: "hidden" });
+  await page.locator(".first").waitFor();
+  assert.equal(await page.locator(".thread").count(), 0);
+  await page.goto(`${house.url}/#/settings`);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "A token, please" }).waitFor();
+});
