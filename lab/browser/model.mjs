@@ -3,7 +3,6 @@
 //
 //   "slowly" in a question     words come at a reader's pace, so that there is time to stop, to kill, to look
 //   "angle brackets"           the answer holds markup and script
-//   "mail it"                  the plan ends with a mail of what was found
 import http from "node:http";
 
 const WORD_MS = 8;
@@ -56,7 +55,7 @@ function said(schema, question, told) {
   if (fields.flow) return JSON.stringify({ flow: "search", reason: "it asks for facts" });
   if (fields.intent) return JSON.stringify({ intent: intent(question) });
   if (fields.stages) return JSON.stringify({ stages: [intent(question)] });
-  if (fields.tasks) return JSON.stringify(/mail it/i.test(question) ? mailed(plan(told)) : plan(told));
+  if (fields.tasks) return JSON.stringify(plan(told));
   if (fields.steps) return JSON.stringify({ steps: plan(told).tasks.map((task) => ({ description: task.description, tool: task.tool_name, arguments: task.tool_arguments })), estimated_complexity: "simple", success_criteria: [] });
   const text = answer(question, told);
   if (fields.response_content) return JSON.stringify({ reasoning: "The passages say it.", response_content: text });
@@ -71,11 +70,6 @@ function plan(told) {
   const task = (number, query, description) => ({ task_number: number, tool_name: tool, tool_arguments: { query }, description });
   return { reasoning: "The rules and the history are in the documents.", tasks: [task(1, "relay baton weight and length", "How heavy and long it is"), task(2, "first relay race", "Where relays come from")] };
 }
-
-const mailed = ({ reasoning, tasks }) => {
-  const letter = { to: ["ada@example.org"], subject: "The baton", text: "{{1}}" };
-  return { reasoning, tasks: [tasks[0], { task_number: 2, tool_name: "mail.send", tool_arguments: letter, description: "Mail what was found" }] };
-};
 
 /// From what stands in the evidence, by its numbers; what is said without a number is supported by nothing.
 function answer(question, told) {

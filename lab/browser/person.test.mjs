@@ -42,27 +42,6 @@ test("a plan that is declined is not carried out", async () => {
   assert.deepEqual(searches(await events(house, run.run)), []);
 });
 
-for (const [word, is_allowed] of [["Yes", true], ["No", false]]) {
-  test(`what would be sent out of what a tool said is put before a person, who says ${word}`, async () => {
-    const page = await house.page();
-    await choose(page, "Flow", "search");
-    await ask(page, `How heavy is a relay baton? Please mail it to Ada. (${word})`);
-    const asking = page.locator(".asking", { hasText: "May this be done?" });
-    await asking.waitFor();
-    assert.match(await asking.textContent(), /mail\.send/);
-    if (is_allowed) await picture(page, "18-held");
-    await asking.getByRole("button", { name: word, exact: true }).click();
-    await page.locator(".actions").waitFor();
-    const { runs } = await get(house, "/api/runs?limit=20");
-    const run = runs.find((one) => one.title.includes(`(${word})`) && !one.parent);
-    assert.equal(run.status, "done");
-    const told = await events(house, run.run);
-    const mail = told.find((one) => one.event === "asked" && one.effect?.call_tool?.tool === "mail.send");
-    const replied = told.filter((one) => one.event === "replied" && one.task === mail.task).at(-1);
-    assert.equal(JSON.stringify(replied).includes("ada@example.org"), is_allowed, JSON.stringify(replied));
-  });
-}
-
 test("x3_a step is opened, and a branch goes on from it with another reply", async () => {
   const page = await house.page();
   await choose(page, "Flow", "search");

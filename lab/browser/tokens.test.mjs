@@ -8,7 +8,7 @@ before(async () => (house = await open({ token: "the operator's own" })));
 after(() => house.close());
 
 const enter = async (page, token) => {
-  await page.getByLabel("Token").fill(token);
+  await page.getByRole("textbox", { name: "Token" }).fill(token);
   await page.getByRole("button", { name: "Enter" }).click();
 };
 

@@ -29,7 +29,7 @@ export function Asking({ open, family, done }) {
   const form = lists ? PlanEditor : formFor(schema);
   return html`
     <section class="asking" ref=${card} aria-label="A question for you">
-      <h3><${Icon} name="person" size="17" />${lists ? "Is this plan right?" : headline(open)}</h3>
+      <h3><${Icon} name="person" size="17" />${lists ? "Is this plan right?" : headline(schema)}</h3>
       ${!lists && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
       <fieldset disabled=${isSent}><legend class="hidden">Your answer</legend>
         <${form} schema=${schema} lists=${lists} send=${send} prompt=${question.prompt} />
@@ -39,7 +39,8 @@ export function Asking({ open, family, done }) {
   `;
 }
 
-const headline = (open) => ({ doubt: "Did this happen?", doubted: "Did this happen?", held: "May this be done?" })[open.kind] ?? "A question for you";
+/// What the engine itself asks is known by the one word it wants to hear.
+const headline = (schema) => ({ verdict: "Did this happen?", allow: "May this be done?" })[onlyField(schema)[0]] ?? "A question for you";
 
 function formFor(schema) {
   const [name, field] = onlyField(schema);
