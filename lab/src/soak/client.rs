@@ -89,6 +89,13 @@ struct Told {
     data: Value,
 }
 
+impl Told {
+    /// The run is at its end, and does not only wait for somebody.
+    fn is_over(&self) -> bool {
+        self.event == "end" && matches!(self.data["status"].as_str(), Some("done" | "failed" | "cancelled"))
+    }
+}
+
 impl Client {
     pub(super) fn new(url: &str, seed: u64, number: u64, tally: Arc<Tally>, stop: watch::Receiver<bool>) -> Client {
         let dice = Dice::new(&[seed, number]);
@@ -138,7 +145,7 @@ impl Client {
             Act::AskTwiceWithOneKey => self.twice().await,
             Act::Watch => {
                 let (run, thread) = self.start("watch", &json!({ "question": QUESTION, "flow": "search" })).await?;
-                let told = self.listen("watch", &run, None, usize::MAX).await?;
+                let told = self.listen("watch", &run, None, Told::is_over).await?;
                 self.threads.push((thread, run));
                 self.ended("watch", &told, "done")
             }
@@ -154,8 +161,8 @@ impl Client {
             Act::Reject => {
                 let asking = self.asking("reject").await?;
                 self.answer("reject", &asking, json!({ "approve": false })).await?;
-                let told = self.listen("reject", &word(&asking["run"]), None, usize::MAX).await?;
-                self.is("reject", told.last().is_some_and(|last| last.event == "end"), &asking)
+                let told = self.listen("reject", &word(&asking["run"]), None, Told::is_over).await?;
+                self.is("reject", told.last().is_some_and(Told::is_over), &asking)
             }
             Act::CancelAsking => {
                 let asking = self.asking("cancel asking").await?;
@@ -173,7 +180,7 @@ impl Client {
                 let (_, run) = self.thread().await?;
                 let branch = self.call("fork", Method::POST, &format!("/api/runs/{run}/fork"), Some(&json!({ "at_step": 1 })), &[201]).await?;
                 let (run, thread) = (word(&branch["run"]), word(&branch["thread"]));
-                let told = self.listen("fork", &run, None, usize::MAX).await?;
+                let told = self.listen("fork", &run, None, Told::is_over).await?;
                 self.threads.push((thread, run));
                 self.ended("fork", &told, "done")
             }
@@ -252,11 +259,15 @@ impl Client {
         const KIND: &str = "watch and resume";
         let (run, thread) = self.start(KIND, &json!({ "question": QUESTION, "flow": "search" })).await?;
         self.threads.push((thread, run.clone()));
-        let leaving = 1 + self.dice.below(8) as usize;
+        let mut left = 1 + self.dice.below(8);
+        let leaving = |told: &Told| {
+            left -= 1;
+            left == 0 || told.is_over()
+        };
         let mut told = self.listen(KIND, &run, None, leaving).await?;
         let cursor = told.iter().rev().find_map(|told| told.id.clone());
-        if told.last().is_some_and(|last| last.event != "end") {
-            told.extend(self.listen(KIND, &run, cursor.as_deref(), usize::MAX).await?);
+        if !told.last().is_some_and(Told::is_over) {
+            told.extend(self.listen(KIND, &run, cursor.as_deref(), Told::is_over).await?);
         }
         let mut seen: Vec<String> =
             told.iter().filter(|told| told.event == "told").map(|told| format!("{} {}", told.data["run"], told.data["seq"])).collect();
@@ -275,15 +286,8 @@ impl Client {
         let hash = &waiting["schema"]["properties"]["plan_hash"]["default"];
         self.answer(kind, &asking, json!({ "approve": true, "tasks": plan["tasks"], "plan_hash": hash })).await?;
         let run = word(&asking["run"]);
-        // A stream of one that rests ends there, and this may have been before it went on.
-        for _ in 0..100 {
-            let told = self.listen(kind, &run, None, usize::MAX).await?;
-            if told.last().is_some_and(|last| last.data["status"] == "done") {
-                return Some(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        self.is(kind, false, &json!({ "never done": run }))
+        let told = self.listen(kind, &run, None, Told::is_over).await?;
+        self.ended(kind, &told, "done")
     }
 
     /// A run that asks about its plan.
@@ -303,7 +307,7 @@ impl Client {
 
     async fn cancelled(&mut self, kind: &'static str, run: &str, wanted: &[u16]) -> Option<()> {
         self.call(kind, Method::POST, &format!("/api/runs/{run}/cancel"), Some(&json!({ "reason": "enough" })), wanted).await?;
-        let told = self.listen(kind, run, None, usize::MAX).await?;
+        let told = self.listen(kind, run, None, Told::is_over).await?;
         self.is(kind, told.last().is_some_and(|last| matches!(last.data["status"].as_str(), Some("cancelled" | "done"))), &json!(run))
     }
 
@@ -435,8 +439,8 @@ impl Client {
         is_so.then_some(())
     }
 
-    /// The events of a run behind a cursor: all until it rests, or the first few.
-    async fn listen(&self, kind: &'static str, run: &str, after: Option<&str>, count: usize) -> Option<Vec<Told>> {
+    /// The events of a run behind a cursor, up to the one that is the last wanted; then it is left. One that is over ends by itself.
+    async fn listen(&self, kind: &'static str, run: &str, after: Option<&str>, mut is_last: impl FnMut(&Told) -> bool) -> Option<Vec<Told>> {
         let mut request = self.http.get(format!("{}/api/runs/{run}/events", self.url)).timeout(PATIENCE);
         if let Some(after) = after {
             request = request.header("last-event-id", after);
@@ -465,11 +469,15 @@ impl Client {
             rest.push_str(&String::from_utf8_lossy(&bytes));
             while let Some((frame, left)) = rest.split_once("\n\n") {
                 let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-                if let (Some(event), Some(data)) = (field("event: "), field("data: ")) {
-                    all.push(Told { id: field("id: "), event, data: serde_json::from_str(&data).unwrap_or_default() });
-                }
+                let told = match (field("event: "), field("data: ")) {
+                    (Some(event), Some(data)) => Some(Told { id: field("id: "), event, data: serde_json::from_str(&data).unwrap_or_default() }),
+                    _ => None,
+                };
                 rest = left.to_owned();
-                if all.len() >= count {
+                let Some(told) = told else { continue };
+                let is_last = is_last(&told);
+                all.push(told);
+                if is_last {
                     self.tally.right(kind);
                     return Some(all);
                 }
