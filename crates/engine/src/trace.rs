@@ -274,3 +274,19 @@ fn name(text: &str) -> &str {
     let is_one = text.len() <= BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
     if is_one { text } else { "other" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn what_does_not_look_like_a_name_is_not_repeated() {
+        for text in ["docs.search", "compat/here/small:7b", "019a-7f_x", ""] {
+            assert_eq!(name(text), text);
+        }
+        let long = "x".repeat(129);
+        for text in ["my password is hunter2", "naïve", "two\nlines", &long] {
+            assert_eq!(name(text), "other");
+        }
+    }
+}
