@@ -44,7 +44,7 @@ const TASKS_MORE_MAX: u64 = 4;
 
 /// What came of it. An error: it could not even be begun.
 pub async fn soak(order: &Order) -> Result<Report, String> {
-    let mut server = Server::start(&order.baton).await?;
+    let mut server = Server::start(&order.baton)?;
     let tally = Arc::new(Tally::default());
     // Whatever is made on first use is made now, and belongs to the start.
     let (stop, stopped) = watch::channel(false);

@@ -37,7 +37,7 @@ pub struct Sample {
 }
 
 impl Server {
-    pub(super) async fn start(baton: &Path) -> Result<Server, String> {
+    pub(super) fn start(baton: &Path) -> Result<Server, String> {
         let words = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let folder = tempfile::tempdir().map_err(|e| words("no folder", &e))?;
         let script = folder.path().join("world.script");

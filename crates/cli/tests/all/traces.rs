@@ -150,7 +150,7 @@ fn every_attempt_is_a_span_under_its_run_and_nothing_that_was_said_is_in_it() {
     let asked: BTreeSet<(String, i64)> = lines
         .iter()
         .filter(|line| line["event"] == "asked")
-        .map(|line| (format!("{}.{}", line["task"]["step"], line["task"]["index"]), line["attempt"].as_i64().unwrap()))
+        .map(|line| (format!("{}.{}", line["task"][0], line["task"][1]), line["attempt"].as_i64().unwrap()))
         .collect();
     let effects: Vec<&Span> = spans.iter().filter(|span| span.id != run.id).collect();
     let flown: BTreeSet<(String, i64)> =
