@@ -6,6 +6,7 @@
 //! - [`provider`]: models, mailbox and encyclopedia on the other side of a socket. [`house`]: the world that is connected to them.
 //!   [`person`]: who answers what a run asks.
 //! - [`team`]: the agents and the supervisor as processes of `baton`, for the document's story.
+//! - [`soak`]: half an hour of everything at once against the real server: `cargo run --release -p lab --bin soak`.
 //! - [`mcp`]: both ends for the MCP conformance suite (`--bin mcp_server`, `--bin mcp_client`); `peers/mcp` runs it.
 //! - `tests/`: the kill tests, whole flows, properties, bad input, and which test stands for which item of the specification. `benches/`: what a step costs.
 
@@ -15,4 +16,5 @@ pub mod mcp;
 pub mod person;
 pub mod provider;
 pub mod sim;
+pub mod soak;
 pub mod team;

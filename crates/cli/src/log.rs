@@ -9,22 +9,32 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer as fmt_layer};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
-pub(crate) fn to_stderr() {
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+use crate::trace::Traces;
+
+/// Logs, and hands spans to whoever collects them. Those have a target of their own, which is no log.
+pub(crate) fn to_stderr(traces: &Traces) {
+    let log = fmt_layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     // Whatever is asked for, the libraries that carry keys stay silent. Filters are regular expressions, and most starts need none.
-    let filter = std::env::var("BATON_LOG").ok().map(|filter| EnvFilter::new(format!("{filter},{}", world::model::remote::LOG_FILTER)));
+    let filter = std::env::var("BATON_LOG")
+        .ok()
+        .map(|filter| EnvFilter::new(format!("{filter},{},{}=off", world::model::remote::LOG_FILTER, engine::trace::TARGET)));
     let is_json = std::env::var("BATON_LOG_FORMAT").is_ok_and(|format| format == "json");
-    match (filter, is_json) {
-        (Some(filter), true) => log.event_format(Lines).with_env_filter(filter).init(),
-        (None, true) => log.event_format(Lines).with_max_level(LevelFilter::INFO).init(),
-        (Some(filter), false) => log.without_time().with_env_filter(filter).init(),
-        (None, false) => log.without_time().with_max_level(LevelFilter::WARN).init(),
-    }
+    let log = match (filter, is_json) {
+        (Some(filter), true) => log.event_format(Lines).with_filter(filter).boxed(),
+        (None, true) => log.event_format(Lines).with_filter(LevelFilter::INFO).boxed(),
+        (Some(filter), false) => log.without_time().with_filter(filter).boxed(),
+        (None, false) => log.without_time().with_filter(LevelFilter::WARN).boxed(),
+    };
+    tracing_subscriber::registry().with(log).with(traces.layer()).init();
+    traces.complain();
 }
 
 struct Lines;

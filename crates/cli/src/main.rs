@@ -27,6 +27,7 @@ mod shelf;
 mod streamed;
 mod text;
 mod thinker;
+mod trace;
 mod view;
 mod wiring;
 
@@ -36,6 +37,7 @@ use clap::Parser;
 
 use command::Command;
 use place::Place;
+use trace::Traces;
 
 /// Runs flows of models, tools and people durably: what was confirmed survives a crash, and every run can be watched, replayed and
 /// branched.
@@ -63,6 +65,7 @@ Environment:
   BATON_DB       the database file, as --db     BATON_CONFIG   the configuration file, as --config
   BATON_NO_PULL  as --no-pull                   BATON_LOG      what to log to stderr, e.g. debug or engine=trace
   BATON_TOKEN    as --token of `serve`          BATON_LOG_FORMAT=json  a JSON object a line, with times and run ids
+  OTEL_EXPORTER_OTLP_ENDPOINT  a collector of traces, e.g. http://localhost:4318
   NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
 
 fn main() -> ExitCode {
@@ -74,11 +77,14 @@ fn main() -> ExitCode {
     }
     take_cores();
     let baton = Baton::parse();
-    log::to_stderr();
-    match baton.command.run(&baton.place) {
-        Ok(exit) => exit.code(),
-        Err(trouble) => trouble.tell().code(),
-    }
+    let traces = Traces::from_environment();
+    log::to_stderr(&traces);
+    let exit = match baton.command.run(&baton.place) {
+        Ok(exit) => exit,
+        Err(trouble) => trouble.tell(),
+    };
+    traces.finish();
+    exit.code()
 }
 
 /// How many threads the embedded model may think on. Its kernels read that once, from the environment.

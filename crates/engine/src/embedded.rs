@@ -18,13 +18,14 @@ use graph::{Effect, Entry, Event, Fault, Job, Next, Outcome, Reply, Run, RunId, 
 use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, Status};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch as cell};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use world::Nature;
 
 use crate::flight::{Landed, Past, fly};
 use crate::lease::{Parting, UNCLAIMED};
 use crate::open::guarded;
 use crate::watch::{Feed, Seen};
-use crate::{Active, At, Closing, Control, EngineError, Inner, Result, open};
+use crate::{Active, At, Closing, Control, EngineError, Inner, Result, open, trace};
 
 /// Words that may wait for one run; past that, whoever speaks waits.
 const CONTROL_MAX: usize = 64;
@@ -516,6 +517,7 @@ impl Live {
                 tracing::warn!(%run, "no longer driven here: {e}");
                 engine.delist(&run);
                 engine.drop_lease(&self.lease.thread).await;
+                trace::left(&At::Lost(e.clone()));
                 return self.lost(e);
             }
         };
@@ -525,6 +527,7 @@ impl Live {
             At::Going | At::Parked(_) | At::Lost(_) => None,
         };
         self.commit.release = parting.is_last;
+        trace::left(&at);
         let commit = self.take_commit();
         let committed = self.keep(commit).await;
         if committed.is_ok() {
@@ -567,7 +570,8 @@ impl Live {
 // its own, and the compiler needs one place where that circle is cut.
 fn spawn(live: Live, first: Option<Next>) {
     let (engine, active, run) = (live.engine.clone(), live.active.clone(), live.commit.run.clone());
-    tokio::spawn(async move {
+    let span = trace::run(live.machine.facts());
+    let driven = async move {
         // Flows and effects are guarded where they run. What is left is a bug of ours or of a world's; it must not leave a run that
         // nobody drives and nobody may take up.
         if let Err(panic) = AssertUnwindSafe(live.drive(first)).catch_unwind().await {
@@ -576,11 +580,22 @@ fn spawn(live: Live, first: Option<Next>) {
             engine.delist(&run);
             active.at.send_replace(At::Lost(EngineError::Crashed { run, why }));
         }
-    });
+    };
+    match span {
+        None => tokio::spawn(driven),
+        Some(span) => tokio::spawn(driven.instrument(span)),
+    };
 }
 
 fn flight(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> BoxFuture<'static, Landed> {
-    Box::pin(fly(engine, active, job, past))
+    let is_ours = || matches!(&*job.effect, Effect::CallAgent(call) if engine.flows.contains_key(&call.agent));
+    let Some(attempt) = trace::Attempt::at(&job, is_ours) else { return Box::pin(fly(engine, active, job, past)) };
+    Box::pin(async move {
+        let effect = job.effect.clone();
+        let landed = fly(engine, active, job, past).instrument(attempt.span()).await;
+        attempt.landed(&effect, &landed);
+        landed
+    })
 }
 
 async fn sleep_until(by: Option<Instant>) {

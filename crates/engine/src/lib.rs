@@ -23,6 +23,7 @@ mod open;
 mod open_questions;
 mod replay;
 mod settings;
+pub mod trace;
 mod upkeep;
 mod watch;
 
@@ -209,6 +210,11 @@ impl Engine {
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
+    }
+
+    /// How many runs are in memory here.
+    pub fn going(&self) -> usize {
+        self.0.lock_active().len()
     }
 
     /// Starts a run. When this returns, the run is in the store and survives this process.

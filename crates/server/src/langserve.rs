@@ -28,7 +28,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
 use engine::{At, Engine, EngineError, Order};
@@ -42,6 +42,7 @@ use wire::langserve::{About, AboutAll, Batch, Batched, Config, Configs, Descript
 use world::agent::langserve::{DEPTH, KEY, SHOULD_RETRY};
 
 use crate::guard::{self, Guard};
+use crate::traced::traced;
 use state::Came;
 pub use state::Dress;
 
@@ -92,6 +93,7 @@ impl Service {
             .route("/{path}/config_schema", get(config_schema))
             .route("/agent.json", get(describe))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .layer(from_fn(traced))
             .with_state(self)
     }
 

@@ -23,6 +23,7 @@ pub mod problem;
 pub mod quota;
 pub mod registry;
 pub mod service;
+mod traced;
 
 /// Serves until something breaks. Here, so that others need not know what HTTP is made with.
 pub async fn serve(listener: tokio::net::TcpListener, router: axum::Router) -> std::io::Result<()> {

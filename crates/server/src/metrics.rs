@@ -23,6 +23,13 @@ pub struct Metrics {
     streams: AtomicI64,
 }
 
+/// What is counted elsewhere, as it is when somebody asks.
+pub(crate) struct Now {
+    pub(crate) runs_followed: usize,
+    pub(crate) runs_going: usize,
+    pub(crate) tasks: usize,
+}
+
 /// An open stream; it is counted until this goes.
 pub struct Open(Arc<Metrics>);
 
@@ -66,7 +73,7 @@ impl Metrics {
         Open(self.clone())
     }
 
-    pub(crate) fn text(&self, runs_followed: usize) -> String {
+    pub(crate) fn text(&self, now: &Now) -> String {
         let mut text = String::new();
         let mut line = |words: std::fmt::Arguments<'_>| text.push_str(&format!("{words}\n"));
         line(format_args!("# HELP baton_http_requests_total Requests that were answered."));
@@ -98,7 +105,13 @@ impl Metrics {
         line(format_args!("baton_streams {}", self.streams.load(Ordering::Relaxed)));
         line(format_args!("# HELP baton_runs_followed Runs that somebody follows."));
         line(format_args!("# TYPE baton_runs_followed gauge"));
-        line(format_args!("baton_runs_followed {runs_followed}"));
+        line(format_args!("baton_runs_followed {}", now.runs_followed));
+        line(format_args!("# HELP baton_runs_going Runs that are in memory and driven here."));
+        line(format_args!("# TYPE baton_runs_going gauge"));
+        line(format_args!("baton_runs_going {}", now.runs_going));
+        line(format_args!("# HELP baton_tasks Tasks of the runtime that are alive; what grows here while nothing goes on is a leak."));
+        line(format_args!("# TYPE baton_tasks gauge"));
+        line(format_args!("baton_tasks {}", now.tasks));
         text
     }
 }
@@ -114,7 +127,8 @@ mod tests {
         metrics.request("BREW", 405, Duration::from_secs(60));
         metrics.run_started("direct");
         let open = metrics.stream_opened();
-        let text = metrics.text(2);
+        let now = |runs_followed| Now { runs_followed, runs_going: 3, tasks: 4 };
+        let text = metrics.text(&now(2));
         for line in [
             "baton_http_requests_total{method=\"GET\",status=\"200\"} 1",
             "baton_http_requests_total{method=\"other\",status=\"405\"} 1",
@@ -124,10 +138,12 @@ mod tests {
             "baton_runs_started_total{flow=\"direct\"} 1",
             "baton_streams 1",
             "baton_runs_followed 2",
+            "baton_runs_going 3",
+            "baton_tasks 4",
         ] {
             assert!(text.lines().any(|found| found == line), "no {line} in {text}");
         }
         drop(open);
-        assert!(metrics.text(0).contains("\nbaton_streams 0\n"));
+        assert!(metrics.text(&now(0)).contains("\nbaton_streams 0\n"));
     }
 }

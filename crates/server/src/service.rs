@@ -19,13 +19,15 @@ use wire::api::Well;
 
 use crate::api::Api;
 use crate::guard::{self, Who};
+use crate::metrics::Now;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::registry::Registry;
+use crate::traced::traced;
 
 /// The whole, ready to be served.
 pub fn router(api: &Api, page: &Page, registry: Option<Registry>) -> Router {
-    let mut inside = api.routes().merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
+    let mut inside = api.routes().layer(from_fn(traced)).merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
     if let Some(registry) = registry {
         inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
     }
@@ -62,7 +64,8 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Who>) -> Resu
     if !who.is_operator {
         return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
     }
-    let text = api.0.metrics.text(api.0.hubs.count());
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let text = api.0.metrics.text(&Now { runs_followed: api.0.hubs.count(), runs_going: api.0.engine.going(), tasks });
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

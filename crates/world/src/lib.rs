@@ -10,6 +10,7 @@ pub mod model;
 pub mod rooms;
 pub mod script;
 pub mod tool;
+pub mod traceparent;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ mod runs;
 mod serve;
 mod serve_hostile;
 mod team;
+mod traces;
 mod wrong;
 
 use std::path::PathBuf;

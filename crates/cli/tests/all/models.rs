@@ -110,7 +110,7 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
 }
 
 /// A server that speaks OpenAI's stream, to whoever comes, for as long as the test lives.
-fn openai(words: &'static [&'static str]) -> String {
+pub(crate) fn openai(words: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     std::thread::spawn(move || {

@@ -34,6 +34,10 @@ impl Home {
             "" => command.env_remove("BATON_SCRIPT"),
             script => command.env("BATON_SCRIPT", script),
         };
+        self.started(&mut command)
+    }
+
+    pub(crate) fn started(&self, command: &mut Command) -> Served {
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -45,6 +49,15 @@ impl Home {
 }
 
 impl Served {
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How it ended, once it has.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.process.wait().unwrap().code()
+    }
+
     /// At once, as by a power cut.
     fn kill(&mut self) {
         let _ = self.process.kill();

@@ -15,6 +15,7 @@ use graph::{Event, RunId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
 
 use super::{Call, Came, Service, Watching, outcome, read, state, uuid_of};
@@ -54,7 +55,7 @@ fn begin(service: Service, path: &str, headers: &HeaderMap, watching: Result<Wat
     };
     let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let teller = Teller { to, form, filter, tags, name: format!("/{path}"), input, run: RunId::from(""), nodes: Nodes::default() };
-    tokio::spawn(tell(service, call, teller));
+    tokio::spawn(tell(service, call, teller).in_current_span());
     let bytes = stream::unfold(from, |mut from| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), from)) });
     let mut response = Response::new(Body::from_stream(bytes));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));

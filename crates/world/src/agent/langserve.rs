@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use wire::langserve::{Description, Message, error_words};
 
 use crate::model::structured;
+use crate::traceparent;
 
 /// The effect's name, the same for every attempt.
 pub const KEY: &str = "idempotency-key";
@@ -121,10 +122,12 @@ impl Service {
             "config": { "tags": [], "metadata": {}, "recursion_limit": 25, "configurable": {} },
             "kwargs": {},
         });
+        let mut headers = self.headers();
+        traceparent::carry(&mut headers);
         let request = self
             .client
             .post(self.at("invoke"))
-            .headers(self.headers())
+            .headers(headers)
             .header(CONTENT_TYPE, "application/json")
             .header(KEY, job.key.to_string())
             .header(DEPTH, (job.depth + 1).to_string())

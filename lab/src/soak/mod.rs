@@ -1,0 +1,120 @@
+//! A long time of everything at once: the real `baton serve` as a process, and clients that ask, watch, leave, come back, agree, change, stop, branch,
+//! upload, delete, and send nonsense, over real HTTP. What is wanted of the server is that it looks afterwards as it did before.
+//!
+//! ```text
+//!   start ─► every act once ─► quiet: a sample ─► N clients for so many minutes, a sample every 10 s ─► all leave ─► quiet: a sample ─► judged
+//! ```
+//!
+//! Threads are deleted as fast as they are made, so what grows, grows for no good reason. [`report`] says how it is judged.
+
+mod client;
+pub mod report;
+mod server;
+mod tally;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use client::Client;
+use report::Report;
+pub use server::Sample;
+use server::Server;
+use tally::Tally;
+
+pub struct Order {
+    /// The program.
+    pub baton: PathBuf,
+    pub minutes: f64,
+    pub clients: u64,
+    pub seed: u64,
+    /// Told now and then how it goes.
+    pub is_telling: bool,
+}
+
+const SAMPLED: Duration = Duration::from_secs(10);
+/// Hubs, connections and leases are kept for a while after the last one left; longer than all of those.
+const QUIET_MAX: Duration = Duration::from_secs(90);
+/// What may be more afterwards: a connection that is just closing, a file the store keeps open.
+const FILES_MORE_MAX: u64 = 4;
+const TASKS_MORE_MAX: u64 = 4;
+
+/// What came of it. An error: it could not even be begun.
+pub async fn soak(order: &Order) -> Result<Report, String> {
+    let mut server = Server::start(&order.baton)?;
+    let tally = Arc::new(Tally::default());
+    // Whatever is made on first use is made now, and belongs to the start.
+    let (stop, stopped) = watch::channel(false);
+    Client::new(&server.url, order.seed, 0, tally.clone(), stopped.clone()).every_act_once().await;
+    let start = settled(&mut server, None).await?;
+
+    let begun = Instant::now();
+    let lasting = Duration::from_secs_f64(order.minutes * 60.0);
+    let mut clients = JoinSet::new();
+    for number in 1..=order.clients {
+        clients.spawn(Client::new(&server.url, order.seed, number, tally.clone(), stopped.clone()).go());
+    }
+    let mut samples = Vec::new();
+    let mut died = None;
+    while begun.elapsed() < lasting {
+        tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(begun.elapsed()))).await;
+        if let Some(how) = server.ended() {
+            died = Some(how);
+            break;
+        }
+        match server.sample(begun.elapsed()).await {
+            Ok(sample) => {
+                if order.is_telling {
+                    eprintln!("{}", report::line(&sample, tally.requests()));
+                }
+                samples.push(sample);
+            }
+            Err(why) => tally.wrong("metrics", why),
+        }
+    }
+    // Nobody may be left who is told.
+    let _ = stop.send(true);
+    while clients.join_next().await.is_some() {}
+    let end = match died {
+        None => settled(&mut server, Some(&start)).await.ok(),
+        Some(_) => None,
+    };
+    if died.is_none() {
+        died = server.ended();
+    }
+    Ok(Report {
+        minutes: order.minutes,
+        clients: order.clients,
+        seed: order.seed,
+        start,
+        samples,
+        end,
+        died,
+        kinds: tally.kinds(),
+        wrong: tally.all_wrong(),
+        warned: server.warnings(),
+    })
+}
+
+/// Waits until nothing goes on any more, and then some; with `start`, until it is as it was then, if it ever is.
+async fn settled(server: &mut Server, start: Option<&Sample>) -> Result<Sample, String> {
+    let begun = Instant::now();
+    let mut before: Option<Sample> = None;
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        if let Some(how) = server.ended() {
+            return Err(format!("the server died: {how}"));
+        }
+        let sample = server.sample(begun.elapsed()).await?;
+        let is_idle = sample.runs == 0 && sample.streams == 0;
+        let is_steady = before.as_ref().is_some_and(|before| before.tasks == sample.tasks && before.files == sample.files);
+        let is_as_before = start.is_none_or(|start| report::leaks(start, &sample).is_empty());
+        if (is_idle && is_steady && is_as_before) || begun.elapsed() > QUIET_MAX {
+            return Ok(sample);
+        }
+        before = Some(sample);
+    }
+}
