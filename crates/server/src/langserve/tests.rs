@@ -47,7 +47,7 @@ fn others() -> Vec<Graph> {
     vec![question, Graph::of::<Value>("inc").node("inc", (nothing, inc), &[END]).build().unwrap()]
 }
 
-async fn serve() -> (String, Engine) {
+fn service() -> (Service, Engine) {
     let world = ScriptedWorld::parse("when tool count reply 1 after 30ms once").unwrap();
     let flows = std::iter::once(echo()).chain(others());
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), flows, Settings::default());
@@ -58,10 +58,15 @@ async fn serve() -> (String, Engine) {
         ("inc".to_owned(), one("inc", Dress::Bare, json!({}))),
     ];
     let description = Description { name: "echo".into(), about: "says it again".into(), capabilities: Vec::new() };
+    (Service::new(engine.clone(), served.into(), Some(description)), engine)
+}
+
+async fn serve() -> (String, Engine) {
+    let (service, engine) = service();
     let guard = Guard::new(None);
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let router = Service::new(engine.clone(), served.into(), Some(description)).router(&guard);
+    let router = service.router(&guard);
     tokio::spawn(async move { axum::serve(listener, router).await });
     (base, engine)
 }
@@ -206,6 +211,26 @@ async fn p8_a_run_that_needs_a_person_says_so_and_takes_the_answer() {
     }
 }
 
+fn caller(user: &str) -> Caller {
+    Caller { who: Who { user: UserId::from(user), is_operator: false }, headers: HeaderMap::new() }
+}
+
+#[tokio::test]
+async fn p8_nobody_answers_for_somebody_else() {
+    let (service, _) = service();
+    let (ada, bob) = (caller("ada"), caller("bob"));
+    let asked = json!({ "input": human("ask") }).to_string();
+    let (_, output) = invoked(&service, "graph", &ada, asked.as_bytes()).await.ok().unwrap();
+    let mut input = human("ask");
+    input["context"]["answers"] = output["context"]["waiting"].clone();
+    input["context"]["answers"][0]["value"] = json!("yes");
+    let answer = json!({ "input": input }).to_string();
+    let refused = invoked(&service, "graph", &bob, answer.as_bytes()).await.err().unwrap();
+    assert!(refused.status == 422 && refused.words().contains("there is no run"), "{}", refused.body);
+    let (_, output) = invoked(&service, "graph", &ada, answer.as_bytes()).await.ok().unwrap();
+    assert_eq!(output["messages"][1]["content"], "echo: ask \"yes\"");
+}
+
 fn events(text: &str) -> Vec<(String, Value)> {
     let field = |event: &str, name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap_or_default().to_owned();
     text.split("\r\n\r\n")
@@ -278,6 +303,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [echo()], Settings::default());
     let served = [("graph".to_owned(), Served { flow: "echo".into(), dress: Dress::Agent, base: Map::new() })];
     let service = Service::new(engine, served.into(), None);
+    let nobody = caller("nobody");
     let whole = json!({
         "input": { "messages": [{ "type": "human", "content": "hi" }, { "lc": 1, "type": "constructor", "id": ["AIMessage"], "kwargs": { "content": "x" } }, ["ai", "y"]],
             "next": "", "context": { "a": [1, { "b": null }] } },
@@ -311,7 +337,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
                 }
             }
         }
-        let answered = tokio::time::timeout(Duration::from_secs(10), invoked(&service, "graph", &HeaderMap::new(), &bytes)).await;
+        let answered = tokio::time::timeout(Duration::from_secs(10), invoked(&service, "graph", &nobody, &bytes)).await;
         match answered.unwrap_or_else(|_| panic!("it hangs on {}", String::from_utf8_lossy(&bytes))) {
             Ok((_, output)) => {
                 good += 1;
