@@ -4,6 +4,7 @@ use std::time::Duration;
 use engine::Settings;
 use graph::{Ask, END, Go, Graph, Replies};
 use store::MemoryStore;
+use world::mangled;
 use world::script::ScriptedWorld;
 
 use super::*;
@@ -298,7 +299,6 @@ async fn p3_schemas_and_the_description_are_there() {
 /// Callers say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
 #[tokio::test]
 async fn p8_mangled_requests_never_panic_or_hang() {
-    let count: u64 = std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
     let world = ScriptedWorld::parse("when tool count reply 1").unwrap();
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [echo()], Settings::default());
     let served = [("graph".to_owned(), Served { flow: "echo".into(), dress: Dress::Agent, base: Map::new() })];
@@ -310,33 +310,8 @@ async fn p8_mangled_requests_never_panic_or_hang() {
         "config": { "tags": ["t"], "metadata": {}, "recursion_limit": 25, "configurable": { "thread_id": "t" } }, "kwargs": {},
     })
     .to_string();
-    let mut dice = 0x2545_f491_4f6c_dd1d_u64;
-    let mut roll = move |below: usize| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        (dice % below as u64) as usize
-    };
     let (mut good, mut refused) = (0, 0);
-    for _ in 0..count {
-        let mut bytes = whole.clone().into_bytes();
-        for _ in 0..=roll(4) {
-            if bytes.len() < 2 {
-                break;
-            }
-            let at = roll(bytes.len());
-            match roll(5) {
-                0 => bytes[at] = roll(256) as u8,
-                1 => drop(bytes.remove(at)),
-                2 => bytes.insert(at, b"{}[]\",:0\\"[roll(9)]),
-                3 if roll(4) == 0 => bytes.truncate(at.max(1)),
-                _ => {
-                    let from = roll(bytes.len());
-                    let piece: Vec<u8> = bytes[from.min(at)..from.max(at)].to_vec();
-                    bytes.splice(at..at, piece);
-                }
-            }
-        }
+    for bytes in mangled::mangled(whole.as_bytes(), 0x2545_f491_4f6c_dd1d).take(mangled::count()) {
         let answered = tokio::time::timeout(Duration::from_secs(10), invoked(&service, "graph", &nobody, &bytes)).await;
         match answered.unwrap_or_else(|_| panic!("it hangs on {}", String::from_utf8_lossy(&bytes))) {
             Ok((_, output)) => {
