@@ -116,8 +116,8 @@ me = "{ME}"
         command
     }
 
-    /// Starts an agent, again or for the first time, and waits until it listens.
-    pub fn start(&mut self, name: &'static str) {
+    /// Starts an agent, again or for the first time, and waits until it listens. Says how many runs it found unfinished.
+    pub fn start(&mut self, name: &'static str) -> u64 {
         let port = self.ports[name];
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("{name}.log"))).expect("a log");
         let mut command = self.command();
@@ -128,6 +128,8 @@ me = "{ME}"
         BufReader::new(out).read_line(&mut line).expect("it can be read");
         assert!(line.contains("listening"), "the {name} does not listen: {line:?}, see {name}.log: {}", self.log(name));
         self.agents.insert(name, child);
+        let said: Value = serde_json::from_str(&line).expect("it says so in JSON");
+        said["taken_up"].as_u64().unwrap_or(0)
     }
 
     pub fn log(&self, name: &str) -> String {

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,9 @@ fn check(team: &Team, errand: u64) {
 fn p1_the_documents_story_with_three_processes_and_one_mail_with_a_pdf() {
     let folder = tempfile::tempdir().unwrap();
     let mut team = Team::new(folder.path(), &baton());
-    AGENTS.into_iter().for_each(|name| team.start(name));
+    for name in AGENTS {
+        team.start(name);
+    }
     let told = within(team.ask(1), STORY_MAX).expect("it ends");
     assert!(told.status.success(), "{}\n{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
     check(&team, 1);
@@ -72,26 +75,34 @@ fn p8_one_mail_and_one_research_however_processes_die() {
     let mut dice = Dice::new(&[seed, 7]);
     let folder = tempfile::tempdir().unwrap();
     let mut team = Team::new(folder.path(), &baton());
-    AGENTS.into_iter().for_each(|name| team.start(name));
+    for name in AGENTS {
+        team.start(name);
+    }
     let begun = Instant::now();
     within(team.ask(0), STORY_MAX).expect("it ends");
     check(&team, 0);
     // Kills fall anywhere in a story, and a little behind it.
     let story_ms = u64::try_from(begun.elapsed().as_millis()).unwrap() * 11 / 10;
     let (mut vouched, mut again) = (0, 0);
+    // By victim: how often it was killed, and how often in the middle of its work.
+    let mut killed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for errand in 1..=kills {
         let mut asking = team.ask(errand);
         std::thread::sleep(Duration::from_millis(dice.below(story_ms.max(1))));
         let victim = (errand % 4) as usize;
-        match AGENTS.get(victim) {
+        let (name, is_at_work) = match AGENTS.get(victim) {
             Some(name) => {
                 team.kill(name);
-                team.start(name);
+                (*name, team.start(name) > 0)
             }
             None => {
                 asking.kill().unwrap();
+                asking.wait().unwrap();
+                ("supervisor", team.run(errand).is_none_or(|row| !row.status.is_over()))
             }
-        }
+        };
+        let tally = killed.entry(name).or_default();
+        *tally = (tally.0 + 1, tally.1 + u64::from(is_at_work));
         within(asking, STORY_MAX).unwrap_or_else(|| panic!("errand {errand} does not end"));
         let begun = Instant::now();
         loop {
@@ -127,5 +138,16 @@ fn p8_one_mail_and_one_research_however_processes_die() {
         assert!(team.count(errand, "document") <= limit(victim == 1) && team.count(errand, "letter") <= limit(victim == 2), "errand {errand}");
         assert!(team.count(errand, "plan") <= limit(victim == 3), "errand {errand}");
     }
-    println!("{kills} kills, {} mails, each once; {vouched} vouched for, {again} sent again at a person's word", kills + 1);
+    // Nothing came late, either.
+    let all = || 0..=kills;
+    let mails: Vec<usize> = all().map(|errand| team.mails(errand)).collect();
+    assert!(mails.iter().all(|&count| count == 1), "{mails:?}");
+    for (name, (times, at_work)) in &killed {
+        println!("{name}: killed {times} times, {at_work} of them at work");
+    }
+    println!("{kills} kills, {} errands, {} mails, each once; {vouched} vouched for, {again} sent again at a person's word", kills + 1, mails.len());
+    for what in ["plan", "report", "document", "letter"] {
+        let asked: u64 = all().map(|errand| team.count(errand, what)).sum();
+        println!("the model was asked for a {what} {asked} times for {} errands", kills + 1);
+    }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
 use graph::{ThreadId, UserId};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wire::api;
 
 use crate::problem::Problem;
@@ -19,6 +19,8 @@ pub trait Desk: Send + Sync + 'static {
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order>;
+    /// What every run of this user is given beside what its caller says, by whichever protocol it is started.
+    fn given(&self, user: &UserId) -> Map<String, Value>;
     /// Who thinks, unless somebody names another.
     fn chosen(&self) -> api::Chosen;
     /// Every way to a model, and how it stands.

@@ -13,6 +13,8 @@
 //! in a circle are cut at the engine's `depth_max`. A run that only a person can move answers with its questions under `context.waiting`; the answers are
 //! sent to the same endpoint under `context.answers`, each with the `value` beside the fields it came with.
 //!
+//! A run is its caller's, as the guard knows them, and so must be the thread it names (`configurable.thread_id`) and what it answers.
+//!
 //! What goes wrong is said in LangServe's forms: 422 with a `detail`, and in a stream, where the status has been said, as `event: error`.
 
 mod state;
@@ -26,22 +28,27 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use engine::{At, Engine, EngineError, Order};
 use futures::StreamExt as _;
 use futures::stream::FuturesOrdered;
-use graph::{Outcome, RunId, ThreadId};
+use graph::{Outcome, RunId, UserId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use store::StoreError;
+use tokio::sync::OwnedSemaphorePermit;
 use wire::langserve::{About, AboutAll, Batch, Batched, Config, Configs, Description, Filter, Invoke, Invoked, Refusal};
 use world::agent::langserve::{DEPTH, KEY, SHOULD_RETRY};
 
-use crate::guard::{self, Guard};
+use crate::api::{Api, said, thread_named};
+use crate::guard::{self, Guard, Who};
+use crate::problem::Problem;
 use crate::traced::traced;
 use state::Came;
 pub use state::Dress;
@@ -53,6 +60,7 @@ const BATCH_MAX: usize = 1_000;
 const KEY_BYTES_MAX: usize = 500;
 
 /// A flow, and how it is served.
+#[derive(Clone)]
 pub struct Served {
     pub flow: String,
     pub dress: Dress,
@@ -64,16 +72,24 @@ pub struct Served {
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     engine: Engine,
     served: BTreeMap<String, Served>,
     description: Option<Description>,
+    /// Where it is one protocol beside others and its callers are many: what the API counts and limits is counted and limited together.
+    api: Option<Api>,
 }
 
 impl Service {
     /// `served` by path: `graph` is where an agent's own flow is.
     pub fn new(engine: Engine, served: BTreeMap<String, Served>, description: Option<Description>) -> Service {
-        Service(Arc::new(Inner { engine, served, description }))
+        Service(Arc::new(Inner { engine, served, description, api: None }))
+    }
+
+    /// As a part of what that serves, over the same engine.
+    pub(crate) fn shared(self, api: &Api) -> Service {
+        Service(Arc::new(Inner { api: Some(api.clone()), ..Arc::unwrap_or_clone(self.0) }))
     }
 
     pub fn router(self, guard: &Guard) -> Router {
@@ -92,7 +108,6 @@ impl Service {
             .route("/{path}/output_schema", get(output_schema))
             .route("/{path}/config_schema", get(config_schema))
             .route("/agent.json", get(describe))
-            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .layer(from_fn(traced))
             .with_state(self)
     }
@@ -100,32 +115,82 @@ impl Service {
     fn served(&self, path: &str) -> Result<&Served, Refused> {
         self.0.served.get(path).ok_or_else(|| Refused::plain(StatusCode::NOT_FOUND, "Not Found"))
     }
-}
 
-async fn invoke(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
-    match invoked(&service, &path, &headers, &body).await {
-        Ok((run, output)) => {
-            json_of(StatusCode::OK, &Invoked { output, metadata: Some(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) })
+    /// A place among its user's runs, if those are counted, for a run that is not there yet. One of a batch waits for it.
+    async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+        let Some(api) = &self.0.api else { return Ok(None) };
+        let is_begun = match &call.order.run {
+            _ if !call.answers.is_empty() => true,
+            Some(run) => self.0.engine.store().run(run).await.map_err(|error| Refused::of(error.into()))?.is_some(),
+            None => false,
+        };
+        if is_begun {
+            return Ok(None);
         }
-        Err(refused) => refused.response(),
+        let user = &call.order.user;
+        let place = if call.is_one_of_many { api.0.quota.run_in_turn(user).await? } else { api.0.quota.run(user)? };
+        api.0.metrics.run_started(&call.order.flow);
+        Ok(Some(place))
+    }
+
+    /// Starts the run, or finds it, or tells it what people answered, and waits until it is over or only a person can move it.
+    async fn finish(&self, call: Call) -> Result<(RunId, Value), Refused> {
+        let Some(place) = self.place(&call).await? else { return call.finish(&self.0.engine).await };
+        // A task of its own keeps the place for as long as the run goes, whoever goes away meanwhile.
+        let engine = self.0.engine.clone();
+        let finishing = tokio::spawn(async move {
+            let finished = call.finish(&engine).await;
+            drop(place);
+            finished
+        });
+        finishing.await.unwrap_or_else(|error| Err(Problem::internal(&error).into()))
     }
 }
 
-async fn invoked(service: &Service, path: &str, headers: &HeaderMap, body: &[u8]) -> Result<(RunId, Value), Refused> {
+/// Who calls, and what they say beside the body.
+struct Caller {
+    who: Who,
+    headers: HeaderMap,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let who = parts.extensions.get::<Who>().cloned().ok_or_else(|| Problem::internal(&"LangServe's routes were mounted without a guard"))?;
+        Ok(Caller { who, headers: parts.headers.clone() })
+    }
+}
+
+/// A body of JSON, within a size and a time. Browsers ask before they send that to somebody else's server, so the type is insisted on.
+struct Sent(Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Sent {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        said::must_be(request.headers(), "application/json")?;
+        Ok(Sent(said::read(request.into_body(), BODY_BYTES_MAX, said::JSON_WITHIN).await?))
+    }
+}
+
+async fn invoke(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Result<Response, Refused> {
+    let (run, output) = invoked(&service, &path, &caller, &body).await?;
+    Ok(json_of(StatusCode::OK, &Invoked { output, metadata: Some(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) }))
+}
+
+async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) -> Result<(RunId, Value), Refused> {
     let served = service.served(path)?;
     let Invoke { input, config, .. } = read(body)?;
-    let call = Call::of(served, headers, input, &config, None)?;
-    call.finish(&service.0.engine).await
+    let call = Call::of(service, served, caller, input, &config, None).await?;
+    service.finish(call).await
 }
 
-async fn batch(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
-    match batched(&service, &path, &headers, &body).await {
-        Ok(batched) => json_of(StatusCode::OK, &batched),
-        Err(refused) => refused.response(),
-    }
+async fn batch(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Result<Response, Refused> {
+    Ok(json_of(StatusCode::OK, &batched(&service, &path, &caller, &body).await?))
 }
 
-async fn batched(service: &Service, path: &str, headers: &HeaderMap, body: &[u8]) -> Result<Batched, Refused> {
+async fn batched(service: &Service, path: &str, caller: &Caller, body: &[u8]) -> Result<Batched, Refused> {
     let served = service.served(path)?;
     let Batch { inputs, config, .. } = read(body)?;
     if inputs.len() > BATCH_MAX {
@@ -142,17 +207,17 @@ async fn batched(service: &Service, path: &str, headers: &HeaderMap, body: &[u8]
     // All are looked at before any is begun.
     let mut calls = Vec::with_capacity(inputs.len());
     for (index, (input, config)) in inputs.into_iter().zip(&configs).enumerate() {
-        calls.push(Call::of(served, headers, input, config, Some(index))?);
+        calls.push(Call::of(service, served, caller, input, config, Some(index)).await?);
     }
     let (mut output, mut about) = (Vec::new(), AboutAll::default());
     let mut waiting = calls.into_iter();
-    let mut going: FuturesOrdered<_> = waiting.by_ref().take(BATCH_AT_ONCE).map(|call| call.finish(&service.0.engine)).collect();
+    let mut going: FuturesOrdered<_> = waiting.by_ref().take(BATCH_AT_ONCE).map(|call| service.finish(call)).collect();
     while let Some(finished) = going.next().await {
         let (run, value) = finished?;
         output.push(value);
         about.responses.push(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() });
         about.run_ids.push(uuid_of(&run));
-        going.extend(waiting.next().map(|call| call.finish(&service.0.engine)));
+        going.extend(waiting.next().map(|call| service.finish(call)));
     }
     Ok(Batched { output, metadata: about })
 }
@@ -162,30 +227,36 @@ struct Call {
     order: Order,
     came: Came,
     answers: Vec<state::Answer>,
+    is_one_of_many: bool,
 }
 
 impl Call {
-    fn of(served: &Served, headers: &HeaderMap, input: Value, config: &Config, index: Option<usize>) -> Result<Call, Refused> {
-        let (input, came, answers) = state::taken(served, input)?;
-        let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, ..Order::new(&served.flow, input) };
+    /// `index` says which of a batch it is.
+    async fn of(service: &Service, served: &Served, caller: &Caller, input: Value, config: &Config, index: Option<usize>) -> Result<Call, Refused> {
+        let Caller { who, headers } = caller;
+        let mut base = served.base.clone();
+        if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {
+            base.extend(api.0.desk.given(&who.user));
+        }
+        let (input, came, answers) = state::taken(served.dress, base, input)?;
+        let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, user: who.user.clone(), ..Order::new(&served.flow, input) };
         order.title = came.title();
         if let Some(thread) =
             config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty())
         {
-            order.thread = Some(ThreadId::from(thread));
+            order.thread = Some(thread_named(&service.0.engine, who, thread).await?);
         }
-        order.run = keyed(headers, &served.flow, index)?;
-        Ok(Call { order, came, answers })
+        order.run = keyed(headers, &who.user, &served.flow, index)?;
+        Ok(Call { order, came, answers, is_one_of_many: index.is_some() })
     }
 
-    /// Starts the run, or finds it, or tells it what people answered, and waits until it is over or only a person can move it.
     async fn finish(self, engine: &Engine) -> Result<(RunId, Value), Refused> {
         let came = self.came;
-        let flow = self.order.flow.clone();
+        let (flow, user) = (self.order.flow.clone(), self.order.user.clone());
         let (run, at) = match self.answers.as_slice() {
             [] => engine.perform(self.order).await.map_err(Refused::of)?,
             answers => {
-                let run = state::answer(engine, &flow, answers).await?;
+                let run = state::answer(engine, &user, &flow, answers).await?;
                 let at = engine.wait(&run).await.map_err(Refused::of)?;
                 (run, at)
             }
@@ -209,15 +280,17 @@ async fn outcome(engine: &Engine, run: &RunId, at: At, came: &Came) -> Result<Va
     }
 }
 
-/// The run that a key names. Different flows and places in a batch have different runs.
-fn keyed(headers: &HeaderMap, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
+/// The run that a key names. Different users, flows and places in a batch have different runs.
+fn keyed(headers: &HeaderMap, user: &UserId, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
     let Some(key) = headers.get(KEY) else { return Ok(None) };
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(Refused::wrong("value_error", &[KEY], format!("a key has 1 to {KEY_BYTES_MAX} bytes")));
     }
     let mut hash = Sha256::new();
-    hash.update(flow);
-    hash.update([0]);
+    for part in [user.as_str(), flow] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
     hash.update(index.map_or(u64::MAX, |index| index as u64).to_le_bytes());
     hash.update(key.as_bytes());
     let name: String = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -254,14 +327,14 @@ async fn config_schema(State(service): State<Service>, Path(path): Path<String>)
 fn schema(service: &Service, path: &str, of: impl Fn(&Served) -> Value) -> Response {
     match service.served(path) {
         Ok(served) => json_of(StatusCode::OK, &of(served)),
-        Err(refused) => refused.response(),
+        Err(refused) => refused.into_response(),
     }
 }
 
 async fn describe(State(service): State<Service>) -> Response {
     match &service.0.description {
         Some(description) => json_of(StatusCode::OK, description),
-        None => Refused::plain(StatusCode::NOT_FOUND, "Not Found").response(),
+        None => Refused::plain(StatusCode::NOT_FOUND, "Not Found").into_response(),
     }
 }
 
@@ -269,18 +342,19 @@ async fn describe(State(service): State<Service>) -> Response {
 struct Refused {
     status: StatusCode,
     body: Value,
-    /// Asking again may help.
+    /// Asking again may help, and after how long.
     again: bool,
+    after_s: Option<u64>,
 }
 
 impl Refused {
     fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
-        Refused { status, body: json!({ "detail": words.into() }), again: status.is_server_error() }
+        Refused { status, body: json!({ "detail": words.into() }), again: status.is_server_error(), after_s: None }
     }
 
     fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
         let body = serde_json::to_value(Refusal::of(kind, at, words)).unwrap_or_default();
-        Refused { status: StatusCode::UNPROCESSABLE_ENTITY, body, again: false }
+        Refused { status: StatusCode::UNPROCESSABLE_ENTITY, body, again: false, after_s: None }
     }
 
     /// The run itself did not end well. It is remembered by its key, so the same call would be told the same.
@@ -292,6 +366,7 @@ impl Refused {
         match error {
             EngineError::Run(error) => Refused::wrong("value_error", &["input"], error.to_string()),
             EngineError::Busy { .. } | EngineError::Stopping => Refused::plain(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            EngineError::Store(store_error @ StoreError::NotYours { .. }) => Problem::from(store_error).into(),
             EngineError::Store(store_error) => {
                 tracing::warn!("a run could not be kept: {store_error}");
                 Refused::plain(StatusCode::SERVICE_UNAVAILABLE, store_error.to_string())
@@ -303,11 +378,24 @@ impl Refused {
     fn words(&self) -> String {
         wire::langserve::error_words(&self.body.to_string(), 2_000)
     }
+}
 
-    fn response(&self) -> Response {
+/// What the API refuses in its own words is refused in the same words here, in LangServe's form.
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Refused {
+        let plain = Refused::plain(problem.status, problem.message);
+        Refused { again: plain.again || problem.retry_after_s.is_some(), after_s: problem.retry_after_s, ..plain }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
         let mut response = json_of(self.status, &self.body);
         if !self.again {
             response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        if let Some(seconds) = self.after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -322,6 +410,7 @@ fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
         status: StatusCode::UNPROCESSABLE_ENTITY,
         body: json!({ "detail": ["Invalid JSON body"] }),
         again: false,
+        after_s: None,
     })?;
     let error = serde_json::from_value::<T>(value.clone()).err().map_or_else(|| "it cannot be read".to_owned(), |error| error.to_string());
     Err(match (&value, error.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())) {

@@ -77,6 +77,12 @@ impl Quota {
         place.map_err(|_| Problem::too_many(format!("{runs_max} of your runs are going; wait for one, or stop one"), 2))
     }
 
+    /// The same for one of many that were asked for at once: it waits until one of the others is done.
+    pub async fn run_in_turn(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
+        let runs = self.of(user, |of| of.runs.clone());
+        runs.acquire_owned().await.map_err(|error| Problem::internal(&error))
+    }
+
     pub fn stream(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
         let streams_max = self.0.limits.streams_max;
         let place = self.of(user, |of| of.streams.clone().try_acquire_owned());

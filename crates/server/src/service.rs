@@ -1,7 +1,7 @@
 //! Everything that `baton serve` answers, behind one door.
 //!
 //! ```text
-//!   request ─► counted and logged ─► headers that keep browsers strict ─► guard ─► quota ─► API, registry, metrics
+//!   request ─► counted and logged ─► headers that keep browsers strict ─► guard ─► quota ─► API, registry, metrics, LangServe's routes
 //!                                                        └─► the page, health, session: without a token
 //! ```
 
@@ -19,17 +19,22 @@ use wire::api::Well;
 
 use crate::api::Api;
 use crate::guard::{self, Who};
+use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::registry::Registry;
 use crate::traced::traced;
 
-/// The whole, ready to be served.
-pub fn router(api: &Api, page: &Page, registry: Option<Registry>) -> Router {
+/// The whole, ready to be served. What LangServe's clients find stands beside the page, `/graph/invoke` and `/{flow}/invoke`: no path of the API or the page
+/// has such an end, and where one had, its own name would go before a flow's.
+pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<langserve::Service>) -> Router {
     let mut inside = api.routes().layer(from_fn(traced)).merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
     if let Some(registry) = registry {
         inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
+    }
+    if let Some(flows) = flows {
+        inside = inside.merge(flows.shared(api).routes());
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
     let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(api.clone());

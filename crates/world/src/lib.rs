@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod faults;
+pub mod mangled;
 pub mod model;
 pub mod rooms;
 pub mod script;

@@ -1,15 +1,22 @@
-"""`langserve.RemoteRunnable` against Baton: `client.py URL`, the address of an agent that a script plays (`agent.script`)."""
+"""`langserve.RemoteRunnable` against Baton: `client.py BATON FOLDER`, with an agent whose world a script plays (`agent.script`)."""
 import asyncio
 import json
 import sys
+from pathlib import Path
 
 import httpx
 from langchain_core.messages import AIMessage, HumanMessage
 from langserve import RemoteRunnable
 
-url = sys.argv[1]
-agent = RemoteRunnable(url + "/graph/")
+from processes import all_of, started
+
+baton, folder = sys.argv[1], Path(sys.argv[2])
+folder.mkdir(parents=True, exist_ok=True)
 state = {"messages": [HumanMessage("research tides", id="h1")], "next": "", "context": {"tone": "dry"}}
+
+
+def asynchronously(path, way):
+    return all_of(RemoteRunnable(f"{url}/{path}/"), way)
 
 
 def is_done(output):
@@ -41,33 +48,22 @@ def stream():
 
 
 def concurrent():
-    async def several():
-        agent = RemoteRunnable(url + "/graph/")
-        return await asyncio.gather(*(agent.ainvoke(state) for _ in range(8)))
-
-    for output in asyncio.run(several()):
+    for output in asynchronously("graph", lambda remote: asyncio.gather(*(remote.ainvoke(state) for _ in range(8)))):
         is_done(output)
 
 
 def stream_log():
-    async def last():
-        agent = RemoteRunnable(url + "/graph/")
-        log = None
-        async for patch in agent.astream_log(state):
-            log = patch if log is None else log + patch
-        return log
-
-    log = asyncio.run(last())
+    patches = asynchronously("graph", lambda remote: remote.astream_log(state))
+    log = patches[0]
+    for patch in patches[1:]:
+        log = log + patch
     is_done(log.state["final_output"])
     assert "triage" in json.dumps(list(log.state["logs"])), log.state["logs"].keys()
 
 
 def stream_events():
-    async def events():
-        agent = RemoteRunnable(url + "/graph/")
-        return [event async for event in agent.astream_events(state, version="v2")]
-
-    names = [(event["event"], event["name"]) for event in asyncio.run(events())]
+    events = asynchronously("graph", lambda remote: remote.astream_events(state, version="v2"))
+    names = [(event["event"], event["name"]) for event in events]
     assert ("on_chain_start", "/graph") in names and ("on_chain_end", "/graph") in names, names
     assert any(name == "report" for _, name in names), names
 
@@ -102,6 +98,38 @@ def other_flows():
     assert "answer" in direct.invoke({"question": "what are tides?"})
 
 
-for test in [invoke, batch, stream, concurrent, stream_log, stream_events, schemas, errors, other_flows]:
-    test()
-    print("ok", test.__name__, flush=True)
+def failed_runs():
+    """A run that fails is told as such in every form, with its reason, and the next one goes well."""
+    direct = RemoteRunnable(url + "/direct/")
+    failing = {"messages": [HumanMessage("how do things fail?")]}
+
+    ways = {
+        "invoke": lambda: direct.invoke(failing),
+        "ainvoke": lambda: asynchronously("direct", lambda remote: remote.ainvoke(failing)),
+        "batch": lambda: direct.batch([{"messages": [HumanMessage("what are tides?")]}, failing]),
+        "stream": lambda: list(direct.stream(failing)),
+        "astream": lambda: asynchronously("direct", lambda remote: remote.astream(failing)),
+        "stream_log": lambda: asynchronously("direct", lambda remote: remote.astream_log(failing)),
+        "stream_events": lambda: asynchronously("direct", lambda remote: remote.astream_events(failing, version="v2")),
+    }
+    for name, way in ways.items():
+        try:
+            raise AssertionError(f"{name} went well: {way()}")
+        except httpx.HTTPStatusError as error:
+            assert error.response.status_code == 500 and "nobody thinks" in error.response.text, (name, error.response.text)
+    # The stream had begun: it says what it is, and then the error instead of an end.
+    with httpx.stream("POST", f"{url}/direct/stream", json={"input": {"question": "how do things fail?"}}) as response:
+        told = [line for line in response.iter_lines() if line.startswith("event: ")]
+    assert response.status_code == 200 and (told[0], told[-1]) == ("event: metadata", "event: error"), told
+    assert direct.invoke({"messages": [HumanMessage("what are tides?")]})["messages"][-1].content
+
+
+tests = [invoke, batch, stream, concurrent, stream_log, stream_events, schemas, errors, other_flows, failed_runs]
+script = Path(__file__).with_name("agent.script")
+command = [baton, "--script", script, "--db", folder / "agent.db", "agent", "researcher", "--port", "0", "--json"]
+with started(command, folder / "agent.log") as said:
+    url = "http://" + said["listening"]
+    agent = RemoteRunnable(url + "/graph/")
+    for test in tests:
+        test()
+        print("ok", test.__name__, flush=True)

@@ -1,14 +1,16 @@
-"""Baton's supervisor with somebody else's agent: `drive.py BATON URL FOLDER`, where `server.py` listens at URL. No model is needed: the words of the request are the plan."""
+"""Baton's supervisor with somebody else's agents, those of `server.py`: `drive.py BATON FOLDER`. No model is needed: the words of the request are the plan."""
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-baton, url, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+from processes import started
+
+baton, folder = sys.argv[1], Path(sys.argv[2])
 folder.mkdir(parents=True, exist_ok=True)
 
 
-def ask(path):
+def ask(url, path):
     config = folder / f"{path}.toml"
     config.write_text(
         f'model = "extract"\n[team]\nagent_s_max = 2\nattempts_max = 3\nretries_max = 1\n[agents.researcher]\nurl = "{url}"\npath = "{path}"\ncapabilities = ["research"]\n'
@@ -32,12 +34,13 @@ expected = {
     "wrong": ([], 'it says that it completed "send_mail"'),
     "nothing": ([], "404"),
 }
-for path, (completed, words) in expected.items():
-    output = ask(path)
-    assert output["completed_capabilities"] == completed and output["next"] == "FINISH", (path, output)
-    assert words in output["answer"], (path, output["answer"])
-    if path == "graph":
-        assert output["context"]["python"] is True, output["context"]
-        kinds = [turn["role"] for turn in output["messages"]]
-        assert kinds == ["user", "assistant", "assistant"], kinds
-    print("ok", path, flush=True)
+with started([sys.executable, Path(__file__).with_name("server.py")], folder / "server.log") as said:
+    for path, (completed, words) in expected.items():
+        output = ask(said["url"], path)
+        assert output["completed_capabilities"] == completed and output["next"] == "FINISH", (path, output)
+        assert words in output["answer"], (path, output["answer"])
+        if path == "graph":
+            assert output["context"]["python"] is True, output["context"]
+            kinds = [turn["role"] for turn in output["messages"]]
+            assert kinds == ["user", "assistant", "assistant"], kinds
+        print("ok", path, flush=True)

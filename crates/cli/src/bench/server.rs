@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use engine::{Door, Order};
 use evidence::Span;
 use graph::{RunId, ThreadId, UserId};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use server::api::Api;
 use server::desk::{Desk, Export};
 use server::guard::Guard;
@@ -272,7 +272,7 @@ impl ServerChild {
             let many = 1_000_000;
             let limits = Limits { requests_s: u32::MAX, requests_burst: u32::MAX, runs_max: many, streams_max: many, connections_max: many };
             let api = Api::new(engine.clone(), Arc::new(BenchDesk), guard, Quota::new(limits), Metrics::new(), Door { flow: "auto", steps: (1, 0) });
-            let router = service::router(&api, &Page::new(None), None);
+            let router = service::router(&api, &Page::new(None), None, None);
             let (stop, stopped) = tokio::sync::watch::channel(false);
             tokio::spawn(listen::listen(listener, router, many, stopped));
             println!("{address}");
@@ -304,6 +304,10 @@ impl Desk for BenchDesk {
             _ => ("steps", flow::left(1)),
         };
         Ok(Order { user: user.clone(), thread: Some(thread.clone()), title: Some(wish.question.clone()), ..Order::new(flow, input) })
+    }
+
+    fn given(&self, _: &UserId) -> Map<String, Value> {
+        Map::new()
     }
 
     fn chosen(&self) -> api::Chosen {

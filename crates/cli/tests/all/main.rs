@@ -13,6 +13,7 @@ mod models;
 mod runs;
 mod serve;
 mod serve_hostile;
+mod serve_langserve;
 mod team;
 mod traces;
 mod wrong;

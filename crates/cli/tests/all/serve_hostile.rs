@@ -37,7 +37,7 @@ impl Served {
     }
 }
 
-fn token(home: &Home, user: &str) -> String {
+pub(crate) fn token(home: &Home, user: &str) -> String {
     home.well(&["tokens", "add", user, "--json"]).lines()[0]["token"].as_str().unwrap().to_owned()
 }
 

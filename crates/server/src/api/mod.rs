@@ -7,7 +7,7 @@ mod flows;
 mod models;
 pub mod openapi;
 mod query;
-mod runs;
+pub(crate) mod runs;
 pub(crate) mod said;
 mod session;
 mod settings;
@@ -102,17 +102,24 @@ impl Api {
 
     /// The name of a thread that a run may be started in: one of the user's, or a new one.
     pub(crate) async fn thread_for(&self, who: &Who, thread: Option<&str>) -> Result<ThreadId, Problem> {
-        const NAME_BYTES_MAX: usize = 200;
-        let Some(name) = thread else { return Ok(ThreadId::from(engine::fresh().as_str())) };
-        if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-            return Err(Problem::invalid(format!(
-                "a thread's name has 1 to {NAME_BYTES_MAX} bytes and no control characters; leave it away for a new one"
-            )));
+        match thread {
+            Some(name) => thread_named(&self.0.engine, who, name).await,
+            None => Ok(ThreadId::from(engine::fresh().as_str())),
         }
-        let thread = ThreadId::from(name);
-        match self.0.engine.store().thread(&thread).await? {
-            Some(row) if row.user.as_ref().is_some_and(|user| *user != who.user) => Err(Problem::not_found("thread")),
-            _ => Ok(thread),
-        }
+    }
+}
+
+/// A thread that this user may begin or go on with.
+pub(crate) async fn thread_named(engine: &Engine, who: &Who, name: &str) -> Result<ThreadId, Problem> {
+    const NAME_BYTES_MAX: usize = 200;
+    if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(Problem::invalid(format!(
+            "a thread's name has 1 to {NAME_BYTES_MAX} bytes and no control characters; leave it away for a new one"
+        )));
+    }
+    let thread = ThreadId::from(name);
+    match engine.store().thread(&thread).await? {
+        Some(row) if row.user.as_ref().is_some_and(|user| *user != who.user) => Err(Problem::not_found("thread")),
+        _ => Ok(thread),
     }
 }

@@ -1,7 +1,7 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use engine::{At, Closing, Delivery, Order};
+use engine::{At, Closing, Delivery, Engine, Order};
 use graph::{Outcome, RunId, TaskId, ThreadId, UserId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(super) async fn start(
     if !wait.is_wanted() {
         // Whether a model streams is decided when it is asked; whoever will follow this run is not here yet.
         let (run, thread, place) = begin(&api, &who.user, expected(&api, order)).await?;
-        hold(&api, &run, place);
+        hold(engine, &run, place);
         return Ok((StatusCode::CREATED, started(&run, &thread)));
     }
     let (flow, title, created_ms) = (order.flow.clone(), order.title.clone().unwrap_or_default(), now_ms());
@@ -104,8 +104,8 @@ fn expected(api: &Api, order: Order) -> Order {
 }
 
 /// Keeps a user's place until the run rests.
-pub(super) fn hold(api: &Api, run: &RunId, place: OwnedSemaphorePermit) {
-    let (engine, run) = (api.0.engine.clone(), run.clone());
+pub(crate) fn hold(engine: &Engine, run: &RunId, place: OwnedSemaphorePermit) {
+    let (engine, run) = (engine.clone(), run.clone());
     tokio::spawn(async move {
         // However it ended, it is in the store; here it is only counted.
         let _ = engine.wait(&run).await;
@@ -224,7 +224,7 @@ pub(super) async fn fork(
     let new = engine::fresh();
     let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
     let new = api.0.engine.fork(&row.run, fork).await?;
-    hold(&api, &new, place);
+    hold(&api.0.engine, &new, place);
     tracing::info!(run = %new, from = %row.run, user = %who.user, "a run was branched");
     Ok((StatusCode::CREATED, Json(api::Started { run: new.to_string(), thread: thread.to_string() })))
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::problem::Problem;
 
 const JSON_BYTES_MAX: usize = 1 << 20;
-const JSON_WITHIN: Duration = Duration::from_secs(20);
+pub(crate) const JSON_WITHIN: Duration = Duration::from_secs(20);
 pub(crate) const FILE_BYTES_MAX: usize = 20 << 20;
 const FILE_WITHIN: Duration = Duration::from_secs(300);
 
@@ -59,7 +59,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-fn must_be(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
+pub(crate) fn must_be(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = given.split(';').next().unwrap_or_default().trim();
     match kind.eq_ignore_ascii_case(wanted) {
@@ -68,7 +68,7 @@ fn must_be(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
     }
 }
 
-async fn read(body: Body, bytes_max: usize, within: Duration) -> Result<Bytes, Problem> {
+pub(crate) async fn read(body: Body, bytes_max: usize, within: Duration) -> Result<Bytes, Problem> {
     match tokio::time::timeout(within, axum::body::to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {

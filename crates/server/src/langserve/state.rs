@@ -1,12 +1,12 @@
 //! A caller's input as a flow takes it, and what a flow answers as its caller takes it.
 
 use engine::{Delivery, Engine, EngineError, History};
-use graph::{Effect, Event, Key, Question, RunId, TaskId, ThreadId, child_run};
+use graph::{Effect, Event, Key, Question, RunId, TaskId, ThreadId, UserId, child_run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use wire::langserve::{Message, Speaker, state_schema};
 
-use super::{Refused, Served};
+use super::Refused;
 
 /// How a flow looks to LangServe's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +71,11 @@ pub(super) struct Asked {
 /// Names the fields of a state; others in it belong to the caller and are given back.
 const FIELDS: [&str; 3] = ["messages", "next", "context"];
 
-pub(super) fn taken(served: &Served, input: Value) -> Result<(Value, Came, Vec<Answer>), Refused> {
-    let (mut given, came, answers) = match (served.dress, input) {
+/// `base` goes over what the caller says.
+pub(super) fn taken(dress: Dress, base: Map<String, Value>, input: Value) -> Result<(Value, Came, Vec<Answer>), Refused> {
+    let (mut given, came, answers) = match (dress, input) {
         (Dress::Bare, input) => (input, Came::Other, Vec::new()),
-        (Dress::Agent | Dress::Question, Value::Object(fields)) if fields.contains_key("messages") => of_state(served.dress, fields)?,
+        (Dress::Agent | Dress::Question, Value::Object(fields)) if fields.contains_key("messages") => of_state(dress, fields)?,
         (Dress::Question, Value::Object(mut fields)) => {
             let question = fields.remove("question").ok_or_else(|| Refused::wrong("missing", &["messages"], "Field required"))?;
             (json!({ "question": question }), Came::Other, Vec::new())
@@ -84,7 +85,7 @@ pub(super) fn taken(served: &Served, input: Value) -> Result<(Value, Came, Vec<A
         (Dress::Agent | Dress::Question, _) => return Err(Refused::wrong("dict_type", &["input"], "Input should be a valid dictionary")),
     };
     if let Value::Object(fields) = &mut given {
-        fields.extend(served.base.clone());
+        fields.extend(base);
     }
     Ok((given, came, answers))
 }
@@ -227,7 +228,7 @@ fn child_of(thread: &ThreadId, run: &RunId, task: TaskId) -> RunId {
 }
 
 /// Hands people's answers to the runs that asked, and says which run is to be waited for: the one at the top.
-pub(super) async fn answer(engine: &Engine, flow: &str, answers: &[Answer]) -> Result<RunId, Refused> {
+pub(super) async fn answer(engine: &Engine, user: &UserId, flow: &str, answers: &[Answer]) -> Result<RunId, Refused> {
     let unknown = |run: &RunId| Refused::wrong("value_error", &["context", "answers"], format!("there is no run {run} here that asks"));
     let mut top = None;
     for answer in answers {
@@ -236,8 +237,10 @@ pub(super) async fn answer(engine: &Engine, flow: &str, answers: &[Answer]) -> R
             let parent = parent.clone();
             row = engine.store().run(&parent).await.map_err(|error| Refused::of(error.into()))?.ok_or_else(|| unknown(&parent))?;
         }
-        // Only what was started through this door is answered through it.
-        if row.flow != flow {
+        // Only what was started through this door is answered through it, and by nobody else.
+        let thread = engine.store().thread(&row.thread).await.map_err(|error| Refused::of(error.into()))?;
+        let is_theirs = thread.is_some_and(|thread| thread.user.as_ref() == Some(user));
+        if row.flow != flow || !is_theirs {
             return Err(unknown(&answer.run));
         }
         match engine.answer(&answer.run, answer.task, answer.attempt, answer.value.clone()).await {

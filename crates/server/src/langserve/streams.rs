@@ -7,18 +7,19 @@ use std::convert::Infallible;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use engine::{Engine, Seen};
 use futures::stream;
 use graph::{Event, RunId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tracing::Instrument as _;
 use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
 
-use super::{Call, Came, Service, Watching, outcome, read, state, uuid_of};
+use super::{Call, Caller, Came, Refused, Sent, Service, Watching, outcome, read, state, uuid_of};
+use crate::api::runs::hold;
 
 /// Events that may wait for a reader; past that the stream waits for it, and the run does not.
 const BEHIND_MAX: usize = 64;
@@ -30,54 +31,62 @@ enum Form {
     Events,
 }
 
-pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+type Begun = Result<Response, Refused>;
+
+pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Begun {
     let watching = read::<Invoke>(&body).map(|Invoke { input, config, .. }| Watching { input, config, filter: Filter::default() });
-    begin(service, &path, &headers, watching, Form::Updates)
+    begin(service, &path, &caller, watching?, Form::Updates).await
 }
 
-pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
-    begin(service, &path, &headers, read(&body), Form::Log)
+pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Begun {
+    begin(service, &path, &caller, read(&body)?, Form::Log).await
 }
 
-pub(super) async fn stream_events(State(service): State<Service>, Path(path): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
-    begin(service, &path, &headers, read(&body), Form::Events)
+pub(super) async fn stream_events(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Begun {
+    begin(service, &path, &caller, read(&body)?, Form::Events).await
 }
 
-fn begin(service: Service, path: &str, headers: &HeaderMap, watching: Result<Watching, super::Refused>, form: Form) -> Response {
-    let call = service.served(path).and_then(|served| {
-        let Watching { input, config, filter } = watching?;
-        let shown = input.clone();
-        Ok((Call::of(served, headers, input, &config, None)?, filter, config.tags.unwrap_or_default(), shown))
-    });
-    let (call, filter, tags, input) = match call {
-        Ok(call) => call,
-        Err(refused) => return refused.response(),
+async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching, form: Form) -> Begun {
+    let Watching { input, config, filter } = watching;
+    let shown = input.clone();
+    let call = Call::of(&service, service.served(path)?, caller, input, &config, None).await?;
+    // Whoever is refused hears it before a stream begins, where a status can still say it.
+    let open = match &service.0.api {
+        Some(api) => Some((api.0.quota.stream(&caller.who.user)?, api.0.metrics.stream_opened())),
+        None => None,
     };
+    let place = service.place(&call).await?;
     let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
-    let teller = Teller { to, form, filter, tags, name: format!("/{path}"), input, run: RunId::from(""), nodes: Nodes::default() };
-    tokio::spawn(tell(service, call, teller).in_current_span());
-    let bytes = stream::unfold(from, |mut from| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), from)) });
+    let tags = config.tags.unwrap_or_default();
+    let teller = Teller { to, form, filter, tags, name: format!("/{path}"), input: shown, run: RunId::from(""), nodes: Nodes::default() };
+    tokio::spawn(tell(service, call, place, teller).in_current_span());
+    let bytes =
+        stream::unfold((from, open), |(mut from, open)| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), (from, open))) });
     let mut response = Response::new(Body::from_stream(bytes));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    Ok(response)
 }
 
-async fn tell(service: Service, call: Call, mut teller: Teller) {
+async fn tell(service: Service, call: Call, place: Option<OwnedSemaphorePermit>, mut teller: Teller) {
     let engine = &service.0.engine;
-    let Call { mut order, came, answers } = call;
+    let Call { mut order, came, answers, is_one_of_many: _ } = call;
     // The run is named before it is started, so that its first words are heard.
     let run = order.run.get_or_insert_with(engine::fresh).clone();
     let mut watcher = engine.watch(&run, 0);
-    let flow = order.flow.clone();
+    let (flow, user) = (order.flow.clone(), order.user.clone());
     let started = match answers.as_slice() {
-        [] => engine.start(order).await.map_err(super::Refused::of),
-        answers => state::answer(engine, &flow, answers).await,
+        [] => engine.start(order).await.map_err(Refused::of),
+        answers => state::answer(engine, &user, &flow, answers).await,
     };
     let run = match started {
         Ok(run) => run,
         Err(refused) => return teller.fail(refused.status.as_u16(), refused.words()).await,
     };
+    if let Some(place) = place {
+        // However soon nobody listens any more.
+        hold(engine, &run, place);
+    }
     teller.run = run.clone();
     if answers.is_empty() {
         if !teller.began(&flow).await {

@@ -4,6 +4,7 @@ use std::time::Duration;
 use engine::Settings;
 use graph::{Ask, END, Go, Graph, Replies};
 use store::MemoryStore;
+use world::mangled;
 use world::script::ScriptedWorld;
 
 use super::*;
@@ -47,7 +48,7 @@ fn others() -> Vec<Graph> {
     vec![question, Graph::of::<Value>("inc").node("inc", (nothing, inc), &[END]).build().unwrap()]
 }
 
-async fn serve() -> (String, Engine) {
+fn service() -> (Service, Engine) {
     let world = ScriptedWorld::parse("when tool count reply 1 after 30ms once").unwrap();
     let flows = std::iter::once(echo()).chain(others());
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), flows, Settings::default());
@@ -58,10 +59,15 @@ async fn serve() -> (String, Engine) {
         ("inc".to_owned(), one("inc", Dress::Bare, json!({}))),
     ];
     let description = Description { name: "echo".into(), about: "says it again".into(), capabilities: Vec::new() };
+    (Service::new(engine.clone(), served.into(), Some(description)), engine)
+}
+
+async fn serve() -> (String, Engine) {
+    let (service, engine) = service();
     let guard = Guard::new(None);
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let router = Service::new(engine.clone(), served.into(), Some(description)).router(&guard);
+    let router = service.router(&guard);
     tokio::spawn(async move { axum::serve(listener, router).await });
     (base, engine)
 }
@@ -206,6 +212,26 @@ async fn p8_a_run_that_needs_a_person_says_so_and_takes_the_answer() {
     }
 }
 
+fn caller(user: &str) -> Caller {
+    Caller { who: Who { user: UserId::from(user), is_operator: false }, headers: HeaderMap::new() }
+}
+
+#[tokio::test]
+async fn p8_nobody_answers_for_somebody_else() {
+    let (service, _) = service();
+    let (ada, bob) = (caller("ada"), caller("bob"));
+    let asked = json!({ "input": human("ask") }).to_string();
+    let (_, output) = invoked(&service, "graph", &ada, asked.as_bytes()).await.ok().unwrap();
+    let mut input = human("ask");
+    input["context"]["answers"] = output["context"]["waiting"].clone();
+    input["context"]["answers"][0]["value"] = json!("yes");
+    let answer = json!({ "input": input }).to_string();
+    let refused = invoked(&service, "graph", &bob, answer.as_bytes()).await.err().unwrap();
+    assert!(refused.status == 422 && refused.words().contains("there is no run"), "{}", refused.body);
+    let (_, output) = invoked(&service, "graph", &ada, answer.as_bytes()).await.ok().unwrap();
+    assert_eq!(output["messages"][1]["content"], "echo: ask \"yes\"");
+}
+
 fn events(text: &str) -> Vec<(String, Value)> {
     let field = |event: &str, name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap_or_default().to_owned();
     text.split("\r\n\r\n")
@@ -273,45 +299,20 @@ async fn p3_schemas_and_the_description_are_there() {
 /// Callers say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
 #[tokio::test]
 async fn p8_mangled_requests_never_panic_or_hang() {
-    let count: u64 = std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
     let world = ScriptedWorld::parse("when tool count reply 1").unwrap();
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [echo()], Settings::default());
     let served = [("graph".to_owned(), Served { flow: "echo".into(), dress: Dress::Agent, base: Map::new() })];
     let service = Service::new(engine, served.into(), None);
+    let nobody = caller("nobody");
     let whole = json!({
         "input": { "messages": [{ "type": "human", "content": "hi" }, { "lc": 1, "type": "constructor", "id": ["AIMessage"], "kwargs": { "content": "x" } }, ["ai", "y"]],
             "next": "", "context": { "a": [1, { "b": null }] } },
         "config": { "tags": ["t"], "metadata": {}, "recursion_limit": 25, "configurable": { "thread_id": "t" } }, "kwargs": {},
     })
     .to_string();
-    let mut dice = 0x2545_f491_4f6c_dd1d_u64;
-    let mut roll = move |below: usize| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        (dice % below as u64) as usize
-    };
     let (mut good, mut refused) = (0, 0);
-    for _ in 0..count {
-        let mut bytes = whole.clone().into_bytes();
-        for _ in 0..=roll(4) {
-            if bytes.len() < 2 {
-                break;
-            }
-            let at = roll(bytes.len());
-            match roll(5) {
-                0 => bytes[at] = roll(256) as u8,
-                1 => drop(bytes.remove(at)),
-                2 => bytes.insert(at, b"{}[]\",:0\\"[roll(9)]),
-                3 if roll(4) == 0 => bytes.truncate(at.max(1)),
-                _ => {
-                    let from = roll(bytes.len());
-                    let piece: Vec<u8> = bytes[from.min(at)..from.max(at)].to_vec();
-                    bytes.splice(at..at, piece);
-                }
-            }
-        }
-        let answered = tokio::time::timeout(Duration::from_secs(10), invoked(&service, "graph", &HeaderMap::new(), &bytes)).await;
+    for bytes in mangled::mangled(whole.as_bytes(), 0x2545_f491_4f6c_dd1d).take(mangled::count()) {
+        let answered = tokio::time::timeout(Duration::from_secs(10), invoked(&service, "graph", &nobody, &bytes)).await;
         match answered.unwrap_or_else(|_| panic!("it hangs on {}", String::from_utf8_lossy(&bytes))) {
             Ok((_, output)) => {
                 good += 1;

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::mangled;
 
 struct Peer {
     url: String,
@@ -225,39 +226,14 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
 /// Agents answer anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
 #[tokio::test]
 async fn p8_mangled_replies_never_panic_or_hang() {
-    let count: u64 = std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let count = mangled::count();
     let whole = json!({ "output": {
         "messages": [{ "type": "human", "content": "hi" }, { "type": "ai", "content": "{\"completed_capability\": \"research\", \"data\": {}}" }],
         "next": "x", "context": { "a": { "b": [1, 2] } },
     }, "metadata": { "run_id": "x" } })
     .to_string();
-    let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut roll = move |below: usize| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        (dice % below as u64) as usize
-    };
     let mut good = 0;
-    for _ in 0..count {
-        let mut bytes = whole.clone().into_bytes();
-        for _ in 0..=roll(6) {
-            if bytes.len() < 2 {
-                break;
-            }
-            let at = roll(bytes.len());
-            match roll(5) {
-                0 => bytes[at] = roll(256) as u8,
-                1 => drop(bytes.remove(at)),
-                2 => bytes.insert(at, b"{}[]\",:0\\"[roll(9)]),
-                3 => bytes.truncate(at.max(1)),
-                _ => {
-                    let from = roll(bytes.len());
-                    let piece: Vec<u8> = bytes[from.min(at)..from.max(at)].to_vec();
-                    bytes.splice(at..at, piece);
-                }
-            }
-        }
+    for bytes in mangled::mangled(whole.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(count) {
         match langserve::read_reply(&bytes) {
             Ok(value) => {
                 good += 1;

@@ -164,7 +164,7 @@ impl Server {
             authorized,
             state: watch::Sender::new(State::Idle),
             tools: RwLock::default(),
-            last_words: Arc::new(LastWords { secrets, ..LastWords::default() }),
+            last_words: Arc::new(LastWords::without(secrets)),
             doubted: Notify::new(),
             hurry: Notify::new(),
             keeper: Mutex::default(),

@@ -8,7 +8,7 @@ use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{Mind, QUESTION_BYTES_MAX};
 use graph::{Budget, ThreadId, UserId};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use server::desk::{Desk, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
 use tools::document::{self, Document};
@@ -162,6 +162,10 @@ impl Desk for House {
         })?;
         self.own.think_with(thread, model);
         Ok(Order { user: user.clone(), ..order })
+    }
+
+    fn given(&self, user: &UserId) -> Map<String, Value> {
+        Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user)))])
     }
 
     fn chosen(&self) -> api::Chosen {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::json;
 use server::api::Api;
 use server::guard::Guard;
+use server::langserve::Service;
 use server::metrics::Metrics;
 use server::page::Page;
 use server::quota::{Limits, Quota};
@@ -28,6 +29,7 @@ use crate::follow::Interrupts;
 use crate::hub;
 use crate::mind::Thinking;
 use crate::place::Place;
+use crate::served;
 use crate::wiring;
 use desk::House;
 use library::Library;
@@ -59,7 +61,7 @@ Examples:
   baton tokens add ada && baton serve --host 0.0.0.0
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
-The API is described at /api/openapi.json. Runs that were going when a server died go on when it is started again.
+The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. Runs that were going when a server died go on when it is started again.
 BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.";
 
 /// How long what is in flight may take when the server is asked to end.
@@ -84,6 +86,8 @@ impl Serve {
         let house = wiring::house(place, &self.thinking, self.json).await?;
         let own = Own::new(house.world, library.clone());
         let engine = wiring::engine_in(own.clone(), store, place)?;
+        // Whether there are documents depends on whose run it is, and the desk says so.
+        let flows = Service::new(engine.clone(), served::all(FRONT_DOOR.flow, house.mind, &config, false)?, None);
         let desk = House::new(place, &self.thinking, config, house.mind, house.choice, library, own)?;
 
         let quota = Quota::new(Limits::default());
@@ -94,7 +98,7 @@ impl Serve {
             None => None,
         };
         let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
-        let router = service::router(&api, &page, registry);
+        let router = service::router(&api, &page, registry, Some(flows));
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let listening = tokio::spawn(listen::listen(listener, router, connections_max, stopped));
         let recovered = engine.recover().await?;

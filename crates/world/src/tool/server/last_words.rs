@@ -8,7 +8,7 @@ use crate::model::clip;
 #[derive(Default)]
 pub(crate) struct LastWords {
     lines: Mutex<VecDeque<String>>,
-    pub(super) secrets: Vec<String>,
+    secrets: Vec<String>,
 }
 
 const LAST_LINES_MAX: usize = 20;
@@ -16,6 +16,11 @@ const SHOWN_LINES_MAX: usize = 4;
 const SHOWN_BYTES_MAX: usize = 600;
 
 impl LastWords {
+    /// None of these is ever among them.
+    pub(super) fn without(secrets: Vec<String>) -> LastWords {
+        LastWords { lines: Mutex::default(), secrets }
+    }
+
     pub(crate) fn note(&self, line: String) {
         if line.trim().is_empty() {
             return;

@@ -1,0 +1,126 @@
+//! What LangServe's clients find at the server that has the page: the same flows, the same users, the same limits.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::serve::{Served, said};
+use crate::serve_hostile::token;
+use crate::{Home, LOOKS_UP};
+
+/// A question that the script answers only after a long time, and one that it answers at once.
+const SLOW: &str = "when model answer text~patience reply \"At last.\" after 600000ms\n";
+
+fn state(text: &str) -> Value {
+    json!({ "messages": [{ "type": "human", "content": text }], "next": "", "context": { "tone": "dry" } })
+}
+
+fn invoke(text: &str) -> Value {
+    json!({ "input": state(text), "config": {}, "kwargs": {} })
+}
+
+impl Served {
+    async fn invoked(&self, token: &str, path: &str, body: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
+        let mut request = self.request(Method::POST, path).json(body);
+        if !token.is_empty() {
+            request = request.bearer_auth(token);
+        }
+        said(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p3_the_server_of_the_page_speaks_langserve_too() {
+    let home = Home::new();
+    let served = home.serve(&home.script(&format!("when model route reply {{\"flow\": \"direct\"}}\n{LOOKS_UP}")), &[]);
+    for path in ["/graph/invoke", "/direct/invoke", "/search/invoke"] {
+        let (status, body) = served.invoked("", path, &invoke("What happens after a crash?"), &[]).await;
+        let output = &body["output"];
+        assert_eq!((status, &output["next"], &output["context"]["tone"]), (200, &json!("FINISH"), &json!("dry")), "{path}: {body}");
+        let answer = output["messages"][1]["content"].as_str().unwrap();
+        assert!(output["messages"][1]["type"] == "ai" && answer.starts_with("After a crash the log is replayed"), "{path}: {body}");
+        // It is a run like any other, for the page as well.
+        let run = body["metadata"]["run_id"].as_str().unwrap().replace('-', "");
+        let (status, row) = served.get(&format!("/api/runs/{run}")).await;
+        assert_eq!((status, row["status"].as_str()), (200, Some("done")), "{path}: {row}");
+    }
+    let (status, batch) = served.invoked("", "/direct/batch", &json!({ "inputs": ["a crash?", "a crash!"] }), &[]).await;
+    assert_eq!((status, batch["output"].as_array().map(Vec::len)), (200, Some(2)), "{batch}");
+    let (status, stream) = served.invoked("", "/graph/stream", &invoke("What happens after a crash?"), &[]).await;
+    assert!(status == 200 && stream.as_str().unwrap().contains("event: end"), "{stream}");
+    assert_eq!(served.get("/graph/input_schema").await.1["title"], "autoInput");
+    assert!(served.get("/metrics").await.1.as_str().unwrap().contains("flow=\"auto\""), "its runs are counted");
+
+    // What stood there before stands there still, and wrong things are said in LangServe's form.
+    for (path, expected) in [("/", 200), ("/api/status", 200), ("/healthz", 200), ("/assets/nothing.js", 404), ("/graph", 404)] {
+        assert_eq!(served.get(path).await.0, expected, "{path}");
+    }
+    for (path, body, expected) in [
+        ("/api/invoke", invoke("x"), 404),
+        ("/nothing/invoke", invoke("x"), 404),
+        ("/graph/invoke", json!({ "input": { "messages": 3 } }), 422),
+        ("/graph/invoke", json!({ "input": "x".repeat(5 << 20) }), 413),
+        ("/graph/invoke", json!({ "input": state("x"), "config": { "configurable": { "thread_id": "a\u{7}b" } } }), 422),
+    ] {
+        let (status, said) = served.invoked("", path, &body, &[]).await;
+        assert!(status == expected && !said["detail"].is_null(), "{path}: {status} {said}");
+    }
+    let form = served.request(Method::POST, "/graph/invoke").header("content-type", "text/plain").body(invoke("x").to_string());
+    assert_eq!(said(form).await.0, 415);
+    let elsewhere = [("origin", "https://evil.example")];
+    assert_eq!(served.invoked("", "/graph/invoke", &invoke("x"), &elsewhere).await.0, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p3_runs_over_langserve_belong_to_who_has_the_token() {
+    let home = Home::new();
+    let (ada, bob) = (token(&home, "ada"), token(&home, "bob"));
+    let served = home.serve(&home.script(LOOKS_UP), &[]);
+    for path in ["/graph/invoke", "/graph/stream", "/graph/batch"] {
+        assert_eq!(served.invoked("", path, &invoke("x"), &[]).await.0, 401, "{path}");
+    }
+    let mut body = invoke("What happens after a crash?");
+    body["config"] = json!({ "configurable": { "thread_id": "ours" } });
+    let key = [("idempotency-key", "k-1")];
+    let (status, first) = served.invoked(&ada, "/direct/invoke", &body, &key).await;
+    assert_eq!(status, 200, "{first}");
+    let (_, again) = served.invoked(&ada, "/direct/invoke", &body, &key).await;
+    assert_eq!(again["metadata"], first["metadata"], "a key is a run");
+    for path in ["/direct/invoke", "/direct/stream", "/direct/stream_log", "/direct/stream_events"] {
+        let (status, said) = served.invoked(&bob, path, &body, &key).await;
+        assert_eq!((status, &said["detail"]), (404, &json!("there is no such thread")), "{path}: {said}");
+    }
+    let mut many = json!({ "inputs": [state("a crash?")] });
+    many["config"] = body["config"].clone();
+    assert_eq!(served.invoked(&bob, "/direct/batch", &many, &key).await.0, 404);
+    let (status, other) = served.invoked(&bob, "/direct/invoke", &invoke("What happens after a crash?"), &key).await;
+    assert!(status == 200 && other["metadata"] != first["metadata"], "the same key of another user is another run: {other}");
+    let runs = |token: String| async { said(served.request(Method::GET, "/api/runs").bearer_auth(token)).await.1["runs"].as_array().unwrap().len() };
+    assert_eq!((runs(ada).await, runs(bob).await), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p3_runs_over_langserve_count_among_those_of_their_user() {
+    const RUNS_MAX: usize = 32;
+    let home = Home::new();
+    let served = home.serve(&home.script(&format!("{SLOW}{LOOKS_UP}")), &[]);
+    let slow = invoke("Have patience.");
+    // Nobody listens to them, and they go on all the same: a caller that left keeps its place.
+    for _ in 0..RUNS_MAX {
+        let response = served.request(Method::POST, "/direct/stream").json(&slow).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+    let refused = served.request(Method::POST, "/direct/invoke").json(&invoke("a crash?")).send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "2"));
+    assert_eq!(served.invoked("", "/direct/stream", &slow, &[]).await.0, 429);
+    assert_eq!(served.post("/api/runs", &json!({ "question": "a crash?", "flow": "direct" })).await.0, 429, "they are the same places");
+    // A batch waits for its turn.
+    let batch = served.request(Method::POST, "/direct/batch").json(&json!({ "inputs": ["a crash?", "a crash!", "crashes"] }));
+    let batch = tokio::spawn(said(batch));
+    let (_, running) = served.get("/api/runs?status=running").await;
+    let running = running["runs"].as_array().unwrap();
+    assert_eq!(running.len(), RUNS_MAX);
+    let (status, _) = served.post(&format!("/api/runs/{}/cancel", running[0]["run"].as_str().unwrap()), &json!({})).await;
+    assert_eq!(status, 202);
+    let (status, said) = batch.await.unwrap();
+    assert_eq!((status, said["output"].as_array().map(Vec::len)), (200, Some(3)), "{said}");
+}

@@ -1,0 +1,69 @@
+//! Bytes that went wrong on their way, or were never right: for trying whatever reads other people's words.
+
+/// Endless variations of what was whole, each with a few wounds: a byte changed, lost or put in between, a piece said twice, the end cut off. The same seed
+/// gives the same ones.
+pub fn mangled(whole: &[u8], seed: u64) -> impl Iterator<Item = Vec<u8>> {
+    let mut dice = Dice(seed | 1);
+    std::iter::repeat_with(move || {
+        let mut bytes = whole.to_vec();
+        for _ in 0..=dice.below(WOUNDS_MAX) {
+            dice.wound(&mut bytes);
+        }
+        bytes
+    })
+}
+
+/// How many a test is to try: `BATON_MANGLED` says so; few enough to wait for if nobody does.
+pub fn count() -> usize {
+    const USUAL: usize = 2_000;
+    std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(USUAL)
+}
+
+const WOUNDS_MAX: usize = 5;
+/// What JSON is sensitive to.
+const MARKS: &[u8] = b"{}[]\",:0\\";
+
+/// Marsaglia's xorshift: nothing here needs better chance than that.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit.max(1) as u64) as usize
+    }
+
+    fn wound(&mut self, bytes: &mut Vec<u8>) {
+        if bytes.len() < 2 {
+            return;
+        }
+        let at = self.below(bytes.len());
+        match self.below(5) {
+            0 => bytes[at] = self.below(256) as u8,
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, MARKS[self.below(MARKS.len())]),
+            // A cut hides whatever else is wrong, so it is rarer.
+            3 if self.below(4) == 0 => bytes.truncate(at.max(1)),
+            _ => {
+                let from = self.below(bytes.len());
+                let piece = bytes[from.min(at)..from.max(at)].to_vec();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_mangles_the_same_and_seldom_leaves_anything_whole() {
+        let whole = br#"{"a": [1, "two", null]}"#;
+        let some = |seed| mangled(whole, seed).take(200).collect::<Vec<_>>();
+        assert_eq!(some(7), some(7));
+        assert_ne!(some(7), some(8));
+        assert!(some(7).iter().filter(|bytes| bytes.as_slice() == whole).count() < 20);
+    }
+}

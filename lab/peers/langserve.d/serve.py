@@ -1,0 +1,68 @@
+"""`langserve.RemoteRunnable` against `baton serve`, whose users have tokens: `serve.py BATON FOLDER`."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+from langchain_core.messages import AIMessage, HumanMessage
+from langserve import RemoteRunnable
+
+from processes import all_of, started
+
+baton, folder = sys.argv[1], Path(sys.argv[2])
+folder.mkdir(parents=True, exist_ok=True)
+question = {"messages": [HumanMessage("what are tides?")]}
+
+
+def token(user):
+    added = subprocess.run([baton, "--db", folder / "serve.db", "tokens", "add", user, "--json"], capture_output=True, text=True, check=True)
+    return {"Authorization": "Bearer " + json.loads(added.stdout)["token"]}
+
+
+def graph(headers, path="graph"):
+    return RemoteRunnable(f"{url}/{path}/", headers=headers)
+
+
+def refused(status, way):
+    try:
+        raise AssertionError(f"it went well: {way()}")
+    except httpx.HTTPStatusError as error:
+        assert error.response.status_code == status, error.response.text
+        return error.response.text
+
+
+def answers():
+    for path in ["graph", "direct"]:
+        last = graph(ada, path).invoke(question)["messages"][-1]
+        assert isinstance(last, AIMessage) and "moon" in last.content, last
+    assert len(graph(ada).batch([question] * 3)) == 3
+    chunks = list(graph(ada).stream(question))
+    assert "moon" in chunks[-1]["auto"]["messages"][-1].content, chunks
+
+
+def streams():
+    log = all_of(graph(ada), lambda remote: remote.astream_log(question))
+    assert "final_output" in str(log[-1]), log
+    events = all_of(graph(ada), lambda remote: remote.astream_events(question, version="v2"))
+    assert events[-1]["event"] == "on_chain_end", events
+
+
+def users():
+    refused(401, lambda: RemoteRunnable(url + "/graph/").invoke(question))
+    config = {"configurable": {"thread_id": "of ada"}}
+    graph(ada).invoke(question, config=config)
+    assert "no such thread" in refused(404, lambda: graph(bob).invoke(question, config=config))
+    refused(404, lambda: list(graph(bob).stream(question, config=config)))
+    threads = lambda headers: [one["thread"] for one in httpx.get(f"{url}/api/threads", headers=headers).json()["threads"]]
+    assert "of ada" in threads(ada) and threads(bob) == [], "the page shows each their own"
+
+
+ada, bob = token("ada"), token("bob")
+script = Path(__file__).with_name("agent.script")
+command = [baton, "--script", script, "--db", folder / "serve.db", "serve", "--port", "0", "--json"]
+with started(command, folder / "serve.log") as said:
+    url = said["url"]
+    for test in [answers, streams, users]:
+        test()
+        print("ok", test.__name__, flush=True)
