@@ -261,7 +261,7 @@ fn fit(span: &mut SpanData) {
         match (attribute.key.as_str(), &named) {
             ("gen_ai.response.finish_reasons", _) => attribute.value = Value::Array(Array::String(vec![value.into()])),
             ("gen_ai.request.model" | "gen_ai.response.model", Some(name)) if Some(&value) == asked.as_ref() => {
-                attribute.value = model_of(name).into()
+                attribute.value = model_of(name).into();
             }
             _ => {}
         }

@@ -112,6 +112,9 @@ pub(super) struct Chat {
     history: Vec<Message>,
     model: Mind,
     strict: bool,
+    /// The user named documents: they are searched beside the rest.
+    #[serde(default)]
+    docs: bool,
     row: Row,
     intent: Intent,
     planned: Vec<Stage>,
@@ -135,6 +138,7 @@ fn begin(input: Input<Settings>) -> Chat {
         history: input.history,
         model: input.model,
         strict: input.strict,
+        docs: input.docs,
         intent: Intent::Search,
         planned: Vec::new(),
         executed: Vec::new(),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Chat, Stage, words};
 
 pub(super) const SEARCH: &str = "search.search";
+const DOCS: &str = "docs.search";
 const SUMMARIZE: &str = "summary.summarize";
 const SEARCH_MS_MAX: u64 = 30_000;
 const SUMMARIZE_MS_MAX: u64 = 120_000;
@@ -30,8 +31,16 @@ fn texts(s: &Chat) -> Vec<String> {
 pub(super) fn ask(s: &Chat) -> Ask {
     match current(s) {
         Some(Stage::Search) => {
-            let request = Request::from(graph::tool(SEARCH, json!({ "query": s.asked() })));
-            Ask::one(request.label("searching").attempts(3).deadline_ms(SEARCH_MS_MAX))
+            let request = |tool: &str, label: &str| {
+                let request = Request::from(graph::tool(tool, json!({ "query": s.asked() })));
+                request.label(label).attempts(3).deadline_ms(SEARCH_MS_MAX)
+            };
+            let mut ask = Ask::nothing();
+            if s.docs {
+                ask.add(request(DOCS, "searching the documents"));
+            }
+            ask.add(request(SEARCH, "searching"));
+            ask
         }
         Some(Stage::Summarize) => match texts(s) {
             texts if texts.is_empty() => Ask::nothing(),
@@ -48,7 +57,7 @@ pub(super) fn fold(s: &mut Chat, replies: &Replies<'_>) -> Go {
     let Some(stage) = current(s) else { return Go::to("answer") };
     let came = match replies.is_empty() {
         true => Err("nothing was answered yet that could be summed up".to_owned()),
-        false => replies.parse::<Found>(0).map_err(|failure| failure.to_string()),
+        false => joined(replies),
     };
     let note = match came.and_then(|found| keep(s, stage, found)) {
         Ok(()) => {
@@ -61,6 +70,29 @@ pub(super) fn fold(s: &mut Chat, replies: &Replies<'_>) -> Go {
         }
     };
     Go::to(if current(s).is_some() { "run" } else { "answer" }).note("stage", note)
+}
+
+/// What was found, the documents first. One place that has nothing is no failure as long as another has something.
+fn joined(replies: &Replies<'_>) -> Result<Found, String> {
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
+    for index in 0..replies.len() {
+        match replies.parse::<Found>(index) {
+            Ok(found) => all.push(found),
+            Err(failure) => failures.push(failure.to_string()),
+        }
+    }
+    if all.is_empty() {
+        return Err(failures.join("; "));
+    }
+    let texts: Vec<String> = all.iter().map(|found| text_of(found, "text")).filter(|text| !text.is_empty()).collect();
+    let mut parts = all.into_iter();
+    let Some(mut first) = parts.next() else { return Err(failures.join("; ")) };
+    for part in parts {
+        let surest = confidence(&first.data).into_iter().chain(confidence(&part.data)).max_by(f64::total_cmp);
+        first.spans.extend(part.spans);
+        first.data = json!({ "text": texts.join("\n\n"), "confidence": surest });
+    }
+    Ok(first)
 }
 
 fn keep(s: &mut Chat, stage: Stage, found: Found) -> Result<(), String> {

@@ -54,6 +54,30 @@ fn c2_the_intent_is_detected_with_the_last_five_messages() {
 }
 
 #[test]
+fn documents_that_the_user_named_are_searched_too_and_either_place_is_enough() {
+    let question = json!({ "question": "Who keeps the light?", "docs": true });
+    let documents = found("docs.search", &[("light", "Agents are kept by Olaf Brandt.")]);
+    let away = failed(FailureKind::Network);
+    let searched = |docs: &Reply, web: Option<&Reply>| {
+        let mut other = vec![("docs.search", docs.clone())];
+        other.extend(web.map(|web| ("search.search", web.clone())));
+        changed(question.clone(), &intent("search"), &stages(&["search"]), &other)
+    };
+    let both = searched(&documents, None);
+    let results = both.output()["results"]["search_results"].as_str().unwrap().to_owned();
+    assert!(results.contains("Olaf Brandt") && results.contains("latest trend"), "{results}");
+    let asked: Vec<&str> = both.effects.iter().map(Effect::name).filter(|name| name.ends_with(".search")).collect();
+    assert_eq!(asked, ["docs.search", "search.search"]);
+    for (docs, web, words) in [(&documents, Some(&away), "Olaf Brandt"), (&away, None, "latest trend")] {
+        let end = searched(docs, web);
+        let results = end.output()["results"]["search_results"].as_str().unwrap().to_owned();
+        assert!(results.contains(words), "{results}");
+        assert_eq!(end.output()["failed_stages"], json!([]));
+    }
+    assert_eq!(searched(&away, Some(&away)).output()["failed_stages"][0]["stage"], "search");
+}
+
+#[test]
 fn c2_without_a_usable_intent_words_decide() {
     let cases = [
         ("Latest trends in AI", Intent::Search),
