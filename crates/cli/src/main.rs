@@ -13,6 +13,7 @@ mod exit;
 mod find;
 mod follow;
 mod hub;
+mod listening;
 mod log;
 mod mind;
 mod owner;

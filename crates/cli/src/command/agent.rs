@@ -1,5 +1,4 @@
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use flows::specialist;
@@ -9,6 +8,7 @@ use server::langserve::Service;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
+use crate::listening::Listening;
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::served;
@@ -30,17 +30,10 @@ pub(crate) struct Agent {
     /// Listen on this port [default: researcher 8001, writer 8002, mailer 8003; 0: any that is free]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// The address to listen on; any but loopback needs a token
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    host: IpAddr,
-    /// Who calls must show this as a bearer token
-    #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    listening: Listening,
     #[command(flatten)]
     thinking: Thinking,
-    /// Print what happens as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What is under way when it is told to stop may finish within this time; the rest goes on at the next start.
@@ -58,17 +51,14 @@ impl Agent {
 
     async fn serve(&self, one: &specialist::Specialist, place: &Place) -> Result<Exit> {
         let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
-        let guard = Guard::new(self.token.as_deref());
-        // A port that is taken is known before anything is made ready.
-        let address = SocketAddr::new(self.host, self.port.unwrap_or(one.port));
-        let listener = guard.bind(address).await.map_err(|error| Trouble::Usage(error.to_string()))?;
-        let address = listener.local_addr()?;
-        let (engine, mind) = wiring::new_engine(place, &self.thinking, self.json).await?;
+        let guard = Guard::new(self.listening.token.as_deref());
+        let (listener, address) = self.listening.bind(&guard, self.port.unwrap_or(one.port)).await?;
+        let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;
         let has_docs = !self.thinking.servers.documents(&config).is_empty();
         let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs)?, Some(served::description(one)));
         let taken_up = engine.recover().await?;
         let mut out = anstream::stdout();
-        match self.json {
+        match self.listening.json {
             true => writeln!(out, "{}", json!({ "listening": address.to_string(), "agent": one.flow, "taken_up": taken_up }))?,
             false => {
                 writeln!(out, "the {} ({}) listens on http://{address}/graph", one.flow, one.capability)?;

@@ -1,5 +1,4 @@
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use world::tool::import;
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
 use crate::hub::{self, Servers};
+use crate::listening::Listening;
 use crate::place::Place;
 use crate::wiring;
 
@@ -25,18 +25,11 @@ pub(crate) struct Registry {
     servers: Servers,
     #[arg(long, default_value_t = 8021)]
     port: u16,
-    /// The address to listen on; any but loopback needs a token
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    host: IpAddr,
-    /// Who calls must show this as a bearer token
-    #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    listening: Listening,
     /// Add the servers of an official-style registry, or of a file of its list, and end; nothing of it is started
     #[arg(long, value_name = "FILE|URL")]
     import: Option<String>,
-    /// Print what happens as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Registry {
@@ -60,7 +53,7 @@ impl Registry {
         };
         let done = import::into_file(&list, path).map_err(Trouble::Failed)?;
         let mut out = anstream::stdout();
-        match self.json {
+        match self.listening.json {
             true => writeln!(out, "{}", serde_json::to_string(&done)?)?,
             false => {
                 writeln!(out, "{} servers added to {}, switched off; {} left out", done.added.len(), path.display(), done.skipped.len())?;
@@ -72,11 +65,10 @@ impl Registry {
 
     async fn serve(&self, place: &Place, imported: &Path) -> Result<Exit> {
         let tools = self.servers.hub(place, &Config::read(place)?, None)?;
-        let guard = Guard::new(self.token.as_deref());
-        let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
-        let address = listener.local_addr()?;
+        let guard = Guard::new(self.listening.token.as_deref());
+        let (listener, address) = self.listening.bind(&guard, self.port).await?;
         let mut out = anstream::stdout();
-        match self.json {
+        match self.listening.json {
             true => writeln!(out, "{}", json!({"listening": address.to_string(), "servers": tools.health().len()}))?,
             false => writeln!(out, "the registry of {} servers listens on http://{address}, MCP at http://{address}/mcp", tools.health().len())?,
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{Home, LOOKS_UP};
 
 /// Longer than anything here takes, even on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Served {
     process: Child,

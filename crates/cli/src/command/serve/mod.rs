@@ -6,7 +6,6 @@ mod library;
 mod own;
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +26,7 @@ use crate::config::Config;
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::Interrupts;
 use crate::hub;
+use crate::listening::Listening;
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::served;
@@ -41,17 +41,10 @@ use own::Own;
 pub(crate) struct Serve {
     #[arg(long, default_value_t = 8080)]
     port: u16,
-    /// The address to listen on; any but loopback needs tokens
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    host: IpAddr,
-    /// Who calls must show this as a bearer token, or one that `baton tokens add` made
-    #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    listening: Listening,
     #[command(flatten)]
     thinking: Thinking,
-    /// Print what happens as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -75,15 +68,13 @@ impl Serve {
     async fn serve(mut self, place: &Place) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
         let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-        let guard = Guard::with_users(self.token.as_deref(), store.clone());
-        // Before anything is made ready: a port that is taken is known at once.
-        let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
-        let address = listener.local_addr()?;
+        let guard = Guard::with_users(self.listening.token.as_deref(), store.clone());
+        let (listener, address) = self.listening.bind(&guard, self.port).await?;
 
         let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
         let library = Library::open(&self.thinking.servers.documents(&config), &hub::folder(place)?.join("uploads"))?;
         self.thinking.servers.shelf = Some(library.folders().clone());
-        let house = wiring::house(place, &self.thinking, self.json).await?;
+        let house = wiring::house(place, &self.thinking, self.listening.json).await?;
         let own = Own::new(house.world, library.clone());
         let engine = wiring::engine_in(own.clone(), store, place)?;
         // Whether there are documents depends on whose run it is, and the desk says so.
@@ -103,7 +94,7 @@ impl Serve {
         let listening = tokio::spawn(listen::listen(listener, router, connections_max, stopped));
         let recovered = engine.recover().await?;
         let mut out = anstream::stdout();
-        match self.json {
+        match self.listening.json {
             true => writeln!(out, "{}", json!({ "url": format!("http://{address}"), "listening": address.to_string(), "recovered": recovered }))?,
             false => {
                 writeln!(out, "baton listens on http://{address}")?;
