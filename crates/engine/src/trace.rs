@@ -24,7 +24,7 @@ use crate::flight::Landed;
 use crate::{At, Closing};
 
 /// The target of all spans. A subscriber that does not want them leaves it out.
-pub const TARGET: &str = "baton::trace";
+pub const TARGET: &str = "baton_spans";
 
 /// A run that begins to be driven, under the span it was called in. `None`: nobody collects.
 pub(crate) fn run(facts: &Start) -> Option<Span> {
