@@ -22,6 +22,10 @@ fn baton() -> PathBuf {
 }
 
 const STORY_MAX: Duration = Duration::from_secs(120);
+/// What the model is asked for first by each agent, and by the supervisor.
+const FIRST: [&str; 4] = ["triage", "document", "letter", "plan"];
+/// A story is the supervisor's beginning, and what each agent does.
+const PARTS: u64 = 4;
 
 /// What the supervisor's run answered, if it is over.
 fn output(team: &Team, errand: u64) -> Option<Value> {
@@ -78,18 +82,31 @@ fn p8_one_mail_and_one_research_however_processes_die() {
     for name in AGENTS {
         team.start(name);
     }
-    let begun = Instant::now();
-    within(team.ask(0), STORY_MAX).expect("it ends");
-    check(&team, 0);
-    // Kills fall anywhere in a story, and a little behind it.
-    let story_ms = u64::try_from(begun.elapsed().as_millis()).unwrap() * 11 / 10;
+    // The first is told by processes that have just begun; how long a story takes is seen by the second.
+    let quiet = [0, kills + 1];
+    let mut story_ms = 1;
+    for errand in quiet {
+        let begun = Instant::now();
+        within(team.ask(errand), STORY_MAX).expect("it ends");
+        story_ms = u64::try_from(begun.elapsed().as_millis()).unwrap().max(1);
+        check(&team, errand);
+    }
     let (mut vouched, mut again) = (0, 0);
     // By victim: how often it was killed, and how often in the middle of its work.
     let mut killed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for errand in 1..=kills {
         let mut asking = team.ask(errand);
-        std::thread::sleep(Duration::from_millis(dice.below(story_ms.max(1))));
         let victim = (errand % 4) as usize;
+        // One in three falls anywhere in a story and a little behind it, the others when the model has heard that the victim is at work.
+        let within_ms = if errand % 3 == 0 {
+            story_ms * 11 / 10
+        } else {
+            while team.count(errand, FIRST[victim]) == 0 && asking.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            story_ms / if victim == 3 { 1 } else { PARTS }
+        };
+        std::thread::sleep(Duration::from_millis(dice.below(within_ms.max(1))));
         let (name, is_at_work) = match AGENTS.get(victim) {
             Some(name) => {
                 team.kill(name);
@@ -139,15 +156,15 @@ fn p8_one_mail_and_one_research_however_processes_die() {
         assert!(team.count(errand, "plan") <= limit(victim == 3), "errand {errand}");
     }
     // Nothing came late, either.
-    let all = || 0..=kills;
+    let all = || 0..=kills + 1;
     let mails: Vec<usize> = all().map(|errand| team.mails(errand)).collect();
     assert!(mails.iter().all(|&count| count == 1), "{mails:?}");
     for (name, (times, at_work)) in &killed {
         println!("{name}: killed {times} times, {at_work} of them at work");
     }
-    println!("{kills} kills, {} errands, {} mails, each once; {vouched} vouched for, {again} sent again at a person's word", kills + 1, mails.len());
+    println!("{kills} kills, {} errands, {} mails, each once; {vouched} vouched for, {again} sent again at a person's word", kills + 2, mails.len());
     for what in ["plan", "report", "document", "letter"] {
         let asked: u64 = all().map(|errand| team.count(errand, what)).sum();
-        println!("the model was asked for a {what} {asked} times for {} errands", kills + 1);
+        println!("the model was asked for a {what} {asked} times for {} errands", kills + 2);
     }
 }
