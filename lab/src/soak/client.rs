@@ -328,7 +328,8 @@ impl Client {
         let langserve = json!({ "input": { "messages": [{ "type": "human", "content": "x" }], "next": "", "context": {} }, "config": {} });
         for (method, path, body, wanted) in [
             (Method::POST, "/api/runs", langserve.clone(), 422),
-            (Method::POST, "/graph/invoke", langserve, 404),
+            (Method::POST, "/no_such_flow/invoke", langserve, 404),
+            (Method::POST, "/graph/invoke", json!({ "input": 7 }), 422),
             (Method::POST, "/api/runs", json!({ "question": "  " }), 422),
             (Method::POST, "/api/runs", json!({ "question": "x", "flow": "no such flow" }), 422),
             (Method::POST, "/api/runs", json!({ "question": "x", "budget": { "usd": -1 } }), 422),

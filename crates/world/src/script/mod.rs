@@ -34,7 +34,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl ScriptedWorld {
         &self.outside
     }
 
-    /// Everything that was ever performed against this outside, in the order it began.
+    /// The last [`CALLS_MAX`] that were performed against this outside, in the order they began.
     pub fn calls(&self) -> Vec<Call> {
         self.outside.calls()
     }
@@ -160,9 +160,12 @@ pub struct Call {
 #[derive(Debug, Default)]
 pub struct Outside(Mutex<Memory>);
 
+/// A server may go on for days over a script; nobody looks further back.
+pub const CALLS_MAX: usize = 4_096;
+
 #[derive(Debug, Default)]
 struct Memory {
-    begun: Vec<(Arc<Effect>, Key, u32)>,
+    begun: VecDeque<(Arc<Effect>, Key, u32)>,
     /// Which attempt took a use of which counted rule.
     given: HashMap<(Key, u32), Arc<str>>,
     used: HashMap<Arc<str>, u32>,
@@ -196,7 +199,10 @@ impl Outside {
     /// Notes the attempt, and finds the rule that answers it.
     fn begin<'r>(&self, rules: &'r [Rule], job: &Job) -> Option<&'r Rule> {
         let mut memory = self.memory();
-        memory.begun.push((job.effect.clone(), job.key, job.attempt));
+        if memory.begun.len() == CALLS_MAX {
+            memory.begun.pop_front();
+        }
+        memory.begun.push_back((job.effect.clone(), job.key, job.attempt));
         rules.iter().filter(|rule| rule.fits(&job.effect)).find(|rule| match rule.uses {
             Uses::Always => true,
             Uses::FirstAttempts(count) => job.attempt <= count,
