@@ -44,8 +44,8 @@ mod tests {
         carry(&mut headers);
         assert!(headers.is_empty(), "no trace, no header");
 
-        let tracer = SdkTracerProvider::builder().build().tracer("test");
-        let subscriber = tracing_subscriber::registry().with(tracing_opentelemetry::layer().with_tracer(tracer));
+        let provider = SdkTracerProvider::builder().build();
+        let subscriber = tracing_subscriber::registry().with(tracing_opentelemetry::layer().with_tracer(provider.tracer("test")));
         tracing::subscriber::with_default(subscriber, || {
             let caller = tracing::info_span!("caller");
             caller.in_scope(|| carry(&mut headers));

@@ -8,8 +8,8 @@
 //! Threads are deleted as fast as they are made, so what grows, grows for no good reason. [`report`] says how it is judged.
 
 mod client;
+mod process;
 pub mod report;
-mod server;
 mod tally;
 
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use client::Client;
+pub use process::Sample;
+use process::Server;
 use report::Report;
-pub use server::Sample;
-use server::Server;
 use tally::Tally;
 
 pub struct Order {
