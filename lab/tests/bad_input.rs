@@ -90,7 +90,8 @@ async fn a_reply_of_a_hundred_megabytes_is_a_failure_the_flow_can_read() {
     let told = closing.outcome.output().unwrap()[0]["failed"].as_str().unwrap().to_owned();
     says(&told, &["reply_bytes_max", "too large"]);
     drop(engine);
-    assert!(place.bytes() < 200_000, "{} bytes were written", place.bytes());
+    // A hundredth of it is far more than the run itself takes, twice over while SQLite works its WAL into the file.
+    assert!(place.bytes() < 1_000_000, "{} bytes were written", place.bytes());
 }
 
 /// No timing is asserted: how long opening took is printed, and the aim is under 50 ms.

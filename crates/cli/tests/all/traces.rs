@@ -166,8 +166,14 @@ fn every_attempt_is_a_span_under_its_run_and_nothing_that_was_said_is_in_it() {
     assert!(
         tools.iter().all(|tool| tool.about["gen_ai.tool.name"] == "search" && tool.about["gen_ai.tool.call.id"] == tool.about["baton.effect_key"])
     );
-    let wrong: Vec<&&Span> = tools.iter().filter(|tool| tool.about.contains_key("error.type")).collect();
-    assert_eq!((wrong.len(), wrong[0].is_error, &wrong[0].about["error.type"]), (1, true, &json!("network")), "the script breaks one line once");
+    let place = |line: &Value| (format!("{}.{}", line["task"][0], line["task"][1]), line["attempt"].as_i64().unwrap());
+    let kind = |line: &Value| line["reply"]["result"]["Err"]["kind"].as_str().map(str::to_owned);
+    let wrong: BTreeSet<_> = lines.iter().filter(|line| line["event"] == "replied").filter_map(|line| Some((place(line), kind(line)?))).collect();
+    let marked = |span: &&&Span| span.is_error && span.about.contains_key("error.type");
+    let at = |span: &&Span| (span.about["baton.task"].as_str().unwrap().to_owned(), span.about["baton.attempt"].as_i64().unwrap());
+    let told: BTreeSet<_> = effects.iter().filter(marked).map(|span| (at(span), span.about["error.type"].as_str().unwrap().to_owned())).collect();
+    assert_eq!(told, wrong, "what failed, and how");
+    assert!(!told.is_empty(), "the script breaks some");
 
     let resource = json!(
         collector.requests()[0].resource_spans[0]

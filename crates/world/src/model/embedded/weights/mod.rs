@@ -127,6 +127,10 @@ pub fn path(folder: &Path, model: &Pinned) -> PathBuf {
     folder.join(&model.file)
 }
 
+/// How often it is looked whether another process still pulls.
+const LOOKS_MAX: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
+
 /// Whether it was pulled: it has its name, which it gets after its proof, and its size.
 pub fn is_there(folder: &Path, model: &Pinned) -> bool {
     fs::metadata(path(folder, model)).is_ok_and(|file| file.is_file() && file.len() == model.bytes)
@@ -141,9 +145,15 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
         return Ok(Pulled { path, source: Source::Kept, failed: Vec::new() });
     }
     let lock = File::create(folder.join(format!("{}.lock", model.file))).map_err(in_folder)?;
-    // A file system that knows no locks is no reason not to pull.
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        return Err(PullError::InUse { name: model.name.clone(), folder: folder.into() });
+    // A child that is just being started holds all our files for a moment, a pull that was just given up too. And a file system that knows no
+    // locks is no reason not to pull.
+    let mut looks = 0;
+    while let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        looks += 1;
+        if looks == LOOKS_MAX {
+            return Err(PullError::InUse { name: model.name.clone(), folder: folder.into() });
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
     }
     let mut failed = Vec::new();
     let partial = |source: &str| folder.join(format!("{}.{source}.partial", model.file));
