@@ -12,6 +12,7 @@ mod editor;
 mod exit;
 mod find;
 mod follow;
+mod heaps;
 mod hub;
 mod listening;
 mod log;
@@ -70,6 +71,7 @@ Environment:
   NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
 
 fn main() -> ExitCode {
+    heaps::one_a_core();
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, command, rest @ ..] = arguments.as_slice()
         && command == tools::code::WORKER_COMMAND

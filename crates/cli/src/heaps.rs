@@ -1,0 +1,19 @@
+//! How many heaps the allocator keeps.
+//!
+//! glibc gives threads heaps of their own, up to eight for each core, and each keeps what it once needed. A server has many threads that now and then do
+//! something large (index a file, read a journal): under mixed load it held 300 MB of which it used 100. One heap a core is as fast here, and stays small.
+
+/// The first thing a program does, while it has one thread.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "mallopt is C")]
+pub(crate) fn one_a_core() {
+    const HEAPS_MIN: usize = 2;
+    const HEAPS_MAX: usize = 64;
+    let cores = std::thread::available_parallelism().map_or(HEAPS_MIN, usize::from);
+    let heaps = i32::try_from(cores.clamp(HEAPS_MIN, HEAPS_MAX)).unwrap_or(2);
+    // SAFETY: it takes two numbers, and no other thread is there yet. What it says (whether it knew the setting) changes nothing.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn one_a_core() {}
