@@ -1,7 +1,8 @@
 //! How many heaps the allocator keeps.
 //!
 //! glibc gives threads heaps of their own, up to eight for each core, and each keeps what it once needed. A server has many threads that now and then do
-//! something large (index a file, read a journal): under mixed load it held 300 MB of which it used 100. One heap a core is as fast here, and stays small.
+//! something large (index a file, read a journal): under mixed load it held 300 MB where one heap held 100. Two
+//! threads that ask at the same moment wait for one another a little more often.
 
 /// The first thing a program does, while it has one thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
