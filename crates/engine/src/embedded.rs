@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -21,11 +20,12 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 use world::Nature;
 
+use crate::active::{Active, Enlisted};
 use crate::flight::{Landed, Past, fly};
 use crate::lease::{Parting, UNCLAIMED};
 use crate::open::guarded;
 use crate::watch::{Feed, Seen};
-use crate::{Active, At, Closing, Control, EngineError, Inner, Result, open, trace};
+use crate::{At, Closing, Control, EngineError, Inner, Result, open, trace};
 
 /// Words that may wait for one run; past that, whoever speaks waits.
 const CONTROL_MAX: usize = 64;
@@ -602,45 +602,6 @@ async fn sleep_until(by: Option<Instant>) {
     match by {
         Some(by) => tokio::time::sleep_until(by).await,
         None => future::pending().await,
-    }
-}
-
-enum Enlisted {
-    Yes,
-    Stopping,
-    Already(Arc<Active>),
-}
-
-impl Inner {
-    fn enlist(&self, run: &RunId, active: &Arc<Active>) -> Enlisted {
-        let mut all = self.lock_active();
-        if self.stopping.load(Ordering::SeqCst) {
-            return Enlisted::Stopping;
-        }
-        if let Some(other) = all.get(run) {
-            return Enlisted::Already(other.clone());
-        }
-        if let Some(feed) = self.lock_foretold().remove(run) {
-            active.feed.begin_as(feed);
-        }
-        all.insert(run.clone(), active.clone());
-        self.active_count.send_modify(|count| *count += 1);
-        Enlisted::Yes
-    }
-
-    fn delist(&self, run: &RunId) {
-        self.lock_active().remove(run);
-        self.active_count.send_modify(|count| *count = count.saturating_sub(1));
-    }
-
-    async fn drop_lease(&self, thread: &ThreadId) {
-        let parting = self.let_go(thread).await;
-        if let Some(lease) = parting.left()
-            && let Err(e) = self.store.release(lease).await
-        {
-            tracing::warn!(%thread, "the lease could not be given back, it runs out by itself: {e}");
-        }
-        self.parted(thread, parting);
     }
 }
 

@@ -11,7 +11,8 @@ use world::{LookUp, Nature, Progress};
 
 use crate::open::words_of;
 use crate::watch::Seen;
-use crate::{Active, EngineError, Inner};
+use crate::active::Active;
+use crate::{EngineError, Inner};
 
 /// As good as never, and small enough to be added to any clock.
 const DEADLINE_MS_MAX: u64 = 365 * 24 * 3_600_000;

@@ -68,6 +68,17 @@ impl Inner {
         drop(parting);
     }
 
+    /// Ends one run's part without a last commit.
+    pub(crate) async fn drop_lease(&self, thread: &ThreadId) {
+        let parting = self.let_go(thread).await;
+        if let Some(lease) = parting.left()
+            && let Err(e) = self.store.release(lease).await
+        {
+            tracing::warn!(%thread, "the lease could not be given back, it runs out by itself: {e}");
+        }
+        self.parted(thread, parting);
+    }
+
     pub(crate) fn holds_any(&self) -> bool {
         !self.leases.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -11,6 +11,7 @@
 //!
 //! Deliberately absent: HTTP, SQL, names of vendors, and anything a flow would have to know about.
 
+mod active;
 mod child;
 mod embedded;
 mod error;
@@ -36,7 +37,7 @@ use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, UserId,
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot, watch as cell};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot, watch as cell};
 use world::World;
 
 pub use error::EngineError;
@@ -47,9 +48,9 @@ pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, Settings};
 pub use watch::{Seen, Watcher};
 
+use active::Active;
 use embedded::{Beginning, Live};
 use lease::Leases;
-use watch::Feed;
 
 pub type Result<T> = std::result::Result<T, EngineError>;
 
@@ -78,13 +79,6 @@ pub(crate) struct Inner {
     sweeping: AtomicBool,
     /// Runs that are about to be taken up, and those that could not be and are not tried again.
     seen: Mutex<HashSet<RunId>>,
-}
-
-/// A run in memory, as others in the process see it.
-pub(crate) struct Active {
-    control: mpsc::Sender<Control>,
-    feed: Feed,
-    at: cell::Sender<At>,
 }
 
 /// Where a run is, for those who wait for it.
@@ -392,14 +386,6 @@ impl Engine {
 impl Inner {
     fn graph(&self, flow: &str) -> Result<Graph> {
         self.flows.get(flow).cloned().ok_or_else(|| EngineError::NoFlow { flow: flow.to_owned(), known: self.flows.keys().cloned().collect() })
-    }
-
-    fn active(&self, run: &RunId) -> Option<Arc<Active>> {
-        self.lock_active().get(run).cloned()
-    }
-
-    fn lock_active(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Active>>> {
-        self.active.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     async fn row(&self, run: &RunId) -> Result<RunRow> {
