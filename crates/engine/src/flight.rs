@@ -9,9 +9,9 @@ use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
 use tokio::time::Instant;
 use world::{LookUp, Nature, Progress};
 
+use crate::active::Active;
 use crate::open::words_of;
 use crate::watch::Seen;
-use crate::active::Active;
 use crate::{EngineError, Inner};
 
 /// As good as never, and small enough to be added to any clock.

@@ -81,9 +81,6 @@ fn joined(replies: &Replies<'_>) -> Result<Found, String> {
             Err(failure) => failures.push(failure.to_string()),
         }
     }
-    if all.is_empty() {
-        return Err(failures.join("; "));
-    }
     let texts: Vec<String> = all.iter().map(|found| text_of(found, "text")).filter(|text| !text.is_empty()).collect();
     let mut parts = all.into_iter();
     let Some(mut first) = parts.next() else { return Err(failures.join("; ")) };
