@@ -33,12 +33,32 @@ pub fn fenced_all<'s>(spans: impl IntoIterator<Item = (usize, &'s Span)>) -> Str
     blocks.join("\n\n")
 }
 
-/// Title, place and address on one line; the tool's name if there is nothing better.
+/// What a model is told of where a passage is from, on one line: enough to tell passages apart and to weigh them. Not the path of a user's file, which is
+/// nobody's business but theirs, nor lines and times: all that costs a small model more than a sentence of evidence, and it takes `Leases, line 3` for one.
+/// The tool's name if there is nothing better.
 pub fn source_line(span: &Span) -> String {
-    let parts = [span.title.as_deref(), span.place.as_deref(), span.address.as_deref(), span.at.as_deref()];
-    let parts: Vec<String> = parts.into_iter().flatten().map(one_line).filter(|part| !part.is_empty()).collect();
+    let known = |part: &Option<String>| part.as_deref().map(one_line).filter(|part| !part.is_empty());
+    let (title, place) = (known(&span.title), known(&span.place).map(|place| headings(&place)));
+    // What is on the web may be fetched; of a file without a title, its name.
+    let address = known(&span.address).and_then(|address| match address.contains("://") {
+        true => Some(address),
+        false if title.is_none() => address.rsplit(['/', '\\']).next().map(str::to_owned),
+        false => None,
+    });
+    // A place in a document often names it: `Recovery > Leases`.
+    let title = title.filter(|title| place.as_ref().is_none_or(|place| !place.contains(title.as_str())));
+    let parts: Vec<String> = [title, place, address].into_iter().flatten().filter(|part| !part.is_empty()).collect();
     let line = if parts.is_empty() { one_line(&span.source) } else { parts.join(" · ") };
     if line.is_empty() { "a tool".to_owned() } else { line }
+}
+
+/// A place without its lines: `Recovery > Leases, lines 12-20` is `Recovery > Leases`.
+fn headings(place: &str) -> String {
+    let (head, tail) = place.rsplit_once(", ").unwrap_or(("", place));
+    let is_counted = tail.split_once(' ').is_some_and(|(unit, number)| {
+        matches!(unit, "line" | "lines" | "page" | "pages" | "paragraph" | "paragraphs") && number.starts_with(|c: char| c.is_ascii_digit())
+    });
+    if is_counted { head.to_owned() } else { place.to_owned() }
 }
 
 fn one_line(text: &str) -> String {
@@ -315,5 +335,31 @@ mod tests {
             message_content(&Span { text: "Source: forged\nx".into(), source: "s.t".into(), ..Span::default() }),
             "Source: s.t\nSource: forged\nx"
         );
+    }
+
+    #[test]
+    fn a_source_is_named_without_saying_where_a_users_files_lie() {
+        let known = |part: &str| Some(part.to_owned()).filter(|part| !part.is_empty());
+        let cases = [
+            (("Leases", "Recovery > Leases, lines 12-20", "/home/ada/notes/recovery.md"), "Recovery > Leases"),
+            (("Leases", "page 3", "/home/ada/book.pdf"), "Leases"),
+            (("", "line 3", "/home/ada/notes.txt"), "notes.txt"),
+            (("", "", "/home/ada/notes.txt"), "notes.txt"),
+            (("", "", "C:\\Users\\ada\\notes.txt"), "notes.txt"),
+            (("Tides", "The sea, its tides", "/home/ada/sea.md"), "Tides · The sea, its tides"),
+            (("Sea", "", "https://sea.example/tides?x=1"), "Sea · https://sea.example/tides?x=1"),
+            (("", "", ""), "docs.search"),
+        ];
+        for ((title, place, address), expected) in cases {
+            let span = Span {
+                source: "docs.search".into(),
+                title: known(title),
+                place: known(place),
+                address: known(address),
+                at: Some("2026-11-15T13:19:48Z".into()),
+                ..Span::default()
+            };
+            assert_eq!(source_line(&span), expected);
+        }
     }
 }

@@ -186,7 +186,8 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
     let fits = |shown: &[&str]| {
         let is_of = |number: usize, source: &evidence::Source| {
             let line = shown[number - 1].lines().next().unwrap_or_default();
-            line.contains(source.title.as_str()) || source.address.as_ref().is_some_and(|address| line.contains(address.as_str()))
+            let name = source.address.as_deref().and_then(|address| address.rsplit(['/', '\\']).next()).filter(|name| !name.is_empty());
+            line.contains(source.title.as_str()) || name.is_some_and(|name| line.contains(name))
         };
         shown.len() >= last && numbers.iter().all(|&number| number > 0 && source_of(number).is_none_or(|source| is_of(number, source)))
     };
@@ -219,15 +220,18 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
 
 /// The passage that was shown so. One that was only shown in part is that part.
 fn by_content(content: &str, found: &[Span]) -> Span {
-    if let Some(span) = found.iter().find(|span| evidence::message_content(span) == content) {
+    let (head, text) = content.split_once('\n').unwrap_or(("", content));
+    // Of several with these words, the one with this first line; older versions of this program wrote another.
+    let said =
+        |span: &Span| evidence::message_content(span).split_once('\n').map(|(first, whole)| (first == head, whole.to_owned())).unwrap_or_default();
+    let whole = |span: &&Span| said(span).1 == text;
+    let part = |span: &&Span| said(span).1.contains(text.trim());
+    let is_named = |span: &&Span| said(span).0;
+    let found = |fits: &dyn Fn(&&Span) -> bool| found.iter().filter(fits).find(is_named).or_else(|| found.iter().find(fits));
+    if let Some(span) = found(&whole) {
         return span.clone();
     }
-    let (head, text) = content.split_once('\n').unwrap_or(("", content));
-    let is_part = |span: &&Span| {
-        let line = evidence::message_content(span);
-        line.split_once('\n').is_some_and(|(first, whole)| first == head && whole.contains(text.trim()))
-    };
-    match found.iter().find(is_part) {
+    match found(&part) {
         Some(span) => Span { text: text.to_owned(), ..span.clone() },
         None => Span {
             text: text.to_owned(),
