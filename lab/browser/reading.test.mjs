@@ -76,7 +76,7 @@ for (const [name, markdown, list, expected] of MARKED) {
 test("drafts: sentences out of JSON that is not whole yet", () => {
   for (const [text, expected] of [
     ["plain wor", "plain wor"],
-    ['{"claims": [{"sentence": "One.", "source": 1}, {"sentence": "Tw', "One. Tw"],
+    ['{"facts": [{"sentence": "One.", "source": 1}, {"sentence": "Tw', "One. Tw"],
     ['{"reasoning": "hidden", "response_content": "<p>A \\"b\\"</p><p>c \\u00e', 'A "b"\n\nc'],
     ['{"response_content": "x\\', "x"],
     ["{", ""],

@@ -4,9 +4,10 @@
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
 //! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
 //! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
+//! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
 //! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
-//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html? }   a flow inserts what else it has
+//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
 //! Answer::summary() -> Value                                           counts, for a note
 //! ```
 //!
@@ -18,6 +19,7 @@ use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::claims::Said;
 use crate::prompt;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,9 @@ pub struct Answer {
     pub text: String,
     /// The same for a terminal.
     pub plain: String,
+    /// What was asked for in a few words, where a model said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short: Option<String>,
     /// A sanitized fragment, of flows that promise one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
@@ -67,6 +72,13 @@ pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
 
+pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
+    let answer = finish(&said.markdown, shown, strict);
+    // `strict` may have taken it out.
+    let short = said.short.filter(|short| answer.body.contains(short.as_str()));
+    Answer { short, ..answer }
+}
+
 pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
     let how = match (strict, shown.is_empty()) {
         (true, _) => Strict::Remove,
@@ -76,7 +88,7 @@ pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
     let cited = evidence::cite(raw_text, &Spans::new(shown), how, &Options::default());
     let (text, plain) = (cited.to_markdown(), cited.to_plain());
     let Cited { body, sources, checked, removed, refused, .. } = cited;
-    Answer { text, plain, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }
+    Answer { text, plain, short: None, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }
 }
 
 /// Of each span so much, when they are only listed.
@@ -107,6 +119,9 @@ impl Answer {
         output.insert("sentences".into(), json!(self.sentences));
         output.insert("refused".into(), json!(self.refused));
         output.insert("flow".into(), json!(flow));
+        if let Some(short) = &self.short {
+            output.insert("short".into(), json!(short));
+        }
         if let Some(html) = &self.html {
             output.insert("html".into(), json!(html));
         }

@@ -70,7 +70,7 @@ pub enum Approve {
 }
 
 /// A small model reads slowly on a user's machine and loses its way in more.
-const SMALL_EVIDENCE_TOKENS_MAX: usize = 900;
+const SMALL_EVIDENCE_TOKENS_MAX: usize = 1_400;
 /// More than this costs more than it says.
 const EVIDENCE_TOKENS_MAX: usize = 24_000;
 

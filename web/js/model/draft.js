@@ -3,7 +3,7 @@
 /// Purposes whose words become the answer.
 const SPEAKING = new Set(["answer", "synthesis", "expert"]);
 /// Fields that hold words for the reader, whichever flow asked.
-const FIELDS = /"(sentence|response_content|answer|final_answer|response|text)"\s*:\s*"((?:[^"\\]|\\.)*)("?)/g;
+const FIELDS = /"(sentence|short_answer|response_content|answer|final_answer|response|text)"\s*:\s*"((?:[^"\\]|\\.)*)("?)/g;
 
 /// The newest draft of the answer, or "".
 export function draftOf(family) {

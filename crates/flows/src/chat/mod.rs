@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
+use crate::claims;
 use crate::direct::ANSWER;
 use crate::follow_up;
 use crate::input::{self, Input, Mind};
@@ -55,14 +56,14 @@ const MESSAGES_MAX: usize = 5;
 const INTENT_TOKENS_MAX: u32 = 40;
 const PLAN_TOKENS_MAX: u32 = 80;
 const ANSWER_TOKENS_MAX: u32 = 1_024;
-const SMALL_ANSWER_TOKENS_MAX: u32 = 320;
+const SMALL_ANSWER_TOKENS_MAX: u32 = 480;
 const LISTED_TOKENS_MAX: usize = 1_500;
 /// What a look back may take of the conversation; the whole of it is kept, but a model can only be shown so much.
 pub(crate) const RECALLED_MESSAGES_MAX: usize = 200;
 
 const INTENT: Prompt = Prompt { long: include_str!("intent.md"), short: include_str!("intent.small.md") };
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
-const RESPOND: Prompt = Prompt { long: include_str!("answer.md"), short: include_str!("answer.small.md") };
+const RESPOND: Prompt = Prompt { long: include_str!("answer.md"), short: claims::PROMPT };
 const RECALL: Prompt = Prompt { long: include_str!("recall.md"), short: include_str!("recall.small.md") };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -318,7 +319,9 @@ fn ask_answer(s: &Chat) -> Ask {
     if s.holds(Stage::Summarize) || spans(s).is_empty() {
         return Ask::nothing();
     }
-    Ask::one(prompt::call(ANSWER, told(s).0, None, s.answer_tokens()).label("answering").last())
+    let (messages, shown) = told(s);
+    let schema = claims::is_asked(&s.model, shown.len()).then(|| claims::schema(shown.len()));
+    Ask::one(prompt::call(ANSWER, messages, schema, s.answer_tokens()).label("answering").last())
 }
 
 fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
@@ -327,7 +330,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         return end(s, answer);
     }
     let (_, shown) = told(s);
-    let answer = match replies.value(0).map(prompt::text_of) {
+    let answer = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
         _ if shown.is_empty() => {
             let why = s.failed.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
             let words = match s.intent {
@@ -339,8 +342,8 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             };
             answer::finish(&words, &[], false)
         }
-        Ok(Some(text)) => answer::finish(&text, &shown, s.strict),
-        Ok(None) | Err(_) => {
+        Ok(said) => answer::finish_said(said, &shown, s.strict),
+        Err(_) => {
             let shown = answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX);
             answer::finish(&answer::listed("No model wrote an answer; this was found:", &shown), &shown, false)
         }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
+use crate::claims;
 use crate::context;
 use crate::follow_up;
 use crate::input::{self, Input, Mind};
@@ -68,9 +69,15 @@ impl Direct {
         follow_up::in_full(&self.question, &self.history)
     }
 
+    /// Whether the answer is to come as facts, each with its passage.
+    fn is_in_facts(&self) -> bool {
+        claims::is_asked(&self.model, self.shown.len())
+    }
+
     fn messages(&self) -> Vec<Message> {
         let context = json!({ "has_evidence": !self.shown.is_empty(), "wants_documents": self.docs });
-        let mut messages = vec![prompt::system(prompt::render(SYSTEM.of(&self.model), context))];
+        let system = if self.is_in_facts() { claims::PROMPT } else { SYSTEM.of(&self.model) };
+        let mut messages = vec![prompt::system(prompt::render(system, context))];
         messages.extend(input::fitted(&self.history, self.model.history_tokens()));
         messages.extend(answer::messages(&self.shown));
         messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
@@ -101,14 +108,14 @@ fn fold_docs(s: &mut Direct, replies: &Replies<'_>) -> Go {
 }
 
 fn ask(s: &Direct) -> Ask {
-    Ask::one(prompt::call(ANSWER, s.messages(), None, TOKENS_MAX).label("answering").deadline_ms(DEADLINE_MS).last())
+    let schema = s.is_in_facts().then(|| claims::schema(s.shown.len()));
+    Ask::one(prompt::call(ANSWER, s.messages(), schema, TOKENS_MAX).label("answering").deadline_ms(DEADLINE_MS).last())
 }
 
 fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
-    let said = replies.value(0).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    let go = match said {
-        Ok(raw) => {
-            s.answer = answer::finish(&raw, &s.shown, s.strict);
+    let go = match claims::heard(replies, s.is_in_facts()) {
+        Ok(said) => {
+            s.answer = answer::finish_said(said, &s.shown, s.strict);
             Go::end()
         }
         Err(failure) if s.shown.is_empty() => return Go::fail(format!("no model answered: {}", failure.message)),
@@ -168,6 +175,26 @@ mod tests {
         let mut strict = input;
         strict["strict"] = json!(true);
         assert!(!direct(strict, Ok(passages(&[FACT])), Ok(json!(raw))).answer().contains("7 hours"));
+    }
+
+    #[test]
+    fn a_small_model_names_facts_and_their_passages_and_then_answers_in_a_few_words() {
+        let input = json!({ "question": "From where is the log replayed?", "docs": true });
+        let facts = |short: &str| Ok(json!({ "facts": [{ "sentence": FACT, "source": 1 }], "short_answer": short }));
+        let driven = direct(input.clone(), Ok(passages(&[FACT])), facts("the last checkpoint"));
+        assert_eq!(driven.models(ANSWER)[0].schema.as_ref().unwrap()["properties"]["facts"]["items"]["properties"]["source"]["maximum"], 1);
+        assert!(driven.answer().starts_with("**the last checkpoint** [1].\n\nAfter a crash the log is replayed"), "{}", driven.answer());
+        assert_eq!(driven.output()["short"], "the last checkpoint");
+        // A short answer is held to the passages of its facts.
+        let made_up = direct(input.clone(), Ok(passages(&[FACT])), facts("the year 1874"));
+        assert!(made_up.answer().contains("1874") && made_up.answer().contains("*(not supported by the sources)*"), "{}", made_up.answer());
+        let mut strict = input.clone();
+        strict["strict"] = json!(true);
+        let strict = direct(strict, Ok(passages(&[FACT])), facts("the year 1874"));
+        assert!(!strict.answer().contains("1874") && strict.output().get("short").is_none(), "{}", strict.answer());
+        let large = json!({ "is_small": false, "context_tokens": 32_000 });
+        let large = direct(json!({ "question": "Why?", "docs": true, "model": large }), Ok(passages(&[FACT])), Ok(json!("{\"facts\": []}")));
+        assert_eq!((&large.models(ANSWER)[0].schema, large.answer().contains("facts")), (&None, true), "a large one writes as it likes");
     }
 
     #[test]

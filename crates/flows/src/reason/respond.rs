@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::{Reason, Way, reflect};
 use crate::answer::{self, Answer};
+use crate::claims;
 use crate::direct::ANSWER;
 use crate::prompt::{self, Prompt};
 
-const RESPOND: Prompt = Prompt { long: include_str!("respond.md"), short: include_str!("respond.small.md") };
+const RESPOND: Prompt = Prompt { long: include_str!("respond.md"), short: claims::PROMPT };
 const DIRECT: &str = include_str!("direct.md");
 const TOKENS_MAX: u32 = 1_024;
-const SMALL_TOKENS_MAX: u32 = 400;
+const SMALL_TOKENS_MAX: u32 = 480;
 const LISTED_TOKENS_MAX: usize = 1_500;
 
 /// The reflection may have given the answer already.
@@ -42,7 +43,9 @@ pub(super) fn ask(s: &Reason) -> Ask {
     if given(s).is_some() {
         return Ask::nothing();
     }
-    Ask::one(prompt::call(ANSWER, told(s).0, None, tokens_max(s)).label("answering").last())
+    let (messages, shown) = told(s);
+    let schema = claims::is_asked(&s.model, shown.len()).then(|| claims::schema(shown.len()));
+    Ask::one(prompt::call(ANSWER, messages, schema, tokens_max(s)).label("answering").last())
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
@@ -52,12 +55,11 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         return end(s, answer);
     }
     let (_, shown) = told(s);
-    let why = match replies.value(0).map(prompt::text_of) {
-        Ok(Some(text)) => {
-            let answer = answer::finish(&text, &shown, s.strict);
+    let why = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
+        Ok(said) => {
+            let answer = answer::finish_said(said, &shown, s.strict);
             return end(s, answer);
         }
-        Ok(None) => "the model said nothing".to_owned(),
         Err(failure) => failure.message,
     };
     s.degraded.push(format!("not answered from what was found: {why}"));

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
+use crate::claims::{self, Said};
 use crate::context;
 use crate::follow_up;
 use crate::input::{self, Approve, Input, Mind};
@@ -178,7 +179,8 @@ impl Search {
 
     fn instructions(&self, has_evidence: bool) -> String {
         let failed: Vec<String> = self.thinking_steps.iter().filter_map(failed_line).collect();
-        let context = json!({ "has_evidence": has_evidence, "may_go_on": self.may_go_on(), "failed": failed.join("\n") });
+        let context =
+            json!({ "has_evidence": has_evidence, "may_go_on": self.may_go_on(), "failed": failed.join("\n"), "claims": claims::PROMPT.trim() });
         prompt::render(SYNTHESIS.of(&self.model), context)
     }
 
@@ -459,20 +461,20 @@ fn found(tool: &str, value: &Value) -> evidence::Found {
 
 fn ask_synthesis(s: &Search) -> Ask {
     let messages = s.messages(s.instructions(!s.shown.is_empty()), answer::messages(&s.shown));
-    let schema = synthesis::schema(s.model.is_small, s.shown.len(), s.may_go_on());
+    let schema = synthesis::schema(&s.model, s.shown.len(), s.may_go_on());
     Ask::one(prompt::call("synthesis", messages, Some(schema), s.reply_tokens()).label("writing the answer").last())
 }
 
 fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes: Vec<(&str, Value)> = Vec::new();
     // What this flow says by itself stands as it is.
-    let (raw, missing, strict) = match synthesis::read(replies.value(0)) {
+    let (said, missing, strict) = match synthesis::read(replies.value(0)) {
         Ok(read) => {
             if let Some(how) = read.salvaged {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
-            (read.markdown, read.missing, s.strict)
+            (read.said, read.missing, s.strict)
         }
         Err(failure) => {
             notes.push(("synthesis_failed", json!(failure.to_string())));
@@ -485,11 +487,11 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 true => format!("{NOTHING_FOUND}: {}.", failure.message.trim_end_matches('.')),
                 false => answer::listed(GATHERED, &s.shown),
             };
-            (raw, String::new(), false)
+            (Said { markdown: raw, short: None }, String::new(), false)
         }
     };
     let is_found = !s.shown.is_empty();
-    s.answer = answer::finish(&raw, &s.shown, strict);
+    s.answer = answer::finish_said(said, &s.shown, strict);
     s.answer.html = Some(html::from_markdown(&s.answer.text));
     let summary = s.answer.summary();
     let go = if s.may_go_on() && (!missing.is_empty() || !is_found) {

@@ -1,7 +1,7 @@
 //! What a model made of the evidence, in whatever form it came (S7).
 //!
 //! ```text
-//!   {reasoning, response_content}  ·  {claims: [{sentence, source}]}   as asked for
+//!   {reasoning, response_content}  ·  {facts: [{sentence, source}], short_answer}   as asked for
 //!   ─► the same, cut off in the middle
 //!   ─► HTML found in the text
 //!   ─► the text itself
@@ -12,37 +12,24 @@ use graph::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use super::html;
+use crate::claims::{self, Said};
+use crate::input::Mind;
 use crate::prompt;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Synthesis {
     pub(super) reasoning: String,
-    /// Markdown with `[n]` for the n-th passage shown.
-    pub(super) markdown: String,
+    pub(super) said: Said,
     /// What is still to be found out, if the model was asked and said.
     pub(super) missing: String,
     /// How it was read, if not as asked for.
     pub(super) salvaged: Option<&'static str>,
 }
 
-/// One sentence of a small model takes so much; more is rambling.
-const SENTENCE_CHARS_MAX: usize = 400;
-const CLAIMS_MAX: usize = 6;
-
-/// A small model names a source for each sentence, and the citation is written by code; it cites nothing when it writes freely.
-pub(super) fn schema(is_small: bool, passages: usize, may_go_on: bool) -> Value {
-    let (mut properties, required) = if is_small && passages > 0 {
-        let claim = json!({
-            "type": "object",
-            "required": ["sentence", "source"],
-            "additionalProperties": false,
-            "properties": {
-                "sentence": { "type": "string", "maxLength": SENTENCE_CHARS_MAX },
-                "source": { "type": "integer", "minimum": 1, "maximum": passages },
-            },
-        });
-        (json!({ "claims": { "type": "array", "items": claim, "minItems": 1, "maxItems": CLAIMS_MAX } }), vec!["claims"])
-    } else if is_small {
+pub(super) fn schema(mind: &Mind, passages: usize, may_go_on: bool) -> Value {
+    let (mut properties, required) = if claims::is_asked(mind, passages) {
+        (claims::properties(passages), claims::REQUIRED.to_vec())
+    } else if mind.is_small {
         (json!({ "response_content": { "type": "string", "maxLength": 1_200 } }), vec!["response_content"])
     } else {
         (json!({ "reasoning": { "type": "string" }, "response_content": { "type": "string" } }), vec!["reasoning", "response_content"])
@@ -67,43 +54,18 @@ pub(super) fn read(reply: Result<&Value, Failure>) -> Result<Synthesis, Failure>
 fn of_value(value: &Value) -> Option<Synthesis> {
     let json = prompt::json_in(value)?;
     let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
-    let content = text("response_content").map(markdown_of).or_else(|| claims(json.get("claims")?));
-    let (content, salvaged) = match content {
-        Some(content) => (content, None),
-        None => (["answer", "response", "content", "html", "text"].into_iter().find_map(text).map(markdown_of)?, Some("another field")),
+    let written = |content: &str| Said { markdown: markdown_of(content), short: None };
+    let (said, salvaged) = match text("response_content").map(written).or_else(|| claims::read(&json)) {
+        Some(said) => (said, None),
+        None => (["answer", "response", "content", "html", "text"].into_iter().find_map(text).map(written)?, Some("another field")),
     };
     let reasoning = text("reasoning").unwrap_or_default().to_owned();
-    Some(Synthesis { reasoning, markdown: content, missing: text("missing").unwrap_or_default().to_owned(), salvaged })
-}
-
-fn claims(claims: &Value) -> Option<String> {
-    let sentence = |claim: &Value| {
-        let words = claim.get("sentence").or(claim.get("claim"))?.as_str()?.trim();
-        // Whatever numbers it wrote by itself, the source is the one it named.
-        let mut words = words.to_owned();
-        for citation in evidence::citations(&words).into_iter().rev() {
-            words.replace_range(citation.range, "");
-        }
-        let words = words.trim();
-        let source = claim.get("source").and_then(Value::as_u64).map(|number| format!(" [{number}]")).unwrap_or_default();
-        let (body, end) = match words.strip_suffix(['.', '!']) {
-            Some(body) => (body.trim_end(), &words[words.len() - 1..]),
-            None => (words, "."),
-        };
-        (!body.is_empty()).then(|| format!("{body}{source}{end}"))
-    };
-    let mut said: Vec<String> = Vec::new();
-    for sentence in claims.as_array()?.iter().filter_map(sentence) {
-        if !said.contains(&sentence) {
-            said.push(sentence);
-        }
-    }
-    (!said.is_empty()).then(|| said.join(" "))
+    Some(Synthesis { reasoning, said, missing: text("missing").unwrap_or_default().to_owned(), salvaged })
 }
 
 fn of_text(text: &str) -> Option<Synthesis> {
     let salvaged = |markdown: String, how: &'static str| {
-        (!markdown.trim().is_empty()).then(|| Synthesis { markdown, salvaged: Some(how), ..Synthesis::default() })
+        (!markdown.trim().is_empty()).then(|| Synthesis { said: Said { markdown, short: None }, salvaged: Some(how), ..Synthesis::default() })
     };
     of_value(&json!(text))
         .or_else(|| salvaged(markdown_of(&cut_off(text, "response_content")?), "a reply that was cut off"))
@@ -143,14 +105,14 @@ mod tests {
     #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn check(reply: Result<Value, Failure>, markdown: &str, salvaged: Option<&str>) {
         let read = read(reply.as_ref().map_err(Clone::clone)).unwrap();
-        assert_eq!((read.markdown.as_str(), read.salvaged), (markdown, salvaged), "{reply:?}");
+        assert_eq!((read.said.markdown.as_str(), read.salvaged), (markdown, salvaged), "{reply:?}");
     }
 
     #[test]
     fn s7_an_answer_is_found_in_whatever_form_it_came() {
         check(Ok(json!({ "reasoning": "r", "response_content": "<p>It is <b>so</b> [1].</p>" })), "It is **so** [1].", None);
         check(
-            Ok(json!({ "claims": [{ "sentence": "It is so [3].", "source": 1 }, { "sentence": "Not so", "source": 2 }] })),
+            Ok(json!({ "facts": [{ "sentence": "It is so [3].", "source": 1 }, { "sentence": "Not so", "source": 2 }] })),
             "It is so [1]. Not so [2].",
             None,
         );

@@ -278,12 +278,12 @@ fn s6_html_and_markdown_are_the_same_checked_answer() {
 
 #[test]
 fn s6_a_small_model_names_sources_and_code_writes_the_citations() {
-    let claims = json!({ "claims": [{ "sentence": FACT, "source": 1 }, { "sentence": OTHER, "source": 2 }] });
+    let claims = json!({ "facts": [{ "sentence": FACT, "source": 1 }, { "sentence": OTHER, "source": 2 }] });
     let input = json!({ "question": "How does it survive a crash?" });
     let driven = search(input, |effect, _| (effect.name() == "synthesis").then(|| Ok(claims.clone())));
     assert!(driven.answer().contains("last checkpoint [1]. A commit took 0.34 ms on the NVMe disk [2]."), "{}", driven.answer());
     let schema = driven.models("synthesis")[0].schema.clone().unwrap();
-    assert_eq!(schema["properties"]["claims"]["items"]["properties"]["source"]["maximum"], 2);
+    assert_eq!(schema["properties"]["facts"]["items"]["properties"]["source"]["maximum"], 2);
     let plan = driven.models("plan")[0].schema.clone().unwrap();
     assert_eq!(plan["properties"]["tasks"]["items"]["anyOf"][0]["properties"]["tool_name"]["const"], "docs.search");
     assert!(plan.pointer("/properties/reasoning").is_none());

@@ -28,8 +28,9 @@ use crate::{shelf, wiring};
 /// Answers to questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, answered over its own passages
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each question is one run of the flow, with the set's passages as documents. Exact match and F1 compare the whole answer with the few words
-of the known one, so a full sentence never matches exactly; `holds` says how often the known answer stands in it.
+Each question is one run of the flow, with the set's passages as documents. Exact match and F1 compare the short answer that leads the text with the
+few words of the known one; where a model gave none, the whole text, which then hardly ever matches. `holds` says how often the known answer stands
+in the text.
 
 Examples:
   baton eval answers --data hotpot100.json --model embedded --questions 20
@@ -140,9 +141,9 @@ impl Measured {
         for citation in citations.iter().rev() {
             said.replace_range(citation.range.clone(), "");
         }
-        let Score { is_exact, holds, f1 } = score(&said, known);
+        let Score { is_exact, f1, .. } = score(output["short"].as_str().unwrap_or(&said), known);
         self.exact_match += f64::from(u8::from(is_exact));
-        self.holds += f64::from(u8::from(holds));
+        self.holds += f64::from(u8::from(score(&said, known).holds));
         self.f1 += f1;
         let sources = output["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
         let is_ours = |source: &Value| source["address"].as_str().is_some_and(|address| is_within(address, folder));

@@ -35,6 +35,7 @@ enum Wish {
     Reason,
     Support,
     Words,
+    Short,
     Other,
 }
 
@@ -49,6 +50,7 @@ fn wish(name: &str) -> Wish {
         () if has(&["query", "question", "search", "goal", "topic", "input", "argument"]) => Wish::Query,
         () if has(&["confidence", "score", "support", "approve", "enough", "sufficient", "answerable", "found", "ok", "known"]) => Wish::Support,
         () if has(&["keyword", "term", "tag"]) => Wish::Words,
+        () if has(&["short", "brief"]) => Wish::Short,
         () if has(&["answer", "text", "summary", "reply", "response", "content", "output", "result", "report"]) => Wish::Answer,
         () => Wish::Other,
     }
@@ -144,7 +146,7 @@ impl<'c> Filler<'_, 'c> {
                 });
                 fresh.map(|picked| self.value(items, name, &About { picked: Some(picked), ..*about }, depth + 1)).collect()
             }
-            Wish::Answer | Wish::Sentence | Wish::Reason | Wish::Query | Wish::Support | Wish::Words | Wish::Other => {
+            Wish::Answer | Wish::Sentence | Wish::Reason | Wish::Query | Wish::Support | Wish::Words | Wish::Short | Wish::Other => {
                 let each = self.material.picked.iter();
                 each.map(|picked| self.value(items, "sentence", &About { picked: Some(picked), ..*about }, depth + 1)).collect()
             }
@@ -183,6 +185,8 @@ impl<'c> Filler<'_, 'c> {
             Wish::Sentence => picked.map(|picked| picked.sentence.to_owned()).unwrap_or_default(),
             Wish::Source => picked.map(|picked| picked.source.map_or_else(|| format!("[{}]", picked.number), str::to_owned)).unwrap_or_default(),
             Wish::Reason => "Picked by the words it shares with the question; no model was asked.".to_owned(),
+            // Sentences can be picked out; to say one in fewer words would take somebody who understands it.
+            Wish::Short => String::new(),
             Wish::Query | Wish::Plan | Wish::Words | Wish::Support | Wish::Other => about.question.to_owned(),
         }
     }

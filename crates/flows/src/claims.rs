@@ -1,0 +1,210 @@
+//! How a small model answers from evidence: the sentences that decide the question, each with the number of its passage, and then what was asked for in a
+//! few words.
+//!
+//! ```text
+//! PROMPT, schema(passages)          what it is asked
+//! heard(replies, is_asked) -> Said  what it said: as asked for, or else in words
+//!
+//!   {"facts": [{"sentence": "He was born in Bath, Maine.", "source": 2}], "short_answer": "Bath, Maine"}
+//!   ─► **Bath, Maine** [2].
+//!      He was born in Bath, Maine [2].
+//! ```
+//!
+//! Left to itself, a small model says the question over again with a word put in, copies whole passages, and cites nothing. So it names what it read before it
+//! answers, and code writes the citations. The short answer cites what all its facts cite: a name or a number that stands in none of them is found out.
+
+use graph::{Failure, FailureKind, Replies};
+use serde_json::{Value, json};
+
+use crate::input::Mind;
+use crate::prompt;
+
+pub(crate) const PROMPT: &str = include_str!("claims.md");
+
+/// What a model said, in Markdown with `[n]` for the n-th passage shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) markdown: String,
+    /// What was asked for in a few words, if the model was asked for that and said it.
+    pub(crate) short: Option<String>,
+}
+
+/// One sentence takes so much; more is rambling.
+const SENTENCE_CHARS_MAX: usize = 320;
+const FACTS_MAX: usize = 4;
+const SHORT_CHARS_MAX: usize = 100;
+
+/// Whether a model of this kind is asked so.
+pub(crate) fn is_asked(mind: &Mind, passages: usize) -> bool {
+    mind.is_small && passages > 0
+}
+
+/// The fields in the order in which they are to be written: one that answers first finds facts to suit.
+pub(crate) fn properties(passages: usize) -> Value {
+    let fact = json!({
+        "type": "object",
+        "required": ["sentence", "source"],
+        "additionalProperties": false,
+        "properties": {
+            "sentence": { "type": "string", "maxLength": SENTENCE_CHARS_MAX },
+            "source": { "type": "integer", "minimum": 1, "maximum": passages },
+        },
+    });
+    json!({
+        "facts": { "type": "array", "items": fact, "minItems": 1, "maxItems": FACTS_MAX },
+        "short_answer": { "type": "string", "maxLength": SHORT_CHARS_MAX },
+    })
+}
+
+pub(crate) const REQUIRED: [&str; 2] = ["facts", "short_answer"];
+
+pub(crate) fn schema(passages: usize) -> Value {
+    json!({ "type": "object", "required": REQUIRED, "properties": properties(passages), "additionalProperties": false })
+}
+
+/// What the first reply says. One that was to be `facts` and is not is still an answer, if a person could read it.
+pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<Said, Failure> {
+    let words = |text: Option<String>| text.map(|markdown| Said { markdown, short: None });
+    let said = match replies.value(0) {
+        Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
+        Ok(value) => words(prompt::text_of(value)),
+        // A reply that does not fit its schema is refused, but its words come with the failure.
+        Err(failure) => {
+            let said = failure.said.as_deref().filter(|_| is_asked).and_then(|said| read(&json!(said)).or_else(|| words(prompt::prose(said))));
+            return said.ok_or(failure);
+        }
+    };
+    said.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model said nothing that is an answer"))
+}
+
+pub(crate) fn read(value: &Value) -> Option<Said> {
+    let json = prompt::json_in(value)?;
+    let facts = json.get("facts").or(json.get("claims")).and_then(Value::as_array);
+    let mut said: Vec<String> = Vec::new();
+    let mut sources: Vec<u64> = Vec::new();
+    for (words, source) in facts.into_iter().flatten().filter_map(fact) {
+        let sentence = cited(&words, source.as_slice());
+        if !said.contains(&sentence) {
+            said.push(sentence);
+        }
+        if let Some(source) = source
+            && !sources.contains(&source)
+        {
+            sources.push(source);
+        }
+    }
+    let short = json.get("short_answer").and_then(Value::as_str).and_then(brief).filter(|short| !said.contains(&cited(short, &sources)));
+    let lead = short.as_ref().map(|short| cited(&format!("**{short}**"), &sources));
+    let parts: Vec<String> = lead.into_iter().chain((!said.is_empty()).then(|| said.join(" "))).collect();
+    (!parts.is_empty()).then(|| Said { markdown: parts.join("\n\n"), short })
+}
+
+/// A sentence and the passage it is from.
+fn fact(fact: &Value) -> Option<(String, Option<u64>)> {
+    let words = fact.get("sentence").or(fact.get("claim"))?.as_str()?;
+    let words = whole(&uncited(words));
+    (!words.is_empty()).then(|| (words, fact.get("source").and_then(Value::as_u64)))
+}
+
+/// Whatever numbers it wrote by itself, the source is the one it named.
+fn uncited(words: &str) -> String {
+    let mut words = words.to_owned();
+    for citation in evidence::citations(&words).into_iter().rev() {
+        words.replace_range(citation.range, "");
+    }
+    words.trim().to_owned()
+}
+
+/// Without the sentence that the limit cut off, and without a question: some say the user's again instead of an answer.
+fn whole(words: &str) -> String {
+    let is_cut = words.chars().count() >= SENTENCE_CHARS_MAX;
+    let ends: Vec<usize> = words
+        .match_indices(['.', '!', '?'])
+        .filter(|(at, _)| matches!(words[at + 1..].chars().next(), None | Some(' ')))
+        .map(|(at, _)| at + 1)
+        .collect();
+    let mut kept = String::new();
+    let mut from = 0;
+    for end in ends {
+        let sentence = words[from..end].trim();
+        if !sentence.ends_with('?') {
+            kept.push_str(if kept.is_empty() { "" } else { " " });
+            kept.push_str(sentence);
+        }
+        from = end;
+    }
+    let rest = words[from..].trim();
+    if rest.is_empty() || (is_cut && !kept.is_empty()) {
+        return kept;
+    }
+    let rest = if is_cut { rest.rsplit_once(' ').map_or(rest, |(head, _)| head) } else { rest };
+    if kept.is_empty() { rest.to_owned() } else { format!("{kept} {rest}") }
+}
+
+/// A few words, on one line, that nothing cut off and no Markdown is hidden in.
+fn brief(short: &str) -> Option<String> {
+    let short = uncited(short).replace(['*', '_', '`', '\n'], " ");
+    let short = short.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = short.trim_end_matches(['.', ' ']);
+    (!short.is_empty() && short.chars().count() < SHORT_CHARS_MAX).then(|| short.to_owned())
+}
+
+/// The citation stands before the mark that ends the sentence.
+fn cited(words: &str, sources: &[u64]) -> String {
+    let (body, end) = match words.strip_suffix(['.', '!']) {
+        Some(body) => (body.trim_end(), &words[words.len() - 1..]),
+        None => (words, "."),
+    };
+    let numbers: String = sources.iter().map(|number| format!("[{number}]")).collect();
+    let space = if numbers.is_empty() { "" } else { " " };
+    format!("{body}{space}{numbers}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(value: Value) -> (String, Option<String>) {
+        let said = read(&value).unwrap_or_default();
+        (said.markdown, said.short)
+    }
+
+    #[test]
+    fn the_short_answer_leads_and_cites_what_its_facts_cite() {
+        let facts =
+            json!([{ "sentence": "King was the first governor [9].", "source": 2 }, { "sentence": "King was born in Bath, Maine", "source": 1 }]);
+        let (markdown, short) = said(json!({ "facts": facts, "short_answer": "Bath, Maine." }));
+        assert_eq!(markdown, "**Bath, Maine** [2][1].\n\nKing was the first governor [2]. King was born in Bath, Maine [1].");
+        assert_eq!(short.as_deref(), Some("Bath, Maine"));
+        let as_text = json!(format!("Here it is: {}", json!({ "facts": facts, "short_answer": "Bath, Maine." })));
+        assert_eq!(said(as_text).0, markdown);
+    }
+
+    #[test]
+    fn what_says_nothing_new_or_nothing_at_all_is_left_out() {
+        let fact = |sentence: &str| json!([{ "sentence": sentence, "source": 1 }, { "sentence": sentence, "source": 1 }]);
+        let cases = [
+            (fact("It is so."), "It is so", "It is so [1].", false),
+            (fact("It is so."), "", "It is so [1].", false),
+            (fact("It is so."), &"very ".repeat(30), "It is so [1].", false),
+            (fact("Where is it?"), "Here", "**Here**.", true),
+            (fact("Where is it? It is here. Why?"), "**Here**\n[4]", "**Here** [1].\n\nIt is here [1].", true),
+            (fact("At 3.5 m it ends."), "3.5 m", "**3.5 m** [1].\n\nAt 3.5 m it ends [1].", true),
+        ];
+        for (facts, short, expected, leads) in cases {
+            let (markdown, kept) = said(json!({ "facts": facts, "short_answer": short }));
+            assert_eq!((markdown.as_str(), kept.is_some()), (expected, leads));
+        }
+        for nothing in [json!({}), json!({ "facts": [] }), json!({ "facts": [{ "sentence": " " }], "short_answer": " " }), json!("words"), json!(3)] {
+            assert_eq!(read(&nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_the_limit_cut_off_is_not_said() {
+        let long = format!("The first is whole. {}", "and so on ".repeat(40)).chars().take(SENTENCE_CHARS_MAX).collect::<String>();
+        assert_eq!(whole(&long), "The first is whole.");
+        let one = "word ".repeat(80).chars().take(SENTENCE_CHARS_MAX).collect::<String>();
+        assert!(whole(&one).ends_with("word") && whole(&one).len() < SENTENCE_CHARS_MAX, "{one}");
+    }
+}
