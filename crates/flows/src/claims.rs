@@ -164,8 +164,8 @@ fn cited(words: &str, sources: &[u64]) -> String {
 mod tests {
     use super::*;
 
-    fn said(value: Value) -> (String, Option<String>) {
-        let said = read(&value).unwrap_or_default();
+    fn said(value: &Value) -> (String, Option<String>) {
+        let said = read(value).unwrap_or_default();
         (said.markdown, said.short)
     }
 
@@ -173,11 +173,11 @@ mod tests {
     fn the_short_answer_leads_and_cites_what_its_facts_cite() {
         let facts =
             json!([{ "sentence": "King was the first governor [9].", "source": 2 }, { "sentence": "King was born in Bath, Maine", "source": 1 }]);
-        let (markdown, short) = said(json!({ "facts": facts, "short_answer": "Bath, Maine." }));
+        let (markdown, short) = said(&json!({ "facts": facts, "short_answer": "Bath, Maine." }));
         assert_eq!(markdown, "**Bath, Maine** [2][1].\n\nKing was the first governor [2]. King was born in Bath, Maine [1].");
         assert_eq!(short.as_deref(), Some("Bath, Maine"));
         let as_text = json!(format!("Here it is: {}", json!({ "facts": facts, "short_answer": "Bath, Maine." })));
-        assert_eq!(said(as_text).0, markdown);
+        assert_eq!(said(&as_text).0, markdown);
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
             (fact("At 3.5 m it ends."), "3.5 m", "**3.5 m** [1].\n\nAt 3.5 m it ends [1].", true),
         ];
         for (facts, short, expected, leads) in cases {
-            let (markdown, kept) = said(json!({ "facts": facts, "short_answer": short }));
+            let (markdown, kept) = said(&json!({ "facts": facts, "short_answer": short }));
             assert_eq!((markdown.as_str(), kept.is_some()), (expected, leads));
         }
         for nothing in [json!({}), json!({ "facts": [] }), json!({ "facts": [{ "sentence": " " }], "short_answer": " " }), json!("words"), json!(3)] {

@@ -188,7 +188,7 @@ mod tests {
         // A short answer is held to the passages of its facts.
         let made_up = direct(input.clone(), Ok(passages(&[FACT])), facts("the year 1874"));
         assert!(made_up.answer().contains("1874") && made_up.answer().contains("*(not supported by the sources)*"), "{}", made_up.answer());
-        let mut strict = input.clone();
+        let mut strict = input;
         strict["strict"] = json!(true);
         let strict = direct(strict, Ok(passages(&[FACT])), facts("the year 1874"));
         assert!(!strict.answer().contains("1874") && strict.output().get("short").is_none(), "{}", strict.answer());
