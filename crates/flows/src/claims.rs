@@ -2,7 +2,7 @@
 //! few words.
 //!
 //! ```text
-//! PROMPT, schema(passages)          what it is asked
+//! PROMPT, schema(mind, passages)    what it is asked; nothing of the kind if it is not small, or nothing was found
 //! heard(replies, is_asked) -> Said  what it said: as asked for, or else in words
 //!
 //!   {"facts": [{"sentence": "He was born in Bath, Maine.", "source": 2}], "short_answer": "Bath, Maine"}
@@ -58,8 +58,9 @@ pub(crate) fn properties(passages: usize) -> Value {
 
 pub(crate) const REQUIRED: [&str; 2] = ["facts", "short_answer"];
 
-pub(crate) fn schema(passages: usize) -> Value {
-    json!({ "type": "object", "required": REQUIRED, "properties": properties(passages), "additionalProperties": false })
+pub(crate) fn schema(mind: &Mind, passages: usize) -> Option<Value> {
+    let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(passages), "additionalProperties": false });
+    is_asked(mind, passages).then(schema)
 }
 
 /// What the first reply says. One that was to be `facts` and is not is still an answer, if a person could read it.
@@ -106,8 +107,8 @@ fn fact(fact: &Value) -> Option<(String, Option<u64>)> {
     (!words.is_empty()).then(|| (words, fact.get("source").and_then(Value::as_u64)))
 }
 
-/// Whatever numbers it wrote by itself, the source is the one it named.
-fn uncited(words: &str) -> String {
+/// Without the numbers a model wrote by itself: they are no citations where it was not shown passages, or named its source beside them.
+pub(crate) fn uncited(words: &str) -> String {
     let mut words = words.to_owned();
     for citation in evidence::citations(&words).into_iter().rev() {
         words.replace_range(citation.range, "");

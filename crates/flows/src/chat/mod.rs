@@ -320,7 +320,7 @@ fn ask_answer(s: &Chat) -> Ask {
         return Ask::nothing();
     }
     let (messages, shown) = told(s);
-    let schema = claims::is_asked(&s.model, shown.len()).then(|| claims::schema(shown.len()));
+    let schema = claims::schema(&s.model, shown.len());
     Ask::one(prompt::call(ANSWER, messages, schema, s.answer_tokens()).label("answering").last())
 }
 

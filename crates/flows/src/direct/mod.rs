@@ -108,7 +108,7 @@ fn fold_docs(s: &mut Direct, replies: &Replies<'_>) -> Go {
 }
 
 fn ask(s: &Direct) -> Ask {
-    let schema = s.is_in_facts().then(|| claims::schema(s.shown.len()));
+    let schema = claims::schema(&s.model, s.shown.len());
     Ask::one(prompt::call(ANSWER, s.messages(), schema, TOKENS_MAX).label("answering").deadline_ms(DEADLINE_MS).last())
 }
 

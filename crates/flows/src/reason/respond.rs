@@ -44,7 +44,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
         return Ask::nothing();
     }
     let (messages, shown) = told(s);
-    let schema = claims::is_asked(&s.model, shown.len()).then(|| claims::schema(shown.len()));
+    let schema = claims::schema(&s.model, shown.len());
     Ask::one(prompt::call(ANSWER, messages, schema, tokens_max(s)).label("answering").last())
 }
 
@@ -78,22 +78,13 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
-            let answer = answer::finish(&uncited(&text), &shown, s.strict);
+            let answer = answer::finish(&claims::uncited(&text), &shown, s.strict);
             return end(s, answer);
         }
         Ok(None) => "the model said nothing".to_owned(),
         Err(failure) => failure.message,
     };
     last_words(s, &why)
-}
-
-/// Numbers in a text that was written without sources mean nothing.
-fn uncited(text: &str) -> String {
-    let mut clean = text.to_owned();
-    for citation in evidence::citations(text).into_iter().rev() {
-        clean.replace_range(citation.range, "");
-    }
-    clean
 }
 
 /// What was found is better than nothing; nothing is a failure in words that a person can read.
