@@ -106,7 +106,7 @@ impl House {
         });
         tools::Settings {
             env: Arc::new(move |name| (name == "WIKIPEDIA_URL").then(|| web.clone())),
-            root: Some(root),
+            workspaces: Some(tools::workspace::Workspaces::fixed(root, self.folder.join("records"))),
             mail: Some(mail),
             docs,
             ..tools::Settings::bare()

@@ -9,7 +9,7 @@ use evidence::{Sentence, Source, Status, UNSUPPORTED_MARK, WEAK_MARK};
 use serde_json::Value;
 
 use crate::exit::Result;
-use crate::text::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
+use crate::text::{self, BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
 use crate::view::notes;
 
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,20 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     sources: Vec<Source>,
     sentences: Vec<Sentence>,
+    /// What the run wrote into its workspace.
+    pub(crate) files: Vec<WrittenFile>,
+}
+
+#[derive(Clone, Debug, serde::Deserialize)]
+pub(crate) struct WrittenFile {
+    pub(crate) path: String,
+    bytes: u64,
+}
+
+impl WrittenFile {
+    pub(crate) fn line(&self) -> String {
+        format!("{} ({})", one_line(&self.path, SENTENCE_CHARS_MAX), text::bytes(self.bytes))
+    }
 }
 
 const SENTENCE_CHARS_MAX: usize = 160;
@@ -37,6 +51,7 @@ impl Answer {
             text,
             sources: serde_json::from_value(list("sources")).unwrap_or_default(),
             sentences: serde_json::from_value(list("sentences")).unwrap_or_default(),
+            files: serde_json::from_value(list("files")).unwrap_or_default(),
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Embedded {
 pub(crate) struct Tools {
     /// Files of MCP servers, as other hosts write them [default: mcp.json in Baton's data folder].
     pub(crate) mcp: Vec<PathBuf>,
-    /// The folder that the tool `files` keeps to; without one there is no such tool.
+    /// The folder in which `files` and `code` work [default: one of Baton's own for each thread].
     pub(crate) root: Option<PathBuf>,
     /// Hosts that `fetch` may reach although their addresses are private.
     pub(crate) private_hosts: Vec<String>,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use store::{RunRow, StoreError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
 use crate::asking::FRONT_DOOR;
 use crate::editor::{Editor, Typed};
@@ -224,6 +224,10 @@ impl<'a> Follow<'a> {
                 live.release();
                 let cost = paint(DIM, format!("{}, {}", took(closing.elapsed_us), spent(&closing.spent)));
                 let checked = answer.summary().map(|summary| format!("{summary}{}", paint(DIM, "; "))).unwrap_or_default();
+                if !answer.files.is_empty() {
+                    let files: Vec<String> = answer.files.iter().map(WrittenFile::line).collect();
+                    remark(&format!("wrote {}; `baton runs show {short}` shows where", files.join(", ")));
+                }
                 remark(&format!("{checked}{cost}"));
             }
             // The view has said why.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use index::Folders;
 use tools::Thinker;
+use tools::workspace::Workspaces;
 use world::tool::{Builder, Config, Tools};
 
 use crate::config;
@@ -27,6 +28,9 @@ pub(crate) struct Servers {
     /// A folder or file of documents to search and cite; may be given several times [default: in Baton's own folder, its documentation]
     #[arg(long, value_name = "DIR")]
     pub(crate) docs: Vec<PathBuf>,
+    /// The folder in which `files` and `code` work, for this command [default: one of Baton's own for each thread]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
     /// An index that is open already, in place of one over `docs`.
     #[arg(skip)]
     pub(crate) shelf: Option<Arc<Folders>>,
@@ -98,6 +102,15 @@ impl Servers {
         if named.is_empty() { own_documents() } else { named }
     }
 
+    /// Where `files` and `code` work: in the folder that was named here or in the configuration, or in one of Baton's own for each thread.
+    pub(crate) fn workspaces(&self, folder: &Path, settings: &config::Config) -> Workspaces {
+        let own = folder.join("workspaces");
+        match self.workspace.as_ref().or(settings.tools.root.as_ref()) {
+            Some(named) => Workspaces::fixed(named.clone(), own.join(".records")),
+            None => Workspaces::per_thread(own),
+        }
+    }
+
     /// What the built-in servers are made from. What they write lies in Baton's data folder unless the configuration says otherwise.
     fn builtins(&self, folder: &Path, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<tools::Settings> {
         let config = &settings.tools;
@@ -109,7 +122,12 @@ impl Servers {
             ..Default::default()
         });
         let mut wanted = tools::Settings { thinker, ..tools::Settings::from_env() };
-        wanted.root.clone_from(&config.root);
+        let workspaces = self.workspaces(folder, settings);
+        if !workspaces.is_own() && !workspaces.folder(None).is_dir() {
+            let named = workspaces.folder(None);
+            return Err(Trouble::Usage(format!("the workspace {} is not a folder; make it first, or name another", named.display())));
+        }
+        wanted.workspaces = Some(workspaces);
         wanted.private_hosts.extend(config.private_hosts.iter().cloned());
         wanted.code = config.code.clone();
         (wanted.document, wanted.mail) = (Some(documents), Some(mail));
@@ -126,6 +144,13 @@ impl Servers {
 /// Where imports are kept, in the form of any other `mcp.json`.
 pub(crate) fn imported(place: &Place) -> Result<PathBuf> {
     Ok(folder(place)?.join("imported.json"))
+}
+
+/// Where the files of a thread are, unless a command named another folder for them.
+pub(crate) fn workspace_of(place: &Place, thread: &str) -> Result<PathBuf> {
+    // A script plays a world without a configuration.
+    let config = if place.script.is_some() { config::Config::default() } else { config::Config::read(place)? };
+    Ok(Servers::default().workspaces(&folder(place)?, &config).folder(Some(thread)))
 }
 
 /// Where Baton keeps what belongs to the database.

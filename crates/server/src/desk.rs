@@ -35,6 +35,9 @@ pub trait Desk: Send + Sync + 'static {
     /// The very place of a span in its document, if it is one that this user may read here.
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;
 
+    /// A file that runs of this thread wrote. Whether the thread is the caller's was checked before.
+    async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>>;
+
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;
     /// Markdown as a fragment that may stand in a page: no script, no style, no picture.

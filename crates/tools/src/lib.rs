@@ -23,6 +23,7 @@ pub mod stories;
 pub mod summary;
 mod time;
 mod tool;
+pub mod workspace;
 
 pub use builtin::{Builtin, Held, Kind, Unready};
 pub use passage::{Passage, Passages};

@@ -2,9 +2,9 @@
 //! environment by itself.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::workspace::Workspaces;
 use crate::{Secret, Thinker, code, document, mail};
 
 /// Reads environment variables; tests bring their own.
@@ -14,8 +14,8 @@ pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct Settings {
     /// Keys and addresses by the names of environment variables.
     pub env: Env,
-    /// The folder `files` keeps to. Without one there is no such server.
-    pub root: Option<PathBuf>,
+    /// The folders that `files` and `code` work in. Without any there is no `files`, and `code` keeps nothing.
+    pub workspaces: Option<Workspaces>,
     /// Hosts that `fetch` may reach although their addresses are private: `wiki.corp` or `10.0.0.7:8080`.
     pub private_hosts: Vec<String>,
     /// The folders `docs` searches. Without any there is no such server.
@@ -33,7 +33,7 @@ impl Settings {
     pub fn bare() -> Settings {
         Settings {
             env: Arc::new(|_| None),
-            root: None,
+            workspaces: None,
             private_hosts: Vec::new(),
             docs: None,
             code: code::Settings::default(),
@@ -64,7 +64,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_thinker = self.thinker.is_some();
         f.debug_struct("Settings")
-            .field("root", &self.root)
+            .field("workspaces", &self.workspaces)
             .field("docs", &self.docs.is_some())
             .field("private_hosts", &self.private_hosts)
             .field("thinker", &has_thinker)

@@ -7,11 +7,12 @@ use rmcp::service::ServiceExt as _;
 use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value, json};
 
+use crate::workspace::Workspaces;
 use crate::testing::{Session, session_of, session_with};
 use crate::{Settings, serve};
 
 fn settings(root: &std::path::Path) -> Settings {
-    Settings { root: Some(root.to_owned()), ..Settings::bare() }
+    Settings { workspaces: Some(Workspaces::fixed(root.to_owned(), root.join("../records"))), ..Settings::bare() }
 }
 
 #[test]

@@ -278,12 +278,21 @@ pub struct Answer {
     pub sources: Vec<Source>,
     /// Those that are cited.
     pub spans: Vec<Span>,
+    /// What the run wrote into the workspace of its thread: `GET /api/threads/{thread}/files/{path}` gives each.
+    #[serde(default)]
+    pub files: Vec<WrittenFile>,
     /// No model wrote it: sentences were picked.
     pub is_extracted: bool,
     pub flow: String,
     /// The run that gave it: this one, or the one it passed the question to.
     pub run: String,
     pub model: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrittenFile {
+    pub path: String,
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
 import { marked } from "../model/marks.js";
-import { count, webAddress } from "../model/text.js";
+import { bytes, count, webAddress } from "../model/text.js";
 import { Icon } from "./icons.js";
 
 const SAID = { weak: "only weakly supported by the sources", unsupported: "not supported by the sources" };
@@ -11,7 +11,7 @@ const SAID = { weak: "only weakly supported by the sources", unsupported: "not s
 /// Text that nobody checked: a draft, or what was said without sources.
 export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
 
-export function Answer({ run, answer }) {
+export function Answer({ run, thread, answer }) {
   const sources = answer.sources ?? [];
   const sentences = answer.sentences ?? [];
   const text = marked(answer.markdown ?? "", sentences, sources.length > 0);
@@ -19,9 +19,23 @@ export function Answer({ run, answer }) {
   return html`
     <div class="prose">${blocks(text, { sources: sources.length }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
     ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />No model wrote this: it is put together from what was found. Settings say which models could.</p>`}
+    <${Files} files=${answer.files ?? []} thread=${thread} />
     <${Sources} ...${context} />
   `;
 }
+
+/// What the run wrote, each to be saved.
+const Files = ({ files, thread }) =>
+  files.length > 0 &&
+  html`<section class="files" aria-label="Files">
+    <h3>Files</h3>
+    <ul>
+      ${files.map((file) => {
+        const href = `/api/threads/${encodeURIComponent(thread)}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
+        return html`<li><a href=${href} download><${Icon} name="document" size="15" /> <span dir="auto">${file.path}</span></a> <span class="file-size">${bytes(file.bytes)}</span></li>`;
+      })}
+    </ul>
+  </section>`;
 
 /// How much of it is supported, in one line above the answer.
 export function Standing({ sentences = [] }) {

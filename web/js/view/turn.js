@@ -68,7 +68,7 @@ function Answered({ run, said, isLast, isWanted }) {
       ${isShown && family && html`<${Work} known=${known} flow=${run.flow} />`}
       ${(row.waiting ?? []).map((open) => html`<${Asking} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
       ${draft && !answer && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Being written; its sources are checked at the end</p><${Plain} text=${draft} /></div>`}
-      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} answer=${answer} />` : !draft && said && html`<${Plain} text=${said} />`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && said && html`<${Plain} text=${said} />`}
       <p class="hidden" role="status">${wasGoing.current && isOver(status) ? "The answer is there." : ""}</p>
       <${Ended} status=${status} row=${row} family=${family} />
       ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? said ?? ""} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}

@@ -23,7 +23,7 @@ pub(crate) struct Mcp {
     /// Speak over standard input and output instead of HTTP
     #[arg(long, requires = "name")]
     stdio: bool,
-    /// The folder that `files` keeps to, `document` writes to and `mail` has its outbox in
+    /// The folder that `files` and `code` work in, `document` writes to and `mail` has its outbox in
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// A folder that `docs` searches; may be given several times
@@ -51,8 +51,9 @@ impl Mcp {
             Trouble::Usage(format!("there is no built-in server `{name}`; there are {}", names.join(", ")))
         })?;
         let mut settings = Settings::from_env();
-        settings.root.clone_from(&self.root);
         if let Some(root) = &self.root {
+            let records = dirs::data_dir().unwrap_or_else(std::env::temp_dir).join("baton").join("workspaces").join(".records");
+            settings.workspaces = Some(tools::workspace::Workspaces::fixed(root.clone(), records));
             settings.document = Some(tools::document::Settings { folder: root.clone(), ..Default::default() });
             settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
         }

@@ -120,6 +120,7 @@ async fn answer(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
         sentences: sentences.iter().map(|sentence| as_said(sentence, &markdown)).collect(),
         sources: sources.into_iter().map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans }).collect(),
         spans,
+        files: serde_json::from_value(list("files")).unwrap_or_default(),
         is_extracted,
         flow: output.get("flow").and_then(Value::as_str).unwrap_or(&row.flow).to_owned(),
         run: speaker.to_string(),

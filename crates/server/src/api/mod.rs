@@ -66,6 +66,7 @@ impl Api {
             .route("/api/flows/{name}/graph.mmd", get(flows::drawn))
             .route("/api/threads", get(threads::list))
             .route("/api/threads/{thread}", get(threads::show).delete(threads::remove))
+            .route("/api/threads/{thread}/files/{*path}", get(threads::file))
             .route("/api/feed", get(events::feed))
             .route("/api/runs", get(runs::list).post(runs::start))
             .route("/api/runs/{run}", get(runs::show))

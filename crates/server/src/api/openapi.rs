@@ -37,6 +37,11 @@ pub fn document() -> Value {
             .json::<api::Conversation>(b, 200)
             .refuses(&[404, 422]),
         Op::new("delete", "/api/threads/{thread}", "Deletes a thread with everything in it").named("thread").empty(204).refuses(&[404, 409]),
+        Op::get("/api/threads/{thread}/files/{path}", "A file that a run of this thread wrote into its workspace")
+            .named("thread")
+            .named("path")
+            .text(200, "application/octet-stream")
+            .refuses(&[404]),
         Op::get("/api/feed", "Threads as they change: events `thread` (a Thread) and `gone`").text(200, "text/event-stream"),
         Op::new("post", "/api/runs", "Starts a run; the same Idempotency-Key again is the same run")
             .header("Idempotency-Key", "Names the run, so that asking twice starts it once")

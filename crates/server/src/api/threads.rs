@@ -1,5 +1,6 @@
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use graph::ThreadId;
 use serde::Deserialize;
@@ -51,6 +52,27 @@ pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>,
 pub(super) struct Part {
     from: Option<u64>,
     limit: Option<usize>,
+}
+
+/// A file that a run of the thread wrote. Never shown in our own origin, whatever is in it.
+pub(super) async fn file(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path((thread, path)): Path<(String, String)>,
+) -> Result<impl IntoResponse, Problem> {
+    let row = api.thread(&who, &thread).await?;
+    let bytes = api.0.desk.workspace_file(&row.thread, &path).await?;
+    let name: String = path.rsplit('/').next().unwrap_or_default().chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    Ok((headers, bytes))
+}
+
+/// What every header and every file system takes.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
 pub(super) async fn show(

@@ -13,25 +13,30 @@ mod worker;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::schema_for_output;
 use rmcp::handler::server::wrapper::Parameters;
-use rmcp::model::{CallToolResult, ContentBlock};
-use rmcp::{ServerHandler, tool, tool_handler, tool_router};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use crate::Kind;
+use crate::files::root::Root;
+use crate::mail::META_KEY;
+use crate::workspace::{FileBytes, Workspaces, refuse_files, shown_files};
+use crate::{Kind, Mistake};
 use evidence::Trust;
 use sandbox::Walls;
 
 pub const KIND: Kind = Kind {
     name: "code",
-    about: "Runs a piece of Python behind walls: no network, no files but its own, little time and memory",
+    about: "Runs a piece of Python in a sandbox: no network, no files but those of its workspace, little time and memory",
     port: 8008,
     trust: Trust::Computed,
-    make: |kind, settings| Ok(kind.around(Code::new(settings.code.clone()))),
+    make: |kind, settings| Ok(kind.around(Code::new(settings.code.clone(), settings.workspaces.clone()))),
 };
 
 /// The hidden command that makes this program a worker.
@@ -84,12 +89,14 @@ impl Default for Settings {
 pub struct Code {
     settings: Arc<Settings>,
     places: Arc<Semaphore>,
+    workspaces: Option<Workspaces>,
+    tools: ToolRouter<Code>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunArguments {
-    /// Python (a subset: no packages to import beyond a few of the standard library, no network). What it prints is given back, and the value of its last line if that is an expression.
+    /// Python (a subset: no packages beyond a few of the standard library, no network). Files of the workspace are opened by their path. What it prints is given back, and the value of its last line if that is an expression.
     pub code: String,
     /// Values the code finds as variables, by name.
     #[serde(default)]
@@ -118,6 +125,9 @@ pub struct Ran {
     pub result: Value,
     /// What went wrong, with the traceback where there is one, and what to do about it.
     pub error: Option<String>,
+    /// Files it wrote or changed in the workspace. A program that fails changes none.
+    #[serde(default)]
+    pub files: Vec<WrittenFile>,
     pub milliseconds: u64,
     /// Walls of the sandbox that this machine does not allow, and why. Empty where all stand.
     pub walls_missing: Vec<String>,
@@ -126,20 +136,35 @@ pub struct Ran {
     pub walls: Walls,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrittenFile {
+    pub path: String,
+    pub bytes: u64,
+}
+
 #[tool_router]
 impl Code {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings, workspaces: Option<Workspaces>) -> Self {
         let places = Arc::new(Semaphore::new(settings.runs_max.max(1)));
-        Self { settings: Arc::new(settings), places }
+        let mut tools = Self::tool_router();
+        // Without a workspace nothing outlives a run; in a folder of the user's, a program may replace files.
+        let (is_read_only, is_destructive) = workspaces.as_ref().map_or((true, false), |workspaces| (false, !workspaces.is_own()));
+        for route in tools.map.values_mut() {
+            if let Some(hints) = &mut route.attr.annotations {
+                (hints.read_only_hint, hints.destructive_hint) = (Some(is_read_only), Some(is_destructive));
+            }
+        }
+        Self { settings: Arc::new(settings), places, workspaces, tools }
     }
 
     #[tool(
-        description = "Runs a short Python program for calculations and for working on text and data, in a sandbox without network and files. Give data as `inputs`; print or end with an expression to get something back.",
-        annotations(title = "Run Python", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
+        description = "Runs a short Python program for calculations and for working on text, data and the files of the workspace, in a sandbox without network. Give data as `inputs`, open files by their path; print or end with an expression to get something back. Files it writes are kept if it ends well.",
+        annotations(title = "Run Python", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
         output_schema = schema_for_output::<Ran>()
     )]
-    async fn run_python(&self, Parameters(asked): Parameters<RunArguments>) -> CallToolResult {
-        match self.run(asked).await {
+    async fn run_python(&self, context: RequestContext<RoleServer>, Parameters(asked): Parameters<RunArguments>) -> CallToolResult {
+        let meta = context.meta.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        match self.run_in_workspace(asked, meta).await {
             Ok(ran) => {
                 let good = ran.outcome == Outcome::Ok;
                 let text = said(&ran);
@@ -153,12 +178,60 @@ impl Code {
     }
 }
 
-#[tool_handler(name = "code", instructions = "Python for exact calculation and data work. No network, no packages, nothing is kept between runs.")]
+#[tool_handler(
+    router = self.tools,
+    name = "code",
+    instructions = "Python for exact calculation and data work. No network, no packages; nothing but files of the workspace is kept between runs."
+)]
 impl ServerHandler for Code {}
 
 impl Code {
-    /// Errors are what the caller can mend before anything runs; what the code itself does wrong is an outcome.
+    /// Runs a program without a workspace.
     pub async fn run(&self, asked: RunArguments) -> Result<Ran, String> {
+        self.check(&asked)?;
+        let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
+        runner::run(self.settings.clone(), asked, Vec::new()).await.map(|(ran, _)| ran)
+    }
+
+    /// Runs a program over the files of the call's thread, and keeps those it wrote. A call that is repeated with its key changes them once.
+    pub async fn run_in_workspace(&self, asked: RunArguments, meta: JsonObject) -> Result<Ran, String> {
+        let Some(workspaces) = self.workspaces.clone() else { return self.run(asked).await };
+        self.check(&asked)?;
+        let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
+        let key = meta.get(META_KEY).and_then(Value::as_str).map(str::to_owned);
+        let before = {
+            let (workspaces, key, code) = (workspaces.clone(), key.clone(), asked.code.clone());
+            blocking(move || {
+                let root = workspaces.root(&meta)?;
+                match key.map(|key| workspaces.replied::<Ran>(&key, &root)).transpose()?.flatten() {
+                    Some(ran) => Ok(Before::Ran(ran)),
+                    None => shown_files(&root, &code).map(|(files, left_out)| Before::Files { root, files, left_out }),
+                }
+            })
+            .await?
+        };
+        let (root, files, left_out) = match before {
+            Before::Ran(ran) => return Ok(ran),
+            Before::Files { root, files, left_out } => (root, files, left_out),
+        };
+        let (mut ran, written) = runner::run(self.settings.clone(), asked, files).await?;
+        if left_out > 0 && ran.outcome == Outcome::Error {
+            let words = format!("(the workspace is large, and {left_out} of its files were not shown to the program; name a file to have it there)");
+            ran.error = Some(format!("{}\n{words}", ran.error.unwrap_or_default()));
+        }
+        if ran.outcome != Outcome::Ok {
+            return Ok(ran);
+        }
+        if let Some(why) = refuse_files(&written) {
+            return Ok(Ran { outcome: Outcome::OutputLimit, error: Some(why), ..ran });
+        }
+        ran.files = written.iter().map(|file| WrittenFile { path: file.path.clone(), bytes: file.bytes.len() as u64 }).collect();
+        ran.files.sort_by(|a, b| a.path.cmp(&b.path));
+        blocking(move || workspaces.put(key.as_deref(), &root, ran, written)).await
+    }
+
+    /// Errors are what the caller can mend before anything runs; what the code itself does wrong is an outcome.
+    fn check(&self, asked: &RunArguments) -> Result<(), String> {
         let settings = &self.settings;
         if asked.code.trim().is_empty() || asked.code.len() > settings.code_bytes_max {
             return Err(format!("`code` must have 1 to {} bytes", settings.code_bytes_max));
@@ -167,8 +240,20 @@ impl Code {
         if inputs_bytes > settings.inputs_bytes_max {
             return Err(format!("`inputs` have {inputs_bytes} bytes, more than the {} allowed; give less of them", settings.inputs_bytes_max));
         }
-        let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
-        runner::run(settings.clone(), asked).await
+        Ok(())
+    }
+}
+
+enum Before {
+    /// The same call was made before a crash.
+    Ran(Ran),
+    Files { root: Root, files: Vec<FileBytes>, left_out: usize },
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Mistake> + Send + 'static) -> Result<T, String> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(end) => end.map_err(|mistake| mistake.0),
+        Err(_) => Err("the disk work broke off; try again".to_owned()),
     }
 }
 
@@ -184,8 +269,11 @@ fn said(ran: &Ran) -> String {
         line(error);
     } else if !ran.result.is_null() {
         line(&format!("=> {}", ran.result));
-    } else if ran.stdout.is_empty() {
+    } else if ran.stdout.is_empty() && ran.files.is_empty() {
         line("It ran, printed nothing and ended without a value: print something, or end with an expression.");
+    }
+    for file in &ran.files {
+        line(&format!("{} is written and holds {} bytes", file.path, file.bytes));
     }
     text
 }
@@ -199,7 +287,7 @@ mod tests {
         let tools = Code::tool_router().list_all();
         let [tool] = tools.as_slice() else { panic!("{tools:?}") };
         let hints = tool.annotations.as_ref().unwrap();
-        assert_eq!((&*tool.name, hints.read_only_hint, hints.open_world_hint), ("run_python", Some(true), Some(false)));
+        assert_eq!((&*tool.name, hints.read_only_hint, hints.open_world_hint), ("run_python", Some(false), Some(false)));
         let schema = serde_json::to_value(tool.output_schema.as_deref().unwrap()).unwrap();
         assert!(schema["properties"]["stdout"].is_object() && schema["properties"].get("walls").is_none(), "{schema:#}");
         assert_eq!(serde_json::to_value(&*tool.input_schema).unwrap()["required"], serde_json::json!(["code"]));
@@ -212,6 +300,7 @@ mod tests {
             stdout: stdout.into(),
             result,
             error: error.map(Into::into),
+            files: Vec::new(),
             milliseconds: 1,
             walls_missing: Vec::new(),
             walls: Walls::default(),

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::sandbox::Limits;
 use super::worker::{Request, Told};
 use super::{Outcome, Ran, RunArguments, Settings, WORKER_COMMAND};
+use crate::workspace::FileBytes;
 
 /// How often a run looks whether anybody still wants it.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,13 +25,14 @@ const LOOK: Duration = Duration::from_millis(50);
 const START_SECONDS_MAX: u64 = 5;
 const COMPLAINT_BYTES_MAX: u64 = 4_000;
 
-pub(super) async fn run(settings: Arc<Settings>, asked: RunArguments) -> Result<Ran, String> {
+/// What came of a program, and the files it wrote.
+pub(super) async fn run(settings: Arc<Settings>, asked: RunArguments, files: Vec<FileBytes>) -> Result<(Ran, Vec<FileBytes>), String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let unwanted = Arc::new(AtomicBool::new(false));
     let _guard = Guard(unwanted.clone());
     let started = std::thread::Builder::new().name("code".into()).spawn(move || {
         // Nobody listening is what `unwanted` is for.
-        let _ = sender.send(run_here(&settings, asked, &unwanted));
+        let _ = sender.send(run_here(&settings, asked, files, &unwanted));
     });
     started.map_err(|e| format!("no thread for a worker can be started ({e}); try again later"))?;
     receiver.await.unwrap_or_else(|_| Err("the thread that ran the worker crashed; try again".into()))
@@ -45,7 +47,7 @@ impl Drop for Guard {
     }
 }
 
-fn run_here(settings: &Settings, asked: RunArguments, unwanted: &AtomicBool) -> Result<Ran, String> {
+fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unwanted: &AtomicBool) -> Result<(Ran, Vec<FileBytes>), String> {
     let scratch = Scratch::make(settings)?;
     let limits = Limits {
         cpu_seconds_max: settings.seconds_max + 1,
@@ -58,6 +60,7 @@ fn run_here(settings: &Settings, asked: RunArguments, unwanted: &AtomicBool) -> 
     let request = Request {
         code: asked.code,
         inputs: asked.inputs,
+        files,
         run_ms_max: settings.seconds_max * 1000,
         output_bytes_max: settings.output_bytes_max,
         result_bytes_max: settings.result_bytes_max,
@@ -78,7 +81,8 @@ fn run_here(settings: &Settings, asked: RunArguments, unwanted: &AtomicBool) -> 
     // Whatever it may have started is gone with its world; where it had none, its group is ended.
     end(&child);
     let complaints = complaints.join().unwrap_or_default();
-    Ok(heard.judged(settings, stopped, status, &complaints, begun))
+    let files = std::mem::take(&mut heard.files);
+    Ok((heard.judged(settings, stopped, status, &complaints, begun), files))
 }
 
 fn start(settings: &Settings, limits: &str, scratch: &Scratch) -> Result<Child, String> {
@@ -107,8 +111,8 @@ fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, requ
         // A worker that died does not read; its end says why.
         stdin.map(|mut stdin| stdin.write_all(&request))
     });
-    // Twice, for what JSON makes of control characters, and something for the frame.
-    let bytes_max = (2 * (settings.output_bytes_max + settings.result_bytes_max) + 200_000) as u64;
+    // Twice, for what JSON makes of control characters, for base64, and something for the frame.
+    let bytes_max = (2 * (settings.output_bytes_max + settings.result_bytes_max) + 200_000) as u64 + 2 * (settings.scratch_mib_max << 20);
     std::thread::spawn(move || {
         let Some(stdout) = stdout else { return };
         let mut reader = BufReader::new(stdout.take(bytes_max));
@@ -158,6 +162,7 @@ enum Stopped {
 struct Heard {
     stdout: String,
     walls: super::Walls,
+    files: Vec<FileBytes>,
     last: Option<Told>,
 }
 
@@ -174,6 +179,7 @@ impl Heard {
             match lines.recv_timeout(left.min(LOOK)) {
                 Ok(Line::Told(Told::Out(text))) => self.stdout.push_str(&text),
                 Ok(Line::Told(Told::Walls(walls))) => self.walls = walls,
+                Ok(Line::Told(Told::File(file))) => self.files.push(file),
                 Ok(Line::Told(last)) => self.last = Some(last),
                 Ok(Line::TooMuch) => return Some(Stopped::TooMuch),
                 Ok(Line::Garbage) => return Some(Stopped::Garbage),
@@ -215,7 +221,7 @@ impl Heard {
             }
         };
         let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        Ran { outcome, stdout: self.stdout, result, error, milliseconds, walls_missing: self.walls.missing.clone(), walls: self.walls }
+        Ran { outcome, stdout: self.stdout, result, error, files: Vec::new(), milliseconds, walls_missing: self.walls.missing.clone(), walls: self.walls }
     }
 }
 

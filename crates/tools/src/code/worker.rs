@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::sandbox::{Limits, Walls};
+use crate::workspace::FileBytes;
 
 /// Deeper values are told as Python would print them.
 const VALUE_DEPTH_MAX: usize = 40;
@@ -24,6 +25,9 @@ pub(super) struct Request {
     pub(super) code: String,
     #[serde(default)]
     pub(super) inputs: Map<String, Value>,
+    /// The files of the workspace, as far as the program is shown them.
+    #[serde(default)]
+    pub(super) files: Vec<FileBytes>,
     pub(super) run_ms_max: u64,
     pub(super) output_bytes_max: usize,
     pub(super) result_bytes_max: usize,
@@ -35,6 +39,8 @@ pub(super) struct Request {
 pub(super) enum Told {
     Walls(Walls),
     Out(String),
+    /// A file that the program wrote or changed.
+    File(FileBytes),
     Done { result: Value },
     Failed { error: String, kind: String },
 }
@@ -60,11 +66,18 @@ fn tell(told: &Told) {
 }
 
 fn run(request: Request, limits: &Limits) -> Told {
+    if let Err(error) = request.files.iter().try_for_each(|file| place_file(&limits.scratch, file)) {
+        return Told::Failed { error: format!("the files of the workspace do not fit into the sandbox: {error}"), kind: "request".into() };
+    }
     let mut printer = Printer { pending: String::new(), left: request.output_bytes_max };
     let ended = execute(request.code, request.inputs, request.run_ms_max, limits, &mut printer);
     printer.flush();
     match ended {
         Ok(value) => {
+            // What a program that failed wrote is dropped with the sandbox.
+            if let Err(error) = tell_changed(&limits.scratch, &request.files) {
+                return Told::Failed { error: format!("the files it wrote cannot be read back: {error}"), kind: "request".into() };
+            }
             let result = json_of(&value, 0);
             let text = if let Value::String(text) = &result { text.clone() } else { result.to_string() };
             Told::Done {
@@ -73,6 +86,35 @@ fn run(request: Request, limits: &Limits) -> Told {
         }
         Err(e) => Told::Failed { kind: e.exc_type().to_string(), error: e.to_string().chars().take(20_000).collect() },
     }
+}
+
+fn place_file(scratch: &Path, file: &FileBytes) -> io::Result<()> {
+    let path = scratch.join(&file.path);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, &file.bytes)
+}
+
+/// Tells every plain file that is not as it was given.
+fn tell_changed(scratch: &Path, given: &[FileBytes]) -> io::Result<()> {
+    let mut folders = vec![scratch.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            if kind.is_dir() {
+                folders.push(path);
+            } else if kind.is_file() {
+                let Some(name) = path.strip_prefix(scratch).ok().and_then(Path::to_str).map(str::to_owned) else { continue };
+                let bytes = fs::read(&path)?;
+                if !given.iter().any(|file| file.path == name && file.bytes == bytes) {
+                    tell(&Told::File(FileBytes { path: name, bytes }));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn shortened(mut text: String, bytes_max: usize) -> String {

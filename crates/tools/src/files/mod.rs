@@ -1,4 +1,4 @@
-//! Files under one folder, the root, that no path leads out of.
+//! Files under one folder, the root, that no path leads out of: the workspace of the thread, or a folder that the user named.
 //!
 //! Every name is resolved by the kernel beneath the root's own descriptor (`openat2`), so there is no moment between a check and its use:
 //! `..`, absolute paths, links and folders swapped meanwhile all end at the root. Reading follows links that stay inside; writing follows
@@ -12,18 +12,17 @@
 //! takes that file along.
 
 mod glob;
-mod root;
+pub(crate) mod root;
 #[cfg(test)]
 mod tests;
-
-use std::sync::Arc;
 
 use evidence::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
-use root::{Entry, Root};
+use crate::{Asked, Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
+use crate::workspace::Workspaces;
+use root::{Entry, Root, WriteMode};
 
 pub const KIND: Kind = Kind {
     name: "files",
@@ -65,13 +64,15 @@ struct WriteTakes {
     path: String,
     /// The text to write.
     content: String,
-    /// `create` refuses when another file is there; `replace` puts the text in its place.
-    mode: WriteMode,
+    /// `create`, which is the default, refuses when another file is there; `replace` puts the text in its place.
+    #[serde(default)]
+    mode: WriteArgument,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum WriteMode {
+enum WriteArgument {
+    #[default]
     Create,
     Replace,
 }
@@ -83,13 +84,6 @@ struct AppendTakes {
     path: String,
     /// The text to add at the end.
     content: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Create,
-    Replace,
-    Append,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -125,23 +119,27 @@ struct Written {
 }
 
 fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
-    let path = settings.root.as_ref().ok_or("it has no folder to keep to; name one with --root DIR")?;
-    let root = Arc::new(Root::open(path)?);
-    let tools = [list(&root), read(&root), write(&root), append(&root), find(&root)];
+    let workspaces = settings.workspaces.as_ref().ok_or("it has no folder to keep to; name one with --root DIR")?;
+    workspaces.check()?;
+    let tools = [list, read, write, append, find].map(|tool| tool(workspaces));
     Ok(kind.around(Toolset::new(kind.name, kind.about, tools)))
 }
 
-/// The disk may be slow, and the kernel does not wait asynchronously.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Mistake> + Send + 'static) -> Result<T, Mistake> {
+/// Does something in the folder of the call's thread, off the runtime: the disk may be slow, and the kernel does not wait asynchronously.
+async fn in_root<T: Send + 'static>(
+    workspaces: Workspaces,
+    call: Asked,
+    work: impl FnOnce(&Root) -> Result<T, Mistake> + Send + 'static,
+) -> Result<T, Mistake> {
+    let work = move || work(&workspaces.root(&call.meta)?);
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the disk work broke off; try again".into()))
 }
 
-fn list(root: &Arc<Root>) -> Tool {
-    let root = Arc::clone(root);
+fn list(workspaces: &Workspaces) -> Tool {
+    let workspaces = workspaces.clone();
     let about = "List the files and folders in one folder under the root, with sizes. Start with `.` to see what there is.";
-    Tool::new("list", about, Hints::READS, move |takes: ListTakes, _| {
-        let root = Arc::clone(&root);
-        blocking(move || {
+    Tool::new("list", about, Hints::READS, move |takes: ListTakes, call| {
+        in_root(workspaces.clone(), call, move |root| {
             let (entries, cut) = root.list(&takes.path)?;
             let mut text = format!("{}: {} entries{}", takes.path, entries.len(), if cut { ", and more that are not shown" } else { "" });
             for entry in &entries {
@@ -152,12 +150,11 @@ fn list(root: &Arc<Root>) -> Tool {
     })
 }
 
-fn read(root: &Arc<Root>) -> Tool {
-    let root = Arc::clone(root);
+fn read(workspaces: &Workspaces) -> Tool {
+    let workspaces = workspaces.clone();
     let about = "Read lines of a text file under the root. Long files are read in parts: go on at `next_line`.";
-    Tool::new("read", about, Hints::READS, move |takes: ReadTakes, _| {
-        let root = Arc::clone(&root);
-        blocking(move || {
+    Tool::new("read", about, Hints::READS, move |takes: ReadTakes, call| {
+        in_root(workspaces.clone(), call, move |root| {
             let from_line = takes.from_line.unwrap_or(1);
             let lines = takes.lines.unwrap_or(LINES_DEFAULT);
             if from_line == 0 || !(1..=LINES_MAX).contains(&lines) {
@@ -177,30 +174,33 @@ fn read(root: &Arc<Root>) -> Tool {
     })
 }
 
-fn write(root: &Arc<Root>) -> Tool {
-    let root = Arc::clone(root);
+fn write(workspaces: &Workspaces) -> Tool {
+    let workspaces = workspaces.clone();
     let about = "Write a text file under the root: whole or not at all, even if the machine stops. Say with `mode` what is to happen to a file \
                  that is already there.";
-    let hints = Hints { reads_only: false, destroys: true, repeats: true, open_world: false };
-    Tool::new("write", about, hints, move |takes: WriteTakes, _| {
+    // In a folder that only runs write to, nothing is lost that is dear to a person.
+    let hints = Hints { reads_only: false, destroys: !workspaces.is_own(), repeats: true, open_world: false };
+    Tool::new("write", about, hints, move |takes: WriteTakes, call| {
         let mode = match takes.mode {
-            WriteMode::Create => Mode::Create,
-            WriteMode::Replace => Mode::Replace,
+            WriteArgument::Create => WriteMode::Create,
+            WriteArgument::Replace => WriteMode::Replace,
         };
-        put(Arc::clone(&root), takes.path, takes.content, mode)
+        put(workspaces.clone(), call, takes.path, takes.content, mode)
     })
 }
 
 /// A tool of its own, because annotations are per tool: writing twice is writing once, adding twice is not.
-fn append(root: &Arc<Root>) -> Tool {
-    let root = Arc::clone(root);
+fn append(workspaces: &Workspaces) -> Tool {
+    let workspaces = workspaces.clone();
     let about = "Add text at the end of a file under the root, or begin the file. What is there stays.";
     let hints = Hints { reads_only: false, destroys: false, repeats: false, open_world: false };
-    Tool::new("append", about, hints, move |takes: AppendTakes, _| put(Arc::clone(&root), takes.path, takes.content, Mode::Append))
+    Tool::new("append", about, hints, move |takes: AppendTakes, call| {
+        put(workspaces.clone(), call, takes.path, takes.content, WriteMode::Append)
+    })
 }
 
-async fn put(root: Arc<Root>, path: String, content: String, mode: Mode) -> Result<Said<Written>, Mistake> {
-    blocking(move || {
+async fn put(workspaces: Workspaces, call: Asked, path: String, content: String, mode: WriteMode) -> Result<Said<Written>, Mistake> {
+    in_root(workspaces, call, move |root| {
         let bytes = root.write(&path, content.as_bytes(), mode)?;
         Ok(Said { text: format!("{path} is written and holds {bytes} bytes"), data: Written { path, bytes } })
     })
@@ -215,12 +215,11 @@ struct Found {
     cut: bool,
 }
 
-fn find(root: &Arc<Root>) -> Tool {
-    let root = Arc::clone(root);
+fn find(workspaces: &Workspaces) -> Tool {
+    let workspaces = workspaces.clone();
     let about = "Find files and folders under the root by what their path looks like. Links are shown and not followed.";
-    Tool::new("find", about, Hints::READS, move |takes: FindTakes, _| {
-        let root = Arc::clone(&root);
-        blocking(move || {
+    Tool::new("find", about, Hints::READS, move |takes: FindTakes, call| {
+        in_root(workspaces.clone(), call, move |root| {
             let (entries, cut) = root.find(&takes.pattern)?;
             let mut text = match entries.len() {
                 0 => format!("nothing under the root looks like `{}`; `**/*.md` finds all such files in all folders", takes.pattern),

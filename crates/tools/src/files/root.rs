@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Mode;
 use super::glob::Glob;
 use crate::Mistake;
 use crate::time::rfc3339;
@@ -39,15 +38,24 @@ const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY
 const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 const NO_LINKS: ResolveFlags = INSIDE.union(ResolveFlags::NO_SYMLINKS);
 
-pub(super) struct Root {
+pub(crate) struct Root {
     root: OwnedFd,
+}
+
+/// What becomes of a file that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteMode {
+    /// It is an error, unless it holds just what is to be written.
+    Create,
+    Replace,
+    Append,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Entry {
-    pub(super) path: String,
-    pub(super) kind: EntryKind,
-    pub(super) bytes: u64,
+    pub(crate) path: String,
+    pub(crate) kind: EntryKind,
+    pub(crate) bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -78,7 +86,7 @@ pub(super) struct Part {
 }
 
 impl Root {
-    pub(super) fn open(path: &Path) -> Result<Root, String> {
+    pub(crate) fn open(path: &Path) -> Result<Root, String> {
         let root = fs::open(path, DIR, Bits::empty()).map_err(|error| format!("the folder {} cannot be opened: {error}", path.display()))?;
         let root = Root { root };
         // Better to know now than at the first call.
@@ -105,9 +113,7 @@ impl Root {
     pub(super) fn read(&self, path: &str, from_line: usize, lines: usize) -> Result<Part, Mistake> {
         let path = checked(path)?;
         let (file, stat) = self.plain_file(path)?;
-        if stat.st_nlink > 1 {
-            return Err(Mistake(format!("`{path}` has several hard links, so its other name may be outside the root; make a copy and read that")));
-        }
+        only_name(path, &stat)?;
         let mut reader = BufReader::new(file.take(SCAN_BYTES_MAX));
         let begin = reader.fill_buf().map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
         if begin.contains(&0) {
@@ -122,12 +128,12 @@ impl Root {
     }
 
     /// The size of the file afterwards.
-    pub(super) fn write(&self, path: &str, content: &[u8], mode: Mode) -> Result<u64, Mistake> {
+    pub(crate) fn write(&self, path: &str, content: &[u8], mode: WriteMode) -> Result<u64, Mistake> {
         let path = checked(path)?;
         let (folder, name) = parent_and_name(path)?;
         let dir = self.made(folder).map_err(|error| explain(folder, error))?;
         // What is added is read, joined and put in place whole, so of two at once one would be lost.
-        let _alone = (mode == Mode::Append).then(|| alone(&dir)).transpose().map_err(|error| explain(folder, error))?;
+        let _alone = (mode == WriteMode::Append).then(|| alone(&dir)).transpose().map_err(|error| explain(folder, error))?;
         let there = match fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT) => None,
@@ -135,7 +141,7 @@ impl Root {
         };
         if let Some(stat) = &there {
             match kind_of(stat) {
-                EntryKind::File if mode == Mode::Create => return self.created(path, content),
+                EntryKind::File if mode == WriteMode::Create => return self.created(path, content),
                 EntryKind::File => {}
                 EntryKind::Folder => return Err(Mistake(format!("`{path}` is a folder; name a file in it"))),
                 EntryKind::Link => return Err(Mistake(format!("`{path}` is a link, and links are not written through; write to the file itself"))),
@@ -143,7 +149,7 @@ impl Root {
             }
         }
         let mut before = Vec::new();
-        if mode == Mode::Append && there.is_some() {
+        if mode == WriteMode::Append && there.is_some() {
             let opened = fs::openat(&dir, name, LOOK | OFlags::NOFOLLOW, Bits::empty()).map_err(|error| explain(path, error))?;
             let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
             if kind_of(&stat) != EntryKind::File || stat.st_nlink > 1 {
@@ -159,7 +165,7 @@ impl Root {
             return Err(Mistake(format!("`{path}` would have {size} bytes, more than the {FILE_BYTES_MAX} allowed; write several files")));
         }
         let bits = there.map_or(0o644, |stat| stat.st_mode & 0o777);
-        put(dir.as_fd(), name, [&before, content], bits, mode == Mode::Create).map_err(|error| match error {
+        put(dir.as_fd(), name, [&before, content], bits, mode == WriteMode::Create).map_err(|error| match error {
             Errno::EXIST => taken(path),
             error => explain(path, error),
         })?;
@@ -183,8 +189,45 @@ impl Root {
         }
         let glob = Glob::new(pattern);
         let mut found = Vec::new();
+        let is_cut = self.walk(|path, stat| {
+            if found.len() == FOUND_MAX {
+                return false;
+            }
+            if glob.fits(&path) {
+                found.push(entry(path, stat));
+            }
+            true
+        });
+        Ok((found, is_cut))
+    }
+
+    /// Every file and folder, as far as the limits of a walk reach.
+    pub(crate) fn files(&self) -> Result<Vec<Entry>, Mistake> {
+        let mut found = Vec::new();
+        self.walk(|path, stat| {
+            found.push(entry(path, stat));
+            true
+        });
+        Ok(found)
+    }
+
+    /// A plain file, whole.
+    pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, Mistake> {
+        let path = checked(path)?;
+        let (file, stat) = self.plain_file(path)?;
+        only_name(path, &stat)?;
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        match bytes.len() as u64 > FILE_BYTES_MAX {
+            true => Err(Mistake(format!("`{path}` has more than the {FILE_BYTES_MAX} bytes that are read at once"))),
+            false => Ok(bytes),
+        }
+    }
+
+    /// Visits what is below the root, in order, without following links, until `visit` says no. Says whether something was left out.
+    fn walk(&self, mut visit: impl FnMut(String, &Stat) -> bool) -> bool {
         let mut visited = 0;
-        let mut cut = false;
+        let mut is_cut = false;
         let mut folders = vec![(String::new(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             let path = if folder.is_empty() { "." } else { &folder };
@@ -196,24 +239,24 @@ impl Root {
             here.sort_by(|a, b| a.0.cmp(&b.0));
             for (name, stat) in here {
                 visited += 1;
-                if visited > VISITED_MAX || found.len() == FOUND_MAX {
-                    return Ok((found, true));
+                if visited > VISITED_MAX {
+                    return true;
                 }
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
                 if kind_of(&stat) == EntryKind::Folder {
                     if depth + 1 < DEPTH_MAX {
                         inner.push((path.clone(), depth + 1));
                     } else {
-                        cut = true;
+                        is_cut = true;
                     }
                 }
-                if glob.fits(&path) {
-                    found.push(entry(path, &stat));
+                if !visit(path, &stat) {
+                    return true;
                 }
             }
             folders.extend(inner.into_iter().rev());
         }
-        Ok((found, cut))
+        is_cut
     }
 
     fn plain_file(&self, path: &str) -> Result<(File, Stat), Mistake> {
@@ -397,6 +440,13 @@ fn parent_and_name(path: &str) -> Result<(&str, &OsStr), Mistake> {
         return Err(Mistake(format!("names beginning with `.baton-` are kept for unfinished writes; call `{path}` something else")));
     }
     Ok((folder, OsStr::from_bytes(name.as_bytes())))
+}
+
+fn only_name(path: &str, stat: &Stat) -> Result<(), Mistake> {
+    match stat.st_nlink > 1 {
+        true => Err(Mistake(format!("`{path}` has several hard links, so its other name may be outside the root; make a copy and read that"))),
+        false => Ok(()),
+    }
 }
 
 fn taken(path: &str) -> Mistake {

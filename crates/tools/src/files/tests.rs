@@ -10,6 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::Settings;
+use crate::workspace::Workspaces;
 use crate::testing::{Session, session_with};
 
 /// A root with something to find, beside something that must not be found.
@@ -36,7 +37,7 @@ fn house() -> House {
 }
 
 async fn open(root: &Path) -> Session {
-    session_with("files", &Settings { root: Some(root.to_owned()), ..Settings::bare() }).await
+    session_with("files", &Settings { workspaces: Some(Workspaces::fixed(root.to_owned(), root.join("../records"))), ..Settings::bare() }).await
 }
 
 #[tokio::test]

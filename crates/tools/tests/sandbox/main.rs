@@ -14,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Map, Value, json};
 use tools::code::{Code, Outcome, RunArguments, Settings, sandbox};
+use tools::workspace::Workspaces;
 
 mod probe;
 
@@ -31,7 +32,7 @@ fn main() {
         }
         ["host", home, ..] => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-            let code = Code::new(Settings { seconds_max: 3600, ..settings(Path::new(home)) });
+            let code = Code::new(Settings { seconds_max: 3600, ..settings(Path::new(home)) }, None);
             let ran = runtime.block_on(code.run(asked("while True:\n    pass", json!({}))));
             panic!("it ended by itself: {ran:?}");
         }
@@ -41,6 +42,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(what_honest_code_gets());
     runtime.block_on(r11_hostile_code_is_contained_and_told_about());
+    runtime.block_on(r15_code_reads_and_writes_the_files_of_its_thread());
     runtime.block_on(a_run_nobody_waits_for_is_ended());
     the_walls_hold_without_the_interpreter();
     garbage_is_answered_and_strangers_are_turned_away();
@@ -58,7 +60,7 @@ fn asked(code: &str, inputs: Value) -> RunArguments {
 
 async fn what_honest_code_gets() {
     let home = tempfile::tempdir().unwrap();
-    let code = Code::new(settings(home.path()));
+    let code = Code::new(settings(home.path()), None);
     // Code, inputs; what it prints and what comes out.
     let cases = [
         ("print(1 + 1)\n'a' * 3", json!({}), "2\n", json!("aaa")),
@@ -86,7 +88,7 @@ async fn what_honest_code_gets() {
 async fn r11_hostile_code_is_contained_and_told_about() {
     use Outcome::*;
     let home = tempfile::tempdir().unwrap();
-    let code = Code::new(settings(home.path()));
+    let code = Code::new(settings(home.path()), None);
     let parens = format!("{}1{}", "(".repeat(20_000), ")".repeat(20_000));
     // Name, code, how it may end, and a word of what is said.
     let cases: &[(&str, &str, &[Outcome], &str)] = &[
@@ -151,9 +153,40 @@ async fn r11_hostile_code_is_contained_and_told_about() {
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "scratch folders stay behind");
 }
 
+/// Files are shared with the tool `files`, by thread; a failed program changes none, and a repeated call changes them once.
+async fn r15_code_reads_and_writes_the_files_of_its_thread() {
+    let home = tempfile::tempdir().unwrap();
+    let workspaces = Workspaces::per_thread(home.path().join("workspaces"));
+    let code = Code::new(settings(home.path()), Some(workspaces.clone()));
+    let run = async |thread: &str, key: &str, text: &str| {
+        let meta = [("baton/thread".to_owned(), json!(thread)), ("baton/key".to_owned(), json!(key))].into_iter().collect();
+        code.run_in_workspace(asked(text, json!({})), meta).await.unwrap()
+    };
+    let folder = workspaces.folder(Some("a"));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("data.csv"), "x,1\ny,2\nz,6\n").unwrap();
+    let mean = "rows = open('data.csv').read().strip().split('\\n')\nmean = sum([float(r.split(',')[1]) for r in rows]) / len(rows)\n\
+                with open('mean.txt', 'w') as f:\n    f.write(str(mean))\nmean";
+    let ran = run("a", "k1", mean).await;
+    assert_eq!((ran.outcome, &ran.result), (Outcome::Ok, &json!(3.0)), "{ran:?}");
+    assert_eq!(ran.files.iter().map(|file| (file.path.as_str(), file.bytes)).collect::<Vec<_>>(), [("mean.txt", 3)]);
+    assert_eq!(std::fs::read_to_string(folder.join("mean.txt")).unwrap(), "3.0");
+    // The same call again, as after a crash: the reply of the first, and no second line.
+    let append = "with open('log.txt', 'a') as f:\n    f.write('line ')\n1";
+    for key in ["k2", "k2", "k3"] {
+        assert_eq!(run("a", key, append).await.outcome, Outcome::Ok);
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("log.txt")).unwrap(), "line line ");
+    let failed = run("a", "k4", "with open('log.txt', 'w') as f:\n    f.write('gone')\n1 / 0").await;
+    assert_eq!((failed.outcome, failed.files.len()), (Outcome::Error, 0), "{failed:?}");
+    assert_eq!(std::fs::read_to_string(folder.join("log.txt")).unwrap(), "line line ");
+    let other = run("b", "k5", "open('data.csv').read()").await;
+    assert!(other.error.as_deref().is_some_and(|error| error.contains("FileNotFoundError")), "{other:?}");
+}
+
 async fn a_run_nobody_waits_for_is_ended() {
     let home = tempfile::tempdir().unwrap();
-    let code = Code::new(Settings { seconds_max: 3600, ..settings(home.path()) });
+    let code = Code::new(Settings { seconds_max: 3600, ..settings(home.path()) }, None);
     let run = code.run(asked("while True:\n    pass", json!({})));
     assert!(tokio::time::timeout(std::time::Duration::from_millis(500), run).await.is_err());
     // Its scratch goes when it is gone; it would be there for an hour.

@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::auth::{Refusal, refusal};
 use super::bounded::TOO_LARGE;
 use super::entry::Entry;
-use super::nature::{AGAIN, KEY};
+use super::nature::{AGAIN, KEY, THREAD};
 use super::reply::{self, RESULT_BYTES_MAX};
 use super::server::{Link, Server, words};
 use crate::model::clip;
@@ -39,11 +39,13 @@ pub struct CallOptions {
     pub is_allowed: bool,
     pub deadline: Duration,
     pub progress: Progress,
+    /// The thread it is made for; told to built-in servers only.
+    pub thread: Option<String>,
 }
 
 impl Default for CallOptions {
     fn default() -> Self {
-        CallOptions { key: None, is_allowed: false, deadline: Duration::from_secs(60), progress: Progress::nowhere() }
+        CallOptions { key: None, is_allowed: false, deadline: Duration::from_secs(60), progress: Progress::nowhere(), thread: None }
     }
 }
 
@@ -70,12 +72,17 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
     entry.check_arguments(&arguments).map_err(|why| Failure::new(FailureKind::Invalid, why))?;
     let Value::Object(arguments) = arguments else { unreachable!("made above") };
     let mut params = CallToolRequestParams::new(entry.tool.name.clone()).with_arguments(arguments);
+    let mut meta = MetaObject::new();
     if let Some(key) = &options.key {
-        let mut meta = MetaObject::new();
         meta.0.insert(KEY.to_owned(), key.clone().into());
         if options.is_allowed {
             meta.0.insert(AGAIN.to_owned(), true.into());
         }
+    }
+    if let Some(thread) = options.thread.as_ref().filter(|_| server.is_local()) {
+        meta.0.insert(THREAD.to_owned(), thread.clone().into());
+    }
+    if !meta.0.is_empty() {
         params.meta = Some(RequestMetaObject(meta));
     }
     let whole = tokio::time::timeout(options.deadline, rounds(server, entry, params, options));

@@ -399,7 +399,13 @@ impl World for Tools {
         let began = Instant::now();
         // The engine drops the future at its own deadline; ours only keeps a call without one from waiting for ever.
         let deadline = Duration::from_millis(job.deadline_ms.max(1));
-        let options = CallOptions { key: Some(job.key.to_string()), is_allowed: job.is_allowed, deadline, progress: progress.clone() };
+        let options = CallOptions {
+            key: Some(job.key.to_string()),
+            is_allowed: job.is_allowed,
+            deadline,
+            progress: progress.clone(),
+            thread: Some(job.thread.to_string()),
+        };
         let result = self.call(tool, arguments, &options).await;
         let value = result.and_then(|found| {
             serde_json::to_value(found).map_err(|error| Failure::new(FailureKind::Internal, format!("the result cannot be kept: {error}")))

@@ -22,6 +22,8 @@ use crate::Nature;
 pub const KEY: &str = "baton/key";
 /// In a call's `_meta`: a person wants it done, even if it may have been done before.
 pub const AGAIN: &str = "baton/again";
+/// In a call's `_meta`, for built-in servers only: the thread it is made for.
+pub const THREAD: &str = "baton/thread";
 /// In a tool's `_meta`: the name of the tool on the same server that knows whether a call with a key took place.
 pub const LOOK_UP: &str = "baton/lookup";
 

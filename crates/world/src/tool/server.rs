@@ -173,6 +173,11 @@ impl Server {
         }
     }
 
+    /// Whether it comes with Baton and runs in this process.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.origin, Origin::Local { .. })
+    }
+
     /// Whether what it says about its own tools is believed.
     pub(crate) fn is_believed(&self) -> bool {
         match &self.origin {

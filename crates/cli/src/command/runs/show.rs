@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::path::Path;
 
 use engine::{History, closing_of};
 use graph::{Event, Outcome};
@@ -11,7 +12,7 @@ use crate::place::Place;
 use crate::question::{self, Open};
 use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
 use crate::view::tree::{self, Tree};
-use crate::{find, wiring};
+use crate::{find, hub, wiring};
 
 /// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
 #[derive(clap::Args)]
@@ -37,7 +38,8 @@ impl Show {
                     for (run, told) in engine::family_past(&engine, &row.run).await {
                         told.iter().for_each(|told| tree.see(&run, &told.event));
                     }
-                    print(&row, &history, &tree, &open)?;
+                    let workspace = hub::workspace_of(place, row.thread.as_str())?;
+                    print(&row, &history, &tree, &open, &workspace)?;
                 }
             }
             Ok(Exit::Well)
@@ -56,7 +58,7 @@ fn print_json(row: &RunRow, history: engine::Result<History>, open: &[Open]) -> 
     Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": told, "waiting": open }))?)
 }
 
-fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open]) -> Result<()> {
+fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open], workspace: &Path) -> Result<()> {
     let mut out = anstream::stdout().lock();
     let fact = |name: &str, value: String| format!("{}  {value}", paint(DIM, format!("{name:<7}")));
     let (head, end) = short(&row.run);
@@ -81,9 +83,16 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
                 writeln!(out, "{}", line.text)?;
             }
             if let Some(Outcome::Done { output }) = past.outcome.as_deref() {
+                let answer = Answer::of(output, said(past));
+                for file in &answer.files {
+                    writeln!(out, "{}", fact("wrote", file.line()))?;
+                }
+                if answer.files.iter().any(|file| workspace.join(&file.path).exists()) {
+                    writeln!(out, "{}", fact("folder", workspace.display().to_string()))?;
+                }
                 drop(out);
                 writeln!(anstream::stdout())?;
-                return Answer::of(output, said(past)).print();
+                return answer.print();
             }
         }
         Err(error) => {

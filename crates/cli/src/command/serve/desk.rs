@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use server::desk::{Desk, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
 use tools::document::{self, Document};
+use tools::workspace::Workspaces;
 use wire::api;
 use world::model::Name;
 use world::model::choice::{Choice, State};
@@ -23,6 +24,7 @@ use crate::asking::{self, Asking, BEHIND_THE_FRONT_DOOR, FRONT_DOOR};
 use crate::command::doctor;
 use crate::config::Config;
 use crate::exit::{self, Trouble};
+use crate::hub;
 use crate::mind::{self, Look};
 use crate::place::Place;
 use crate::wiring;
@@ -39,6 +41,7 @@ pub(super) struct House {
     chosen: api::Chosen,
     library: Library,
     own: Arc<Own>,
+    workspaces: Workspaces,
 }
 
 /// What people are told of a flow. Those that are not here are parts of others, or samples.
@@ -83,6 +86,7 @@ impl House {
             None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
             None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
         };
+        let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
         Ok(House {
             usual: asking::flow(None, place)?,
             flows,
@@ -93,6 +97,7 @@ impl House {
             chosen,
             library,
             own,
+            workspaces,
         })
     }
 
@@ -231,6 +236,12 @@ impl Desk for House {
             Ok(excerpt::of(&folders, &address, &title, span.place.as_deref(), &span.text))
         };
         blocking(found).await.ok().flatten()
+    }
+
+    async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>> {
+        let (workspaces, thread, path) = (self.workspaces.clone(), thread.to_string(), path.to_owned());
+        // Whatever keeps a file from being read, it is not there for whoever asks.
+        blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
     }
 
     async fn export(&self, file: Export) -> Result<Vec<u8>> {

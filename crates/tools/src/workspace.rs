@@ -1,0 +1,295 @@
+//! The folders that `files` and `code` work in: one per thread below Baton's own data folder, or one that the user named.
+//!
+//! ```text
+//! PerThread   BASE/<thread>            made on first use; nothing of the user's is in it, so changing it needs no permission
+//! Fixed       the user's own folder    for every thread; what is replaced there may be dear to somebody
+//! ```
+//!
+//! The thread comes with each call, in its `_meta` ([`META_THREAD`]), which the hub sends to built-in servers only.
+//!
+//! A program that `code` ran changes files in two steps: everything it wrote is recorded under the call's key, then put in place. A call that is
+//! repeated after a crash finds the record, puts the same bytes in place and runs nothing, so that a program that appends appends once.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rmcp::model::JsonObject;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::Mistake;
+use crate::files::root::{EntryKind, Root, WriteMode};
+
+/// In a call's `_meta`: the thread it is made for.
+pub const META_THREAD: &str = "baton/thread";
+
+/// A call without a thread, such as one made by hand.
+const NO_THREAD: &str = "default";
+const NAME_CHARS_MAX: usize = 40;
+/// Records of programs that changed files; older ones are dropped.
+const RECORDS_MAX: usize = 256;
+/// What a program is shown of its workspace, and what it may change at once.
+const FILES_MAX: usize = 500;
+const FILES_BYTES_MAX: u64 = 16 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workspaces {
+    kind: Kind,
+    records: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    PerThread { base: PathBuf },
+    Fixed { folder: PathBuf },
+}
+
+/// A file of a workspace, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileBytes {
+    pub(crate) path: String,
+    #[serde(with = "in_base64")]
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What a program did to its workspace, and what it replied.
+#[derive(Serialize, Deserialize)]
+struct Record<R> {
+    reply: R,
+    /// Empty once all of them are in place.
+    files: Vec<FileBytes>,
+}
+
+impl Workspaces {
+    /// One folder for each thread, below `base`.
+    pub fn per_thread(base: PathBuf) -> Workspaces {
+        let records = base.join(".records");
+        Workspaces { kind: Kind::PerThread { base }, records }
+    }
+
+    /// One folder of the user's for every thread; `records` is a folder of Baton's own.
+    pub fn fixed(folder: PathBuf, records: PathBuf) -> Workspaces {
+        Workspaces { kind: Kind::Fixed { folder }, records }
+    }
+
+    /// Whether nothing but runs ever put files there.
+    pub fn is_own(&self) -> bool {
+        matches!(self.kind, Kind::PerThread { .. })
+    }
+
+    /// Where the files of a thread are.
+    pub fn folder(&self, thread: Option<&str>) -> PathBuf {
+        match &self.kind {
+            Kind::PerThread { base } => base.join(folder_name(thread.unwrap_or(NO_THREAD))),
+            Kind::Fixed { folder } => folder.clone(),
+        }
+    }
+
+    /// A file of a thread's own folder, whole. A folder of the user's is not shown to others: it holds what no run wrote.
+    pub fn read(&self, thread: &str, path: &str) -> Result<Vec<u8>, Mistake> {
+        if !self.is_own() {
+            return Err("the workspace is a folder on the machine of the server; open it there".into());
+        }
+        Root::open(&self.folder(Some(thread))).map_err(Mistake)?.bytes(path)
+    }
+
+    /// Fails early where the folder that was named cannot be used.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.kind {
+            Kind::PerThread { .. } => Ok(()),
+            Kind::Fixed { folder } => Root::open(folder).map(drop),
+        }
+    }
+
+    pub(crate) fn root(&self, meta: &JsonObject) -> Result<Root, Mistake> {
+        let folder = self.folder(meta.get(META_THREAD).and_then(Value::as_str));
+        if self.is_own() {
+            make_private(&folder).map_err(|error| Mistake(format!("the workspace {} cannot be made: {error}", folder.display())))?;
+        }
+        Root::open(&folder).map_err(Mistake)
+    }
+
+    /// What an earlier call with this key replied, after its files are surely in place.
+    pub(crate) fn replied<R: Serialize + DeserializeOwned>(&self, key: &str, root: &Root) -> Result<Option<R>, Mistake> {
+        let path = self.record(key);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Mistake(format!("the record {} cannot be read: {error}", path.display()))),
+        };
+        let Record { reply, files } =
+            serde_json::from_slice(&bytes).map_err(|error| Mistake(format!("the record {} is damaged ({error}); delete it", path.display())))?;
+        put_all(root, &files)?;
+        Ok(Some(reply))
+    }
+
+    /// Puts in place what a program wrote. With a key, what is to be done is on the disk before any of it is done.
+    pub(crate) fn put<R: Serialize>(&self, key: Option<&str>, root: &Root, reply: R, files: Vec<FileBytes>) -> Result<R, Mistake> {
+        if files.is_empty() {
+            return Ok(reply);
+        }
+        let Some(key) = key else {
+            put_all(root, &files)?;
+            return Ok(reply);
+        };
+        let failed = |error: std::io::Error| Mistake(format!("what the program wrote cannot be recorded in {}: {error}", self.records.display()));
+        let mut record = Record { reply, files };
+        make_private(&self.records).map_err(failed)?;
+        self.write_record(key, &record).map_err(failed)?;
+        put_all(root, &record.files)?;
+        record.files = Vec::new();
+        self.write_record(key, &record).map_err(failed)?;
+        self.drop_old_records();
+        Ok(record.reply)
+    }
+
+    fn record(&self, key: &str) -> PathBuf {
+        self.records.join(format!("{}.json", hex(&Sha256::digest(key.as_bytes())[..16])))
+    }
+
+    fn write_record(&self, key: &str, record: &impl Serialize) -> std::io::Result<()> {
+        let path = self.record(key);
+        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+        let mut file = fs::File::create(&beside)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        fs::File::open(&self.records)?.sync_all()
+    }
+
+    fn drop_old_records(&self) {
+        let Ok(entries) = fs::read_dir(&self.records) else { return };
+        let mut records: Vec<_> = entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+        let surplus = records.len().saturating_sub(RECORDS_MAX);
+        records.sort();
+        for (_, path) in &records[..surplus] {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::warn!(record = %path.display(), "an old record cannot be removed: {error}");
+            }
+        }
+    }
+}
+
+/// The files a program is shown: first those it names, then the others, as many as fit. The second value is how many did not fit.
+pub(crate) fn shown_files(root: &Root, program: &str) -> Result<(Vec<FileBytes>, usize), Mistake> {
+    let mut entries = root.files()?;
+    let is_named = |path: &str| path.rsplit('/').next().is_some_and(|name| program.contains(name));
+    // Hidden folders hold what tools keep for themselves.
+    let is_hidden = |path: &str| path.split('/').any(|part| part.starts_with('.'));
+    entries.retain(|entry| entry.kind == EntryKind::File && (is_named(&entry.path) || !is_hidden(&entry.path)));
+    entries.sort_by(|a, b| (!is_named(&a.path), &a.path).cmp(&(!is_named(&b.path), &b.path)));
+    let mut files = Vec::new();
+    let (mut bytes_left, mut left_out) = (FILES_BYTES_MAX, 0);
+    for entry in entries {
+        if files.len() == FILES_MAX || entry.bytes > bytes_left {
+            left_out += 1;
+            continue;
+        }
+        // One that cannot be read is one that the program does not find.
+        let Ok(bytes) = root.bytes(&entry.path) else { continue };
+        bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
+        files.push(FileBytes { path: entry.path, bytes });
+    }
+    Ok((files, left_out))
+}
+
+/// Why a program's files are not taken, if they are too many or too large.
+pub(crate) fn refuse_files(files: &[FileBytes]) -> Option<String> {
+    let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
+    let is_too_much = files.len() > FILES_MAX || bytes as u64 > FILES_BYTES_MAX;
+    is_too_much.then(|| {
+        let mib = FILES_BYTES_MAX >> 20;
+        format!("it wrote {} files with {bytes} bytes; at most {FILES_MAX} files and {mib} MiB are kept, so none of them were", files.len())
+    })
+}
+
+fn put_all(root: &Root, files: &[FileBytes]) -> Result<(), Mistake> {
+    files.iter().try_for_each(|file| root.write(&file.path, &file.bytes, WriteMode::Replace).map(drop))
+}
+
+/// Readable, and different for every thread.
+fn folder_name(thread: &str) -> String {
+    let readable: String = thread.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(NAME_CHARS_MAX).collect();
+    let digest = hex(&Sha256::digest(thread.as_bytes())[..4]);
+    if readable.is_empty() { digest } else { format!("{readable}-{digest}") }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+mod in_base64 {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, bytes: &str) -> FileBytes {
+        FileBytes { path: path.into(), bytes: bytes.into() }
+    }
+
+    #[test]
+    fn every_thread_has_a_folder_of_its_own_whatever_it_is_called() {
+        let workspaces = Workspaces::per_thread(PathBuf::from("base"));
+        let names: std::collections::BTreeSet<PathBuf> =
+            ["wal", "WAL", "w/al", "../..", "", ".records", "über"].into_iter().map(|thread| workspaces.folder(Some(thread))).collect();
+        assert_eq!(names.len(), 7);
+        for folder in names {
+            let name = folder.strip_prefix("base").unwrap().to_str().unwrap().to_owned();
+            assert!(!name.contains(['/', '.']) && !name.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_repeated_call_are_put_in_place_once() {
+        let home = tempfile::tempdir().unwrap();
+        let workspaces = Workspaces::per_thread(home.path().to_owned());
+        let root = workspaces.root(&JsonObject::new()).unwrap();
+        assert_eq!(workspaces.replied::<String>("k", &root).unwrap(), None);
+        let reply = workspaces.put(Some("k"), &root, "said".to_owned(), vec![file("log/a.txt", "one")]).unwrap();
+        assert_eq!((reply.as_str(), root.bytes("log/a.txt").unwrap()), ("said", b"one".to_vec()));
+        // What happened since stays: the record no longer holds the file.
+        root.write("log/a.txt", b"two", WriteMode::Replace).unwrap();
+        assert_eq!(workspaces.replied::<String>("k", &root).unwrap().as_deref(), Some("said"));
+        assert_eq!(root.bytes("log/a.txt").unwrap(), b"two");
+        // Stopped between the record and the files: they are put in place by the next call.
+        workspaces.write_record("k2", &Record { reply: "again", files: vec![file("b.txt", "late")] }).unwrap();
+        assert_eq!(workspaces.replied::<String>("k2", &root).unwrap().as_deref(), Some("again"));
+        assert_eq!(root.bytes("b.txt").unwrap(), b"late");
+    }
+
+    #[test]
+    fn a_program_is_shown_what_it_names_first() {
+        let home = tempfile::tempdir().unwrap();
+        let workspaces = Workspaces::fixed(home.path().join("own"), home.path().join("records"));
+        fs::create_dir_all(home.path().join("own/.git")).unwrap();
+        let root = workspaces.root(&JsonObject::new()).unwrap();
+        for (path, text) in [("a.txt", "a"), ("data/z.csv", "1,2"), (".git/config", "x"), (".env", "secret")] {
+            root.write(path, text.as_bytes(), WriteMode::Create).unwrap();
+        }
+        let names = |program: &str| shown_files(&root, program).unwrap().0.into_iter().map(|file| file.path).collect::<Vec<_>>().join(" ");
+        assert_eq!(names("open('z.csv')"), "data/z.csv a.txt");
+        assert_eq!(names("open('.env')"), ".env a.txt data/z.csv");
+        assert!(refuse_files(&vec![file("a", ""); FILES_MAX + 1]).is_some() && refuse_files(&[file("a", "x")]).is_none());
+    }
+}
