@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::consent;
 use super::ledger::Ledger;
-use super::task::{Attempt, consent, verdict};
-use super::{Consent, Fault, Job, Next, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
+use super::task::{Attempt, verdict};
+use super::{Consent, Fault, Job, Next, Objection, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
 use crate::ask::awaited;
 use crate::fill::fill;
 use crate::node::Target;
@@ -133,6 +134,7 @@ impl Asking {
     pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger, has_heard: bool) -> Next {
         let mut jobs = Vec::with_capacity(self.due.len());
         for index in std::mem::take(&mut self.due) {
+            let filled_by = self.tasks[index].request.holes.iter().map(|hole| self.tasks[hole.from].request.effect.name().to_owned()).collect();
             let task = &mut self.tasks[index];
             // What was answered from the journal before it was handed out stays in the list of due ones; it is no longer due.
             let Progress::Due(attempt) = &task.progress else { continue };
@@ -149,8 +151,10 @@ impl Asking {
                 label: task.request.label.clone(),
                 effect: attempt.effect.clone(),
                 filled: task.request.holes.clone(),
+                filled_by,
                 has_heard,
                 is_allowed: task.is_allowed,
+                allowed: start.allowed.clone(),
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
                 depth: start.depth,
@@ -209,16 +213,16 @@ impl Asking {
                     }
                 }
             }
-            Progress::Held(open, _) => {
+            Progress::Held(open, objection) => {
                 release.teller.tell(replied(None));
-                match consent(&reply) {
-                    Ok(Consent { allow: true }) => {
+                match Consent::of(&reply, objection.call.as_ref()) {
+                    Ok(Consent::Once | Consent::Conversation | Consent::Tool | Consent::Server) => {
                         task.is_allowed = true;
                         // Being asked was no attempt.
                         task.request.attempts_max = task.request.attempts_max.saturating_add(1);
                         self.once_more(index, open, &mut release);
                     }
-                    Ok(Consent { allow: false }) | Err(_) => {
+                    Ok(Consent::No) | Err(_) => {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
                         let failure = Failure::new(FailureKind::Refused, "a person was asked to agree, and said no");
                         self.settled(index, Arc::new(Reply::failed(failure)));
@@ -234,8 +238,8 @@ impl Asking {
         self.put_before_a_person(index, number, Progress::Doubted)
     }
 
-    pub(super) fn hold(&mut self, index: usize, number: u32, why: &str) -> bool {
-        self.put_before_a_person(index, number, |attempt| Progress::Held(attempt, why.to_owned()))
+    pub(super) fn hold(&mut self, index: usize, number: u32, objection: &Objection) -> bool {
+        self.put_before_a_person(index, number, |attempt| Progress::Held(attempt, objection.clone()))
     }
 
     fn put_before_a_person(&mut self, index: usize, number: u32, as_what: impl FnOnce(Attempt) -> Progress) -> bool {
@@ -325,31 +329,21 @@ impl Asking {
 
     pub(super) fn waiting(&self, step: u64) -> Vec<Waiting> {
         let open = self.tasks.iter().enumerate().filter_map(|(index, task)| {
-            let task_id = TaskId { step, index: index as u32 };
+            let waiting = |attempt, question| Waiting { task: TaskId { step, index: index as u32 }, attempt, question, call: None };
             match &task.progress {
                 Progress::Person(effect) => match &**effect {
-                    Effect::AskPerson(question) => Some(Waiting { task: task_id, attempt: 1, question: question.clone() }),
+                    Effect::AskPerson(question) => Some(waiting(1, question.clone())),
                     Effect::CallModel(_) | Effect::CallTool(_) | Effect::CallAgent(_) => None,
                 },
-                Progress::Doubted(attempt) => Some(Waiting { task: task_id, attempt: attempt.number, question: doubtful(&attempt.effect) }),
-                Progress::Held(attempt, why) => Some(Waiting { task: task_id, attempt: attempt.number, question: held(&attempt.effect, why) }),
+                Progress::Doubted(attempt) => Some(waiting(attempt.number, doubtful(&attempt.effect))),
+                Progress::Held(attempt, objection) => {
+                    let question = consent::question(&attempt.effect, objection);
+                    Some(Waiting { call: objection.call.clone(), ..waiting(attempt.number, question) })
+                }
                 Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Answered(_) => None,
             }
         });
         open.collect()
-    }
-}
-
-fn held(effect: &Effect, why: &str) -> Question {
-    let body = serde_json::to_value(effect).unwrap_or(Value::Null);
-    Question {
-        prompt: format!("May Baton perform {} {}? {why} What would be done: {body}", effect.kind(), effect.name()),
-        schema: Some(serde_json::json!({
-            "type": "object",
-            "required": ["allow"],
-            "properties": { "allow": { "type": "boolean" } },
-            "additionalProperties": false,
-        })),
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::Deserialize as _;
 
 use super::ledger::{Ledger, Teller};
-use super::{Consent, Verdict};
+use super::{Consent, Objection, Verdict};
 use crate::{
     Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Name, Need, Reply, Request, Retry, Start, TaskId, Usage,
 };
@@ -43,7 +43,7 @@ pub(super) enum Progress {
     /// Before a person, because nobody knows whether it happened.
     Doubted(Attempt),
     /// Before a person, because one must agree first.
-    Held(Attempt, String),
+    Held(Attempt, Objection),
     Answered(Arc<Reply>),
 }
 
@@ -100,9 +100,9 @@ impl Task {
                 }
                 (open.number, &open.effect)
             }
-            Progress::Held(open, _) => {
+            Progress::Held(open, objection) => {
                 if attempt == open.number {
-                    consent(reply).map_err(|why| FeedError::NoConsent { task, why })?;
+                    Consent::of(reply, objection.call.as_ref()).map_err(|why| FeedError::NoConsent { task, why })?;
                 }
                 (open.number, &open.effect)
             }
@@ -178,13 +178,6 @@ impl Release<'_> {
     fn jitter(&self, index: usize, number: u32) -> u64 {
         let key = Key::of(&self.start.thread, &self.start.run, TaskId { step: self.step, index: index as u32 });
         key.low().wrapping_mul(2 * u64::from(number) + 1) >> 17
-    }
-}
-
-pub(super) fn consent(reply: &Reply) -> Result<Consent, String> {
-    match &reply.result {
-        Ok(value) => Consent::deserialize(value).map_err(|e| e.to_string()),
-        Err(failure) => Err(failure.to_string()),
     }
 }
 
