@@ -20,9 +20,9 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote, NewRun,
-    NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
-    ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
+    NewPermission, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Retention,
+    RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
@@ -92,6 +92,13 @@ pub trait Store: Send + Sync + 'static {
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
     /// Takes one back, with all that was made with it. Says whether there was one.
     async fn drop_token(&self, token: u64) -> Result<bool>;
+
+    /// What a user allowed for good, in the order it was allowed.
+    async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>>;
+    /// Allows something for good, and says its number. What is allowed already keeps its number and its time.
+    async fn keep_permission(&self, permission: NewPermission) -> Result<u64>;
+    /// Takes one of a user's permissions back. Says whether there was one.
+    async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool>;
 
     /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
     /// live lease is kept.
