@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Usage;
 
@@ -41,7 +41,18 @@ impl Reply {
         self.about = Some(about);
         self
     }
+
+    /// Marks a tool's reply that holds no foreign text: all of it is Baton's own, or of servers that the user trusts. Only the world says this.
+    pub fn without_foreign_text(self) -> Self {
+        self.about(json!({ NO_FOREIGN_TEXT: true }))
+    }
+
+    pub(crate) fn has_foreign_text(&self) -> bool {
+        !self.about.as_ref().is_some_and(|about| about[NO_FOREIGN_TEXT] == true)
+    }
 }
+
+const NO_FOREIGN_TEXT: &str = "no_foreign_text";
 
 /// Why an effect has no result, in words for a person and a kind for a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

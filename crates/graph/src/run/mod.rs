@@ -111,6 +111,9 @@ pub struct Waiting {
     /// The tool call that the question asks permission for, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<HeldCall>,
+    /// Why permission is needed for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A person's word on an effect of which nobody knows whether it happened.

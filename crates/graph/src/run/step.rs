@@ -83,8 +83,12 @@ impl Run {
         let took_us = asking.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
         self.ledger.leave(node, &inner.phases, took_us);
         let is_heard = |task: &Task| {
-            let speaks = matches!(*task.request.effect, Effect::CallTool(_) | Effect::CallAgent(_));
-            speaks && task.answer().is_some_and(|reply| reply.result.is_ok())
+            let can_speak = |reply: &Reply| match *task.request.effect {
+                Effect::CallTool(_) => reply.has_foreign_text(),
+                Effect::CallAgent(_) => true,
+                Effect::CallModel(_) | Effect::AskPerson(_) => false,
+            };
+            task.answer().is_some_and(|reply| reply.result.is_ok() && can_speak(reply))
         };
         self.has_heard = self.has_heard || asking.tasks.iter().any(is_heard);
         let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &asking.tasks });
@@ -329,7 +333,7 @@ impl Asking {
 
     pub(super) fn waiting(&self, step: u64) -> Vec<Waiting> {
         let open = self.tasks.iter().enumerate().filter_map(|(index, task)| {
-            let waiting = |attempt, question| Waiting { task: TaskId { step, index: index as u32 }, attempt, question, call: None };
+            let waiting = |attempt, question| Waiting { task: TaskId { step, index: index as u32 }, attempt, question, call: None, why: None };
             match &task.progress {
                 Progress::Person(effect) => match &**effect {
                     Effect::AskPerson(question) => Some(waiting(1, question.clone())),
@@ -338,7 +342,8 @@ impl Asking {
                 Progress::Doubted(attempt) => Some(waiting(attempt.number, doubtful(&attempt.effect))),
                 Progress::Held(attempt, objection) => {
                     let question = consent::question(&attempt.effect, objection);
-                    Some(Waiting { call: objection.call.clone(), ..waiting(attempt.number, question) })
+                    let call = objection.call.clone();
+                    Some(Waiting { why: call.as_ref().map(|_| objection.why.clone()), call, ..waiting(attempt.number, question) })
                 }
                 Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Answered(_) => None,
             }
