@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use graph::{Budget, Digest, Entry, Failure, FailureKind, Parent, Reply, Retry, Run, RunId, Snapshot, Start, TaskId, Usage};
+use graph::{Budget, Digest, Entry, Failure, FailureKind, HeldCall, Parent, Reply, Retry, Run, RunId, Snapshot, Start, TaskId, Usage};
 use lab::sim::case::{Case, Kind};
 use lab::sim::dice::Dice;
 use lab::sim::flow::Flavour;
@@ -49,7 +49,10 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             reply: Arc::new(reply)
         }),
         (any_task(), any::<u32>()).prop_map(|(task, attempt)| Entry::Doubted { task, attempt }),
-        (any_task(), any::<u32>(), any_text()).prop_map(|(task, attempt, why)| Entry::Held { task, attempt, why }),
+        (any_task(), any::<u32>(), any_text(), proptest::option::of((any_text(), any_text(), any_text()))).prop_map(|(task, attempt, why, call)| {
+            let call = call.map(|(tool, server, arguments)| HeldCall { tool, server, sources: vec![arguments.clone()], arguments });
+            Entry::Held { task, attempt, why, call }
+        }),
         (any::<u64>(), any_json()).prop_map(|(step, patch)| Entry::Edited { step, patch: Arc::new(patch) }),
         any_text().prop_map(|reason| Entry::Cancelled { reason }),
     ]

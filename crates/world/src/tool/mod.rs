@@ -18,6 +18,7 @@ mod http;
 pub mod import;
 mod memory;
 pub mod nature;
+pub(crate) mod permission;
 mod reply;
 mod room;
 pub mod search;
@@ -86,9 +87,23 @@ pub struct ToolInfo {
     pub schema: Value,
     pub output_schema: Option<Value>,
     pub hints: Hints,
+    /// Its server is built in or trusted by the user, so that its hints count.
+    pub is_trusted: bool,
     pub enabled: bool,
     /// Its server answers, as far as is known.
     pub healthy: bool,
+}
+
+impl ToolInfo {
+    /// Known to change nothing: by the word of a server that is trusted.
+    pub fn is_read_only(&self) -> bool {
+        self.is_trusted && self.hints.read_only == Some(true)
+    }
+
+    /// Has to be taken to change or destroy something. What says nothing does, as MCP has it.
+    pub fn is_destructive(&self) -> bool {
+        !self.is_read_only() && !(self.is_trusted && self.hints.destructive == Some(false))
+    }
 }
 
 /// What the tool says about itself. Only of a trusted server does anything here decide by it.
@@ -538,6 +553,7 @@ impl Hub {
                 idempotent: hints.and_then(|hints| hints.idempotent_hint),
                 open_world: hints.and_then(|hints| hints.open_world_hint),
             },
+            is_trusted: server.is_believed(),
             enabled: self.is_tool_on(server, entry),
             healthy,
         }
