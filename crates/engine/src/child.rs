@@ -98,6 +98,7 @@ impl Inner {
             user: job.user.clone(),
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
+            allowed: job.allowed.clone(),
             has_heard: job.has_heard || !job.filled.is_empty() || has_recalled,
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };
