@@ -127,6 +127,9 @@ pub struct NewRun {
     pub strict: Option<bool>,
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Tool calls that need no permission in this run: `server.tool`, a server, or `*` for all, which is meant for jobs in a sandbox.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 /// What a run may spend.
@@ -208,6 +211,51 @@ pub struct Waiting {
     /// The plan as it is: the lists that an answer may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
+    /// The tool call that waits for permission. The answer is `{"allow": "once"}`, or `conversation`, `tool`, `server` or `no`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<HeldCall>,
+}
+
+/// A tool call that waits for permission. Long values are shortened, and nothing in the text is invisible.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldCall {
+    /// `server.tool`
+    pub tool: String,
+    pub server: String,
+    /// JSON text.
+    pub arguments: String,
+    /// Where the arguments came from.
+    pub sources: Vec<String>,
+    pub why: String,
+}
+
+/// What the user allowed for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Permissions {
+    pub permissions: Vec<Permission>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Permission {
+    pub id: u64,
+    pub scope: PermissionScope,
+    /// `server.tool`, or the server.
+    pub name: String,
+    /// Of a conversation: which one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    pub created_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionScope {
+    /// One tool in one conversation.
+    Conversation,
+    /// One tool in every conversation.
+    Tool,
+    /// Every tool of a server.
+    Server,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

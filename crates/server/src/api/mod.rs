@@ -6,6 +6,7 @@ mod events;
 mod flows;
 mod models;
 pub mod openapi;
+pub mod permissions;
 mod query;
 pub(crate) mod runs;
 pub(crate) mod said;
@@ -83,6 +84,8 @@ impl Api {
             .route("/api/models", get(models::list))
             .route("/api/documents", get(documents::list))
             .route("/api/documents/{name}", put(documents::put).merge(delete(documents::remove)))
+            .route("/api/permissions", get(permissions::list))
+            .route("/api/permissions/{id}", delete(permissions::revoke))
             .route("/api/settings", get(settings::show).patch(settings::change))
             .with_state(self.clone())
     }

@@ -104,6 +104,8 @@ pub fn document() -> Value {
             .json::<api::Uploaded>(b, 201)
             .refuses(&[404, 422]),
         Op::new("delete", "/api/documents/{name}", "Takes a document away").named("name").empty(204).refuses(&[404, 422]),
+        Op::get("/api/permissions", "The tool calls that the user allowed for good").json::<api::Permissions>(b, 200),
+        Op::new("delete", "/api/permissions/{id}", "Takes a permission back").number("id").empty(204).refuses(&[404]),
         Op::get("/api/settings", "What the user prefers").json::<Map<String, Value>>(b, 200),
         Op::new("patch", "/api/settings", "Sets what the user prefers; null takes it back")
             .body::<Map<String, Value>>(b)

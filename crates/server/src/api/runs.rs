@@ -286,6 +286,13 @@ async fn waiting(api: &Api, row: &RunRow) -> Result<Vec<api::Waiting>, Problem> 
             question: waiting.question.prompt,
             schema: waiting.question.schema,
             plan: plan.map(Value::Object),
+            call: waiting.call.map(|call| api::HeldCall {
+                tool: call.tool,
+                server: call.server,
+                arguments: call.arguments,
+                sources: call.sources,
+                why: waiting.why.unwrap_or_default(),
+            }),
         });
     }
     Ok(all)
