@@ -2,7 +2,7 @@
 
 use engine::{Door, Order};
 use flows::input::Mind;
-use graph::{Budget, Graph, ThreadId};
+use graph::{ALLOW_ALL, Budget, Graph, ThreadId};
 use serde_json::{Value, json};
 
 use crate::command::budget;
@@ -30,6 +30,12 @@ pub(crate) struct Wishes {
     /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
     #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
     budget: Option<Budget>,
+    /// A tool (server.tool) or a server whose calls need no permission here; may be given several times
+    #[arg(long, value_name = "TOOL_OR_SERVER")]
+    allow: Vec<String>,
+    /// Allow every tool call without asking; meant for a job in a sandbox that nobody attends
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     pub(crate) thinking: Thinking,
 }
@@ -47,7 +53,29 @@ impl Wishes {
         let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
         let (approve, strict) = (self.approve, self.strict.then_some(true));
         let settings = settings(flow, &config);
-        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings })
+        let allowed = self.allowed(&config, place)?;
+        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings, allowed })
+    }
+
+    /// What needs no permission in these runs. A name that fits no server is a mistake.
+    fn allowed(&self, config: &Config, place: &Place) -> Result<Vec<String>> {
+        if place.script.is_none() && !self.allow.is_empty() {
+            let servers = self.thinking.servers.names(place, config)?;
+            self.allow.iter().try_for_each(|name| must_be_known(name, &servers))?;
+        }
+        let all = self.yes.then(|| ALLOW_ALL.to_owned());
+        Ok(self.allow.iter().cloned().chain(all).collect())
+    }
+}
+
+/// Whether a name is one of these servers, or a tool of one.
+pub(crate) fn must_be_known(name: &str, servers: &[String]) -> Result<()> {
+    let server = name.split_once('.').map_or(name, |(server, _)| server);
+    match servers.iter().any(|known| known == server) {
+        true => Ok(()),
+        false => {
+            Err(Trouble::Usage(format!("there is no server {server:?}, so {name:?} is none of its tools; the servers are: {}", servers.join(", "))))
+        }
     }
 }
 
@@ -74,6 +102,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) has_docs: bool,
     /// See [`settings`].
     pub(crate) settings: Value,
+    /// Tools and servers that need no permission in this run.
+    pub(crate) allowed: Vec<String>,
 }
 
 /// What a flow is told beyond the question.
@@ -126,6 +156,7 @@ impl Asking<'_> {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             budget: self.budget,
             thread: self.thread.clone(),
+            allowed: self.allowed.clone(),
             ..Order::new(self.flow, self.input(mind))
         })
     }

@@ -38,8 +38,25 @@ impl Servers {
         Servers { docs: vec![docs], ..Servers::default() }
     }
 
+    /// The names of all servers: those that come with Baton and those that are configured. Nothing is started by this.
+    pub(crate) fn names(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
+        let built_in = tools::KINDS.iter().map(|kind| kind.name.to_owned());
+        Ok(built_in.chain(self.configured(place, settings)?.servers.into_keys()).collect())
+    }
+
     /// Nothing is started by this: servers are when somebody needs them.
     pub(crate) fn hub(&self, place: &Place, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<Tools> {
+        let folder = folder(place)?;
+        let config = self.configured(place, settings)?;
+        for remark in &config.remarks {
+            tracing::warn!("{remark}");
+        }
+        let hub = Tools::builder().with_config(config).with_off(&SAMPLES).with_memory(folder.join("tools.json"));
+        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
+        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
+    }
+
+    fn configured(&self, place: &Place, settings: &config::Config) -> Result<Config> {
         let folder = folder(place)?;
         let mut config = Config::default();
         let by_default = folder.join("mcp.json");
@@ -54,12 +71,7 @@ impl Servers {
         if imported.exists() {
             config.merge(read(&imported)?);
         }
-        for remark in &config.remarks {
-            tracing::warn!("{remark}");
-        }
-        let hub = Tools::builder().with_config(config).with_off(&SAMPLES).with_memory(folder.join("tools.json"));
-        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
-        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
+        Ok(config)
     }
 }
 

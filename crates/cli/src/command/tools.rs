@@ -1,3 +1,5 @@
+mod permissions;
+
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -20,7 +22,8 @@ use crate::wiring;
   baton tools show notes.search
   baton tools call notes.search '{\"query\": \"relay\"}'
   baton tools search \"send a message\"
-  baton tools disable notes.delete")]
+  baton tools disable notes.delete
+  baton tools permissions                 what may be called without asking; `revoke notes.add` takes it back")]
 pub(crate) enum Tools {
     /// All tools of all servers
     List {
@@ -75,10 +78,15 @@ pub(crate) enum Tools {
         #[command(flatten)]
         servers: Servers,
     },
+    /// Which tools you allowed for good, and take it back
+    Permissions(permissions::Permissions),
 }
 
 impl Tools {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        if let Tools::Permissions(permissions) = self {
+            return permissions.run(place);
+        }
         wiring::block_on(async {
             let hub = self.servers().hub(place, &Config::read(place)?, None)?;
             let done = self.work(&hub).await;
@@ -89,6 +97,7 @@ impl Tools {
 
     fn servers(&self) -> &Servers {
         match self {
+            Tools::Permissions(permissions) => &permissions.servers,
             Tools::List { servers, .. } | Tools::Show { servers, .. } | Tools::Call { servers, .. } => servers,
             Tools::Search { servers, .. } | Tools::Enable { servers, .. } | Tools::Disable { servers, .. } => servers,
         }
@@ -131,6 +140,8 @@ impl Tools {
                     false => writeln!(out, "{}", found.text)?,
                 }
             }
+            // It needs no hub, and was done before one was made.
+            Tools::Permissions(_) => {}
             Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
         }

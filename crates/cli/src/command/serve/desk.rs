@@ -118,6 +118,19 @@ fn budget(wanted: &api::Budget) -> Result<Budget> {
     Ok(Budget { tokens_max: wanted.tokens, usd_micros_max, calls_max: wanted.calls, time_ms_max: wanted.time_ms, ..Budget::default() })
 }
 
+/// Names that a run may be given beforehand.
+const ALLOWED_MAX: usize = 100;
+const ALLOWED_BYTES_MAX: usize = 200;
+
+fn allowed(names: &[String]) -> Result<Vec<String>> {
+    let is_name = |name: &String| !name.trim().is_empty() && name.len() <= ALLOWED_BYTES_MAX;
+    if names.len() > ALLOWED_MAX || !names.iter().all(is_name) {
+        let why = format!("allow takes at most {ALLOWED_MAX} names of tools (server.tool) or servers, each of 1 to {ALLOWED_BYTES_MAX} bytes");
+        return Err(Problem::invalid(why));
+    }
+    Ok(names.to_vec())
+}
+
 #[async_trait]
 impl Desk for House {
     fn flows(&self) -> Vec<api::Flow> {
@@ -154,6 +167,7 @@ impl Desk for House {
             budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
             has_docs: self.library.has_any(user),
             settings: asking::settings(flow, self.config.as_ref().unwrap_or(&Config::default())),
+            allowed: allowed(&wish.allow)?,
         };
         let order = asking.order(mind).map_err(|trouble| match trouble {
             Trouble::Engine(error) => error.into(),
