@@ -1,9 +1,13 @@
 //! Tools that may change something: asked about, answered, allowed for good, revoked, and given beforehand.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::chat::at_terminal;
+use crate::models::bare;
 use crate::serve_hostile::token;
 use crate::{Home, Said};
 
@@ -134,7 +138,7 @@ fn what_is_given_beforehand_holds_for_that_run() {
     let before = tickets.closed();
     let mut chat = tickets.home.command(&["chat", "--flow", "search", "--allow", "tickets", "--script", &tickets.script]);
     let mut child = chat.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"Close ticket 7\nClose it again\n").unwrap();
+    child.stdin.take().unwrap().write_all(b"Close ticket 7\nClose it again\n").unwrap();
     let said = Said::of(child.wait_with_output().unwrap());
     assert_eq!((said.code, tickets.closed()), (Some(0), before + 2), "{said:?}");
 }
@@ -217,4 +221,125 @@ async fn over_http_permissions_are_a_users_own_and_survive_a_kill() {
     }
     assert_eq!(served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&question(&[]))).await.1["status"], "asking");
     assert_eq!(served.by(&ada, Method::GET, &format!("/api/runs/{run}"), None).await.0, 200);
+}
+
+/// A model server that plans one call of a tool and then says what became of it.
+fn planner(plan: &Value) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let plan = plan.to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut asked = vec![0; length];
+            reader.read_exact(&mut asked).unwrap();
+            let asked = String::from_utf8(asked).unwrap();
+            let synthesis = |text: &str| json!({ "reasoning": "", "response_content": text }).to_string();
+            let said = match (asked.contains("response_content"), asked.contains("said no")) {
+                (false, _) => plan.clone(),
+                (true, false) => synthesis("It is noted."),
+                (true, true) => synthesis("It was not noted, because you did not agree."),
+            };
+            let (kind, body) = match asked.contains("\"stream\":true") {
+                true => {
+                    let chunk = |delta: Value, finish: Value| {
+                        let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
+                        format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))
+                    };
+                    let chunks = [chunk(json!({ "content": said }), Value::Null), chunk(json!({}), json!("stop"))];
+                    ("text/event-stream", format!("{}data: [DONE]\n\n", chunks.concat()))
+                }
+                false => {
+                    let choice = json!([{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }]);
+                    ("application/json", json!({ "id": "x", "object": "chat.completion", "model": "small", "choices": choice }).to_string())
+                }
+            };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+/// A real server of the user's own, started from `mcp.json`, with files as what it changes.
+struct Notes {
+    home: Home,
+    config: String,
+    tool: &'static str,
+}
+
+impl Notes {
+    fn new(tool: &'static str, arguments: &Value, is_trusted: bool) -> Notes {
+        let home = Home::new();
+        let root = home.folder.path().join("notes");
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("old.txt"), "bread\n").unwrap();
+        let server = json!({ "command": env!("CARGO_BIN_EXE_baton"), "args": ["mcp", "files", "--stdio", "--root", root], "trusted": is_trusted });
+        std::fs::write(home.folder.path().join("mcp.json"), json!({ "mcpServers": { "notes": server } }).to_string()).unwrap();
+        let task = json!({ "task_number": 1, "tool_name": tool, "tool_arguments": arguments, "description": "note it" });
+        let url = planner(&json!({ "reasoning": "because", "tasks": [task] }));
+        let config = home.folder.path().join("baton.toml");
+        std::fs::write(&config, format!("model = \"compat/here/small\"\n[endpoints.here]\nurl = \"{url}\"\n")).unwrap();
+        Notes { config: config.to_str().unwrap().to_owned(), home, tool }
+    }
+
+    fn ask(&self, more: &[&str]) -> Said {
+        let enabled = format!("enabled_tools={}", self.tool);
+        let args = [&["ask", "Note that I must buy milk", "--flow", "search", "--set", &enabled, "--config", &self.config], more].concat();
+        Said::of(bare(&self.home, &args).output().unwrap())
+    }
+
+    fn answer(&self, word: &str) -> Said {
+        let run = self.home.newest();
+        Said::of(bare(&self.home, &["runs", "answer", &run, word, "--config", &self.config]).output().unwrap())
+    }
+
+    fn noted(&self) -> usize {
+        std::fs::read_to_string(self.home.folder.path().join("notes/list.txt")).unwrap_or_default().matches("milk").count()
+    }
+}
+
+#[test]
+fn s11_a_server_of_the_users_own_is_asked_about_before_it_changes_anything() {
+    let notes = Notes::new("notes.append", &json!({ "path": "list.txt", "content": "milk\n" }), false);
+    let asked = notes.ask(&[]);
+    asked.complains(4, &["the tool notes.append of the server notes", "milk", "notes is not trusted", " once|conversation|tool|server|no"]);
+    assert_eq!(notes.noted(), 0);
+    let refused = notes.answer("no");
+    assert!(refused.code == Some(0) && refused.out.contains("It was not noted"), "{refused:?}");
+    assert_eq!(notes.noted(), 0);
+
+    for (word, noted, is_asked_again) in [("once", 1, true), ("yes", 2, true), ("tool", 3, false)] {
+        assert_eq!(notes.ask(&[]).code, Some(4), "{word}");
+        let answered = notes.answer(word);
+        assert_eq!((answered.code, notes.noted()), (Some(0), noted), "{word}: {answered:?}");
+        if !is_asked_again {
+            assert_eq!((notes.ask(&[]).code, notes.noted()), (Some(0), noted + 1), "{word}");
+        }
+    }
+    notes.home.well(&["tools", "permissions", "revoke", "notes.append"]);
+    assert_eq!((notes.ask(&[]).code, notes.noted()), (Some(4), 4));
+    for (given, noted) in [(&["--allow", "notes"][..], 5), (&["--allow", "notes.append"], 6), (&["--yes"], 7)] {
+        let said = notes.ask(given);
+        assert_eq!((said.code, notes.noted()), (Some(0), noted), "{given:?}: {said:?}");
+    }
+    assert_eq!((notes.ask(&[]).code, notes.noted()), (Some(4), 7), "that was for those runs");
+}
+
+#[test]
+fn s11_a_servers_read_only_hint_counts_only_if_the_user_trusts_it() {
+    for (is_trusted, code) in [(false, 4), (true, 0)] {
+        let notes = Notes::new("notes.read", &json!({ "path": "old.txt" }), is_trusted);
+        let asked = notes.ask(&[]);
+        assert_eq!(asked.code, Some(code), "{asked:?}");
+        assert_eq!(asked.err.contains("says that it only reads, but the server notes is not trusted"), !is_trusted, "{asked:?}");
+    }
 }
