@@ -14,9 +14,11 @@ use crate::{Home, Said};
 /// A world with a tool that a person must agree to, and a model that says what became of it.
 const TICKETS: &str = r#"
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "tickets.close", "server": "tickets", "description": "Closes a ticket", "schema": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}}]}, "spans": []}
-when model plan reply {"reasoning": "because", "tasks": [{"task_number": 1, "tool_name": "tickets.close", "tool_arguments": {"id": 7}, "description": "Close it"}]}
+when model plan reply {"reasoning": "because", "tasks": [{"task_number": 1, "tool_name": "tickets.close", "tool_arguments": {"id": 7}, "description": "Close it"}], "steps": [{"tool": "tickets.close", "arguments": {"id": 7}, "description": "Close it"}]}
 when tool tickets.close reply {"text": "Ticket 7 is closed.", "data": null, "spans": []} once asks
 when model route reply {"flow": "search"}
+when model reflect reply {"goal_achieved": true, "issues_found": [], "continue_iteration": false}
+when model answer reply "Ticket 7 is closed."
 when model synthesis text~"said no" reply {"reasoning": "", "response_content": "Ticket 7 was not closed, because you did not agree."}
 when model synthesis reply {"reasoning": "", "response_content": "Ticket 7 is closed [1]."}
 "#;
@@ -84,7 +86,7 @@ fn s11_a_tool_that_may_change_something_is_asked_about_and_an_answer_reaches_as_
     assert_eq!(tickets.closed(), 0);
     let shown = tickets.home.well(&["runs", "show", &first]).out;
     assert!(shown.contains("once|conversation|tool|server|no"), "{shown}");
-    tickets.home.baton(&["runs", "answer", &first, "always", "--script", &tickets.script]).complains(1, &["once, conversation, tool, server, no"]);
+    tickets.home.baton(&["runs", "answer", &first, "always", "--script", &tickets.script]).complains(2, &["once, conversation, tool, server, no"]);
 
     assert!(tickets.answer(&first, "once").out.contains("Ticket 7 is closed"));
     assert_eq!((tickets.closed(), tickets.permissions().len()), (1, 0));
@@ -134,7 +136,9 @@ fn what_is_given_beforehand_holds_for_that_run() {
     }
     tickets.is_asked(&["--allow", "tickets.open"]);
     // A child run, and a session.
+    let before = tickets.closed();
     tickets.home.well(&["ask", "Look up with sources: close ticket 7", "--flow", "auto", "--yes", "--script", &tickets.script]);
+    assert_eq!(tickets.closed(), before + 1, "the flow that auto picked is a child run");
     let before = tickets.closed();
     let mut chat = tickets.home.command(&["chat", "--flow", "search", "--allow", "tickets", "--script", &tickets.script]);
     let mut child = chat.stdin(std::process::Stdio::piped()).spawn().unwrap();
