@@ -71,7 +71,13 @@ async fn s11_a_tool_without_annotations_is_asked_about_until_it_is_allowed() {
     let engine = notes.engine("append", false, &[]);
     let (shown, refused) = notes.ask(&engine, "append", "no", &[]).await;
     assert_eq!((shown.len(), notes.lines()), (1, 0), "{shown:?}");
-    for words in ["notes.append", "the server notes", "buy milk", "notes is not trusted", "from the plan"] {
+    for words in [
+        "notes.append",
+        "the server notes",
+        "buy milk",
+        "notes is not trusted",
+        "all from a plan that was made after results of tools or agents were read",
+    ] {
         assert!(shown[0].contains(words), "{words:?} in {}", shown[0]);
     }
     let step = &refused["thinking_steps"][0];
