@@ -39,9 +39,9 @@ test("a call that needs permission is shown with its tool, server, arguments and
 test("a tool that is always allowed is not asked about until that is revoked in the settings", async () => {
   const page = await asked();
   await page.locator(".asking").getByRole("button", { name: "Always this tool" }).click();
-  await page.getByText("Ticket 7 is closed.").waitFor();
+  await page.locator(".answer", { hasText: "Ticket 7 is closed" }).first().waitFor();
   const again = await asked();
-  await again.getByText("Ticket 7 is closed.").waitFor();
+  await again.locator(".answer", { hasText: "Ticket 7 is closed" }).first().waitFor();
   const settings = await house.page({ path: "/#/settings" });
   await settings.getByText("this tool, always").waitFor();
   await picture(settings, "15-permissions");
