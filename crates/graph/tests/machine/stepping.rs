@@ -161,10 +161,8 @@ fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign
         },
     );
     let graph = Graph::of::<Diary>("two").node("list", list, &["act"]).node("act", act, &[END]).build().unwrap();
-    let cases: [(fn(Reply) -> Reply, bool); 3] =
-        [(|reply| reply, true), (Reply::without_foreign_text, false), (|reply| reply.about(json!({ "server": "notes" })), true)];
-    for (mark, is_tainted) in cases {
-        let driven = drive(start(&graph), false, |job| mark(echo(job)));
-        assert_eq!(driven.jobs.iter().map(|job| job.has_heard).collect::<Vec<_>>(), [false, is_tainted]);
-    }
+    let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].has_heard;
+    assert!(is_tainted(|reply| reply));
+    assert!(!is_tainted(Reply::without_foreign_text));
+    assert!(is_tainted(|reply| reply.about(json!({ "server": "notes" }))));
 }

@@ -102,7 +102,8 @@ impl ToolInfo {
 
     /// Has to be taken to change or destroy something. What says nothing does, as MCP has it.
     pub fn is_destructive(&self) -> bool {
-        !self.is_read_only() && !(self.is_trusted && self.hints.destructive == Some(false))
+        let is_said_harmless = self.hints.read_only == Some(true) || self.hints.destructive == Some(false);
+        !self.is_trusted || !is_said_harmless
     }
 }
 
