@@ -3,13 +3,14 @@
 use engine::{Door, Order};
 use flows::input::Mind;
 use graph::{Budget, Graph, ThreadId};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::command::budget;
 use crate::config::Config;
 use crate::exit::{Result, Trouble};
 use crate::mind::Thinking;
 use crate::place::Place;
+use crate::settings;
 use crate::wiring;
 
 /// How a user wants to be answered: the options of one question and of a session.
@@ -30,6 +31,9 @@ pub(crate) struct Wishes {
     /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
     #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
     budget: Option<Budget>,
+    /// A setting of the flow; `baton flows show FLOW` lists them. May be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     #[command(flatten)]
     pub(crate) thinking: Thinking,
 }
@@ -40,13 +44,24 @@ impl Wishes {
         self.thread.as_deref().map(thread).transpose()
     }
 
-    /// A question asked with these options.
-    pub(crate) fn asking<'a>(&self, flow: &'a str, question: &'a str, thread: Option<ThreadId>, place: &Place) -> Result<Asking<'a>> {
-        // A script plays a world without a configuration.
-        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+    /// What `--set` says for this flow.
+    pub(crate) fn settings(&self, flow: &str) -> Result<Map<String, Value>> {
+        settings::parse_all(flow, &self.set)
+    }
+
+    /// A question asked with these options, and these settings of the flow.
+    pub(crate) fn asking<'a>(
+        &self,
+        flow: &'a str,
+        question: &'a str,
+        thread: Option<ThreadId>,
+        place: &Place,
+        set: &Map<String, Value>,
+    ) -> Result<Asking<'a>> {
+        let config = Config::for_run(place)?;
         let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
         let (approve, strict) = (self.approve, self.strict.then_some(true));
-        let settings = settings(flow, &config);
+        let settings = config.settings.settings_for(flow, &json!(set)).map_err(|error| Trouble::Usage(error.to_string()))?;
         Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings })
     }
 }
@@ -72,16 +87,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) budget: Budget,
     /// There are documents to answer from.
     pub(crate) has_docs: bool,
-    /// See [`settings`].
+    /// As `Configured::settings_for` makes them.
     pub(crate) settings: Value,
-}
-
-/// What a flow is told beyond the question.
-pub(crate) fn settings(flow: &str, config: &Config) -> Value {
-    match flow {
-        "auto" => json!({ "flows": BEHIND_THE_FRONT_DOOR, "each": { "supervise": config.settings_of("supervise") } }),
-        flow => config.settings_of(flow),
-    }
 }
 
 /// The flow that was named, or the usual one. Known before anything is made ready for it.

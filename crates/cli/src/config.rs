@@ -12,6 +12,7 @@ use world::model::{Endpoint, Name, Row, Table, embedded};
 
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
+use crate::settings::Configured;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -26,6 +27,11 @@ pub(crate) struct Config {
     /// Agents elsewhere, by name.
     agents: BTreeMap<String, world::agent::Agent>,
     pub(crate) team: Team,
+    /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
+    flows: BTreeMap<String, serde_json::Value>,
+    /// What `flows` and `team` set, checked.
+    #[serde(skip)]
+    pub(crate) settings: Configured,
     /// Where it was read, if there was one.
     #[serde(skip)]
     pub(crate) path: Option<PathBuf>,
@@ -76,12 +82,12 @@ pub(crate) struct Team {
     pub(crate) page_port: Option<u16>,
     /// Only these agents of the team are started [default: all].
     pub(crate) agents: Option<Vec<String>>,
-    /// How long one call of an agent may take [default: 900].
-    agent_s_max: Option<u64>,
-    /// How often an agent that cannot be reached is called [default: 6].
-    attempts_max: Option<u32>,
-    /// How often an agent that answers and is not done is asked again [default: 2].
-    retries_max: Option<u32>,
+    /// Seconds that one call of an agent may take; `agent_ms_max` of the flow `supervise`.
+    pub(crate) agent_s_max: Option<u64>,
+    /// How often an agent that cannot be reached is called; `attempts_max` of the flow `supervise`.
+    pub(crate) attempts_max: Option<u32>,
+    /// How often an agent that answers and is not done is asked again; `retries_max` of the flow `supervise`.
+    pub(crate) retries_max: Option<u32>,
 }
 
 /// What is remembered from one run to the next.
@@ -119,31 +125,19 @@ impl Config {
         let wrong = |why: String| Trouble::Usage(format!("the configuration {} {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
-        Ok(Config { path: Some(path), ..config })
+        let settings = Configured::new(&config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        Ok(Config { path: Some(path), settings, ..config })
+    }
+
+    /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
+    pub(crate) fn for_run(place: &Place) -> Result<Config> {
+        if place.script.is_some() && place.config.is_none() { Ok(Config::default()) } else { Config::read(place) }
     }
 
     /// Agents that are not flows here: those configured, and those of the team whose address the environment says.
     pub(crate) fn agents(&self) -> Result<world::agent::Agents> {
         let usual: Vec<&str> = flows::specialist::ALL.iter().map(|one| one.flow).collect();
         world::agent::Agents::new(&self.agents, &usual, &env).map_err(Trouble::Usage)
-    }
-
-    /// What flows of ours are told beyond the question: by name of the flow.
-    pub(crate) fn settings_of(&self, flow: &str) -> serde_json::Value {
-        let mailer = serde_json::json!({ "me": self.team.me });
-        match flow {
-            "mailer" => mailer,
-            "supervise" => {
-                let usual = flows::supervise::Settings::default();
-                serde_json::json!({
-                    "each": { "mailer": mailer },
-                    "agent_ms_max": self.team.agent_s_max.map_or(usual.agent_ms_max, |seconds| seconds.saturating_mul(1_000)),
-                    "attempts_max": self.team.attempts_max.unwrap_or(usual.attempts_max),
-                    "retries_max": self.team.retries_max.unwrap_or(usual.retries_max),
-                })
-            }
-            _ => serde_json::Value::Null,
-        }
     }
 
     pub(crate) fn table(&self) -> Table {

@@ -13,13 +13,15 @@
 //! flows that discover tools find `docs.search` among them anyway.
 
 use graph::Message;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// A longer question is a document, and belongs into one.
 pub const QUESTION_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+#[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Input<S = NoSettings> {
     /// Not empty, without control characters, trimmed.
     #[serde(deserialize_with = "question")]
@@ -37,11 +39,11 @@ pub struct Input<S = NoSettings> {
     pub docs: bool,
     #[serde(default)]
     pub approve: Approve,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::settings::read")]
     pub settings: Option<S>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}
 

@@ -50,7 +50,7 @@ impl Agent {
     }
 
     async fn serve(&self, one: &specialist::Specialist, place: &Place) -> Result<Exit> {
-        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+        let config = Config::for_run(place)?;
         let guard = Guard::new(self.listening.token.as_deref());
         let (listener, address) = self.listening.bind(&guard, self.port.unwrap_or(one.port)).await?;
         let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;

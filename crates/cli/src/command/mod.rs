@@ -7,7 +7,7 @@ mod chat;
 mod completions;
 pub(crate) mod doctor;
 mod eval;
-mod flows;
+pub(crate) mod flows;
 mod index;
 mod mcp;
 mod memory;
@@ -67,7 +67,7 @@ impl Command {
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),
-            Command::Flows(flows) => flows.run(),
+            Command::Flows(flows) => flows.run(place),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
             Command::Mcp(mcp) => mcp.run(),

@@ -15,6 +15,7 @@ mod rules;
 use std::collections::BTreeMap;
 
 use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -36,12 +37,14 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The flows there are. `direct` and `search` if not said.
+    #[schemars(skip)]
     pub flows: Vec<String>,
     /// Settings for whichever of them is chosen, by its name.
+    #[schemars(skip)]
     pub each: BTreeMap<String, Value>,
 }
 
@@ -52,7 +55,7 @@ const ROUTE_HISTORY_MESSAGES_MAX: usize = 4;
 const FLOW_MS_MAX: u64 = 30 * 60 * 1_000;
 
 /// What each flow is for, as the model is told.
-const FLOWS: [(&str, &str); 6] = [
+pub(crate) const FLOWS: [(&str, &str); 6] = [
     ("direct", "answer at once, from knowledge or one look into the documents"),
     ("search", "look up facts with several tools and answer with sources"),
     ("chat", "talk about this conversation, summarize it, or go on with it"),

@@ -24,6 +24,7 @@ mod tests;
 
 use evidence::Span;
 use graph::{Ask, END, Go, Graph, GraphError, Message, Replies};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -98,12 +99,14 @@ pub struct Row {
     pub insights_confidence: Option<f64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// What the store holds for this question, if it was asked before.
+    #[schemars(skip)]
     pub row: Option<Row>,
     /// The number of this turn in the thread.
+    #[schemars(skip)]
     pub turn: Option<u64>,
 }
 

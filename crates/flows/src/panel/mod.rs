@@ -33,9 +33,10 @@ use graph::{Ask, END, Go, Graph, GraphError, Node, Replies};
 use serde_json::{Value, json};
 
 use crate::input::{Approve, Input};
-use state::{Ending, Error, Kind, Panel, RETRY_LIMIT_MAX, Settings, TOOL_CALLS_MAX, Word};
+use state::{Ending, Error, Kind, Panel, Word};
 use table::{Report, Step, When};
 
+pub(crate) use state::{Settings, TOOL_CALLS_MAX};
 pub(crate) use worker::uncited;
 pub use worker::{RESEARCHER, expert, researcher};
 
@@ -62,16 +63,13 @@ const HISTORY_TURNS_MAX: usize = 3;
 pub(crate) const UNANSWERED: &str = "The question could not be answered.";
 
 fn begin(input: Input<Settings>) -> Panel {
-    let asked = input.settings.unwrap_or_default();
-    let settings =
-        Settings { retry_limit: asked.retry_limit.clamp(1, RETRY_LIMIT_MAX), tool_calls_max: asked.tool_calls_max.clamp(1, TOOL_CALLS_MAX), ..asked };
     Panel {
         question: input.question,
         history: input.history,
         model: input.model,
         strict: input.strict,
         asks_approval: input.approve == Approve::Plan,
-        settings,
+        settings: input.settings.unwrap_or_default(),
         current_step: Step::Input,
         retry_count: 0,
         tools: Vec::new(),

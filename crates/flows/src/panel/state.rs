@@ -2,6 +2,7 @@
 
 use evidence::Span;
 use graph::{Failure, FailureKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::table::Step;
@@ -38,14 +39,16 @@ pub(super) struct Panel {
     pub(super) answer: Option<crate::answer::Answer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Settings {
-    /// Rejections and errors a question may cost before it is given up; at least 1.
+pub(crate) struct Settings {
+    /// Rejections and errors a question may cost before it is given up.
+    #[schemars(range(min = 1, max = RETRY_LIMIT_MAX))]
     pub(super) retry_limit: u32,
-    /// Research steps that do not need one another go side by side; the document has them one after the other.
+    /// Carry out the research steps in parallel and not one after the other.
     pub(super) parallel_research: bool,
-    /// Tool calls one researcher or expert may make for one task.
+    /// Tool calls that one researcher or expert may make for one task.
+    #[schemars(range(min = 1, max = TOOL_CALLS_MAX))]
     pub(super) tool_calls_max: u32,
 }
 
@@ -56,7 +59,7 @@ impl Default for Settings {
 }
 
 pub(super) const RETRY_LIMIT_MAX: u32 = 50;
-pub(super) const TOOL_CALLS_MAX: u32 = 16;
+pub(crate) const TOOL_CALLS_MAX: u32 = 16;
 pub(super) const RESEARCH_STEPS_MAX: usize = 8;
 pub(super) const EXPERT_STEPS_MAX: usize = 8;
 

@@ -29,6 +29,7 @@ mod tests;
 
 use evidence::Span;
 use graph::{Ask, Digest, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -100,19 +101,29 @@ const SPANS_BYTES_MAX: usize = 1 << 20;
 const THINK: Prompt = Prompt { long: include_str!("think.md"), short: include_str!("think.md") };
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// `direct` or `agentic`, whatever the rules say.
+    /// Answer at once (direct) or by planning (agentic); if not set, rules decide by the request.
     pub way: Option<Way>,
+    /// How often it may think, plan, execute and reflect.
+    #[schemars(range(min = 1, max = ITERATIONS_MAX))]
+    pub max_iterations: u32,
     /// What this user likes where no rule decides.
+    #[schemars(skip)]
     pub prefers: Option<Way>,
     /// The answer before this one failed.
+    #[schemars(skip)]
     pub previous_failed: bool,
-    /// At most five, which is also what it is if it is not said.
-    pub iterations_max: Option<u32>,
     /// What similar requests taught; the newest last.
+    #[schemars(skip)]
     pub remembered: Vec<Remembered>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { way: None, max_iterations: ITERATIONS_MAX, prefers: None, previous_failed: false, remembered: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -204,7 +215,7 @@ impl Reason {
     }
 
     fn iterations_max(&self) -> u32 {
-        self.settings.iterations_max.unwrap_or(ITERATIONS_MAX).clamp(1, ITERATIONS_MAX)
+        self.settings.max_iterations
     }
 
     fn complexity(&self) -> Complexity {

@@ -25,6 +25,7 @@ mod tests;
 
 use evidence::Span;
 use graph::{Ask, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -53,13 +54,20 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 /// What a user may set for this flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Turns of planning, calling and writing; 1 if not said, and never more than `TURNS_MAX`.
-    pub max_turn_iterations: Option<u32>,
-    /// Names of tools or servers; all if empty.
+    /// How often a plan is made; with more than one, what is missing in the answer is planned for again.
+    #[schemars(range(min = 1, max = TURNS_MAX))]
+    pub max_turn_iterations: u32,
+    /// Tools or servers that may be planned; all if empty.
     pub enabled_tools: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { max_turn_iterations: 1, enabled_tools: Vec::new() }
+    }
 }
 
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
@@ -110,15 +118,13 @@ struct Search {
 impl Search {
     fn of(input: Input<Settings>) -> Search {
         let Input { question, history, model, strict, docs: _, approve, settings } = input;
-        let mut settings = settings.unwrap_or_default();
-        settings.max_turn_iterations = Some(settings.max_turn_iterations.unwrap_or(1).clamp(1, TURNS_MAX));
         Search {
             question,
             history,
             model,
             strict,
             approve,
-            settings,
+            settings: settings.unwrap_or_default(),
             tools: Toolbox::default(),
             iteration: 0,
             plan_reasoning: String::new(),
@@ -150,7 +156,7 @@ impl Search {
     }
 
     fn may_go_on(&self) -> bool {
-        self.iteration < self.settings.max_turn_iterations.unwrap_or(1) && !self.tools.is_empty()
+        self.iteration < self.settings.max_turn_iterations && !self.tools.is_empty()
     }
 
     fn spans(&self) -> Vec<Span> {

@@ -27,6 +27,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use graph::{Ask, Backoff, END, Effect, Failure, Go, Graph, GraphError, Question, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -51,16 +52,20 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 /// What a user may set for this flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Replies that do not complete a capability before it is given up, beside the first.
+    /// How often an agent that answers and is not done is asked again.
+    #[schemars(range(max = RETRIES_MAX))]
     pub retries_max: u32,
-    /// One call of an agent.
+    /// Milliseconds that one call of an agent may take.
+    #[schemars(range(min = 1, max = AGENT_MS_MAX))]
     pub agent_ms_max: u64,
     /// How often an agent that cannot be reached is called.
+    #[schemars(range(min = 1, max = ATTEMPTS_MAX))]
     pub attempts_max: u32,
     /// Settings for the flows of ours among the agents, by their names.
+    #[schemars(skip)]
     pub each: BTreeMap<String, Value>,
 }
 
@@ -73,6 +78,8 @@ impl Default for Settings {
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 const PLAN_TOKENS_MAX: u32 = 300;
 const HISTORY_TURNS_MAX: usize = 5;
+/// A day.
+const AGENT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 const RETRIES_MAX: u32 = 10;
 const ATTEMPTS_MAX: u32 = 12;
 /// Questions that one agent may have for people about one errand.
@@ -145,19 +152,12 @@ struct Stopped {
 
 impl Supervise {
     fn of(visit: Visit<Settings>) -> Supervise {
-        let asked = visit.settings.unwrap_or_default();
-        let settings = Settings {
-            retries_max: asked.retries_max.min(RETRIES_MAX),
-            agent_ms_max: asked.agent_ms_max.max(1),
-            attempts_max: asked.attempts_max.clamp(1, ATTEMPTS_MAX),
-            each: asked.each,
-        };
         Supervise {
             messages: visit.messages,
             context: visit.context,
             model: visit.model,
             approve: visit.approve,
-            settings,
+            settings: visit.settings.unwrap_or_default(),
             team: Vec::new(),
             plan: Vec::new(),
             next: String::new(),

@@ -63,6 +63,7 @@ impl Api {
     pub(crate) fn routes(&self) -> Router {
         Router::new()
             .route("/api/status", get(status::get))
+            .route("/api/flows", get(flows::list))
             .route("/api/flows/{name}/graph.mmd", get(flows::drawn))
             .route("/api/threads", get(threads::list))
             .route("/api/threads/{thread}", get(threads::show).delete(threads::remove))

@@ -23,6 +23,7 @@ pub fn document() -> Value {
     let b = &mut book;
     let all = [
         Op::get("/api/status", "Who asks, which flows there are, who thinks").json::<api::Status>(b, 200),
+        Op::get("/api/flows", "The flows, their graphs and their settings").json::<api::Flows>(b, 200),
         Op::get("/api/flows/{name}/graph.mmd", "A flow's graph, for Mermaid").named("name").text(200, "text/plain").refuses(&[404]),
         Op::get("/api/threads", "The user's threads, most recently used first")
             .query("limit", "How many, at most 500", &json!({ "type": "integer", "minimum": 1, "maximum": 500 }))

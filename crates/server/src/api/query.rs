@@ -1,5 +1,7 @@
 //! The document's own way to ask: one query, by intent, with what each executed stage found.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::{Extension, Json};
 use engine::At;
@@ -21,7 +23,16 @@ pub(super) async fn ask(
     Said(query): Said<api::Query>,
 ) -> Result<Json<api::QueryAnswer>, Problem> {
     let thread = api.thread_for(&who, query.thread.as_deref()).await?;
-    let wish = api::NewRun { question: query.query, flow: Some(FLOW.into()), thread: None, model: None, approve: false, strict: None, budget: None };
+    let wish = api::NewRun {
+        question: query.query,
+        flow: Some(FLOW.into()),
+        thread: None,
+        model: None,
+        approve: false,
+        strict: None,
+        budget: None,
+        settings: BTreeMap::new(),
+    };
     let order = api.0.desk.order(&who.user, &thread, &wish)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;
     let at = api.0.engine.wait(&run).await?;

@@ -8,7 +8,7 @@ use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{Mind, QUESTION_BYTES_MAX};
 use graph::{Budget, ThreadId, UserId};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use server::desk::{Desk, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
 use tools::document::{self, Document};
@@ -21,10 +21,12 @@ use super::library::Library;
 use super::own::Own;
 use crate::asking::{self, Asking, BEHIND_THE_FRONT_DOOR, FRONT_DOOR};
 use crate::command::doctor;
+use crate::command::flows::{SHOWN, capitalized};
 use crate::config::Config;
 use crate::exit::{self, Trouble};
 use crate::mind::{self, Look};
 use crate::place::Place;
+use crate::settings::{self, Configured};
 use crate::wiring;
 
 pub(super) struct House {
@@ -33,6 +35,7 @@ pub(super) struct House {
     flows: Vec<api::Flow>,
     /// None where a script plays the world.
     config: Option<Config>,
+    settings: Configured,
     wish: Option<String>,
     may_pull: bool,
     mind: Mind,
@@ -40,17 +43,6 @@ pub(super) struct House {
     library: Library,
     own: Arc<Own>,
 }
-
-/// What people are told of a flow. Those that are not here are parts of others, or samples.
-const SHOWN: [(&str, &str, &str); 7] = [
-    ("auto", "Choose for me", "Picks the way that suits the question"),
-    ("direct", "Direct answer", "Answers at once, from knowledge or one look into the documents"),
-    ("search", "Search", "Plans, looks things up with tools and answers with sources"),
-    ("chat", "Conversation", "Goes by intent: search, summarize, or talk about what was said"),
-    ("reason", "Think it through", "Plans in steps, reflects on what it found, and answers"),
-    ("panel", "Panel", "Several work on it and critics check before it is answered"),
-    ("supervise", "Carry out a job", "Researches, writes a document or a mail, and asks before it sends anything"),
-];
 
 impl House {
     pub(super) fn new(
@@ -74,6 +66,7 @@ impl House {
                 can_approve: asking::can_plan(graph),
                 is_shown,
                 graph: graph.json(),
+                settings: config.settings.list(graph.name()).into_iter().map(settings::as_api).collect(),
             }
         };
         let mut flows: Vec<api::Flow> = wiring::flows()?.values().map(flow).collect();
@@ -87,6 +80,7 @@ impl House {
             usual: asking::flow(None, place)?,
             flows,
             may_pull: config.embedded.pull && !thinking.no_pull,
+            settings: config.settings.clone(),
             config: (!is_scripted).then_some(config),
             wish: thinking.model.clone(),
             mind,
@@ -102,12 +96,6 @@ impl House {
         let name: Name = model.parse().map_err(|error: world::model::NameError| Problem::invalid(error.to_string()))?;
         Ok((name.to_string(), mind::mind_of(&name, config)))
     }
-}
-
-fn capitalized(name: &str) -> String {
-    let words = name.replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn budget(wanted: &api::Budget) -> Result<Budget> {
@@ -153,7 +141,7 @@ impl Desk for House {
             strict: wish.strict,
             budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
             has_docs: self.library.has_any(user),
-            settings: asking::settings(flow, self.config.as_ref().unwrap_or(&Config::default())),
+            settings: self.settings.settings_for(flow, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
         };
         let order = asking.order(mind).map_err(|trouble| match trouble {
             Trouble::Engine(error) => error.into(),
