@@ -348,23 +348,35 @@ impl Setting {
 struct Declared {
     flow: &'static str,
     settings: Vec<Setting>,
+    /// All fields of the struct, as it is by default and as it is read from `{}`.
+    #[cfg(test)]
+    fields: [Value; 2],
 }
 
 /// Every flow that takes settings. A new one is added here.
 static DECLARED: LazyLock<Vec<Declared>> = LazyLock::new(|| {
     vec![
-        Declared { flow: "auto", settings: settings_of::<auto::Settings>() },
-        Declared { flow: "chat", settings: settings_of::<chat::Settings>() },
-        Declared { flow: "direct", settings: settings_of::<NoSettings>() },
-        Declared { flow: "panel", settings: settings_of::<panel::Settings>() },
-        Declared { flow: "reason", settings: settings_of::<reason::Settings>() },
-        Declared { flow: "search", settings: settings_of::<search::Settings>() },
-        Declared { flow: "supervise", settings: settings_of::<supervise::Settings>() },
-        Declared { flow: specialist::mailer::NAME, settings: settings_of::<specialist::mailer::Settings>() },
-        Declared { flow: specialist::researcher::NAME, settings: settings_of::<specialist::researcher::Settings>() },
-        Declared { flow: specialist::writer::NAME, settings: settings_of::<specialist::writer::Settings>() },
+        declare::<auto::Settings>("auto"),
+        declare::<chat::Settings>("chat"),
+        declare::<NoSettings>("direct"),
+        declare::<panel::Settings>("panel"),
+        declare::<reason::Settings>("reason"),
+        declare::<search::Settings>("search"),
+        declare::<supervise::Settings>("supervise"),
+        declare::<specialist::mailer::Settings>(specialist::mailer::NAME),
+        declare::<specialist::researcher::Settings>(specialist::researcher::NAME),
+        declare::<specialist::writer::Settings>(specialist::writer::NAME),
     ]
 });
+
+fn declare<S: JsonSchema + Default + Serialize + DeserializeOwned>(flow: &'static str) -> Declared {
+    Declared {
+        flow,
+        settings: settings_of::<S>(),
+        #[cfg(test)]
+        fields: [json!(S::default()), json!(serde_json::from_value::<S>(json!({})).expect("every setting has a default"))],
+    }
+}
 
 /// The flows that take settings.
 pub fn flows() -> impl Iterator<Item = &'static str> {
@@ -463,9 +475,7 @@ fn settings_of<S: JsonSchema>() -> Vec<Setting> {
 }
 
 fn setting(name: &str, schema: &Value) -> Setting {
-    // An optional field is the schema of its type, or null.
-    let parts: Vec<&Value> =
-        ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(key)).filter_map(Value::as_array).flatten().chain([schema]).collect();
+    let parts = alternatives(schema);
     let types: Vec<&str> = parts.iter().flat_map(|part| texts(part.get("type"))).collect();
     let choices = parts.iter().flat_map(|part| texts(part.get("enum")).chain(texts(part.get("const")))).map(str::to_owned).collect::<Vec<_>>();
     let bound = |name: &str| parts.iter().find_map(|part| part.get(name)).and_then(|bound| bound.as_number().cloned());
@@ -486,6 +496,12 @@ fn setting(name: &str, schema: &Value) -> Setting {
         help: help.split_whitespace().collect::<Vec<_>>().join(" "),
         is_optional: types.contains(&"null"),
     }
+}
+
+/// A schema and those it is made of: an optional field is the schema of its type, or null, and an enum may be one of several constants.
+fn alternatives(schema: &Value) -> Vec<&Value> {
+    let inner = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(key)).filter_map(Value::as_array).flatten();
+    std::iter::once(schema).chain(inner.flat_map(alternatives)).collect()
 }
 
 fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
