@@ -27,6 +27,9 @@ pub struct Input<S = NoSettings> {
     /// What was said in the thread before, oldest first.
     #[serde(default)]
     pub history: Vec<Message>,
+    /// Indexes into `history` of answers that hold no findings, such as those about the conversation itself.
+    #[serde(default)]
+    pub without_findings: Vec<usize>,
     #[serde(default)]
     pub model: Mind,
     /// Sentences that nothing supports are removed and not only marked.

@@ -73,7 +73,7 @@ pub use event::{Event, Told};
 pub use graph::{Builder, END, Graph, GraphError};
 pub use key::{Digest, Key, RunId, TaskId, ThreadId, UserId, child_run};
 pub use limits::Limits;
-pub use memory::{Context, Note, Reach};
+pub use memory::{Context, Note, Reach, WITHOUT_FINDINGS};
 pub use node::{Go, Node, Replies};
 pub use reply::{Failure, FailureKind, Reply, Retry};
 pub use run::{Consent, Fault, Job, Next, Outcome, Run, Snapshot, SnapshotError, Verdict, Waiting};

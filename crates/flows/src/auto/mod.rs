@@ -78,7 +78,7 @@ struct Auto {
 
 impl Auto {
     fn of(input: Input<Settings>) -> Auto {
-        let Input { question, history, model, strict, docs, approve, settings } = input;
+        let Input { question, history, model, strict, docs, approve, settings, .. } = input;
         let mut settings = settings.unwrap_or_default();
         // A door that leads to itself is no way in.
         settings.flows.retain(|flow| flow != "auto");

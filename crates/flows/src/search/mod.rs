@@ -109,7 +109,7 @@ struct Search {
 
 impl Search {
     fn of(input: Input<Settings>) -> Search {
-        let Input { question, history, model, strict, docs: _, approve, settings } = input;
+        let Input { question, history, model, strict, approve, settings, .. } = input;
         let mut settings = settings.unwrap_or_default();
         settings.max_turn_iterations = Some(settings.max_turn_iterations.unwrap_or(1).clamp(1, TURNS_MAX));
         Search {
