@@ -63,6 +63,8 @@ pub trait Store: Send + Sync + 'static {
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>>;
     /// Most recently used first; `before` is the last one of the page before.
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
+    /// The thread of this user that was made last, among those whose name begins so.
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>>;
     /// Threads with what a list shows of them, most recently used first.
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>>;
     /// In order, from a number on, at most `limit`.

@@ -96,6 +96,12 @@ impl Store for MemoryStore {
         listed.take(limit).map(|(_, name)| rooms.known_thread(&name).map(|thread| thread.row(&name))).collect()
     }
 
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
+        let rooms = self.rooms();
+        let fits = |(id, thread): &(&ThreadId, &Thread)| id.as_str().starts_with(name_prefix) && thread.user.as_ref() == Some(user);
+        Ok(rooms.threads.iter().filter(fits).max_by_key(|(_, thread)| thread.number).map(|(id, thread)| thread.row(id)))
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.rooms().cards(&filter)
     }

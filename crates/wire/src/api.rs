@@ -353,6 +353,7 @@ pub struct Excerpt {
 #[serde(deny_unknown_fields)]
 pub struct Query {
     pub query: String,
+    /// The thread it continues; `new` begins another conversation. Left out, the client's newest conversation goes on.
     #[serde(default)]
     pub thread: Option<String>,
 }

@@ -185,6 +185,10 @@ impl Store for GatedStore {
         self.read(self.inner.threads(before, limit)).await
     }
 
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
+        self.read(self.inner.newest_thread(user, name_prefix)).await
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.read(self.inner.cards(filter)).await
     }

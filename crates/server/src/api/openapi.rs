@@ -92,10 +92,15 @@ pub fn document() -> Value {
             .number("number")
             .json::<api::SpanInPlace>(b, 200)
             .refuses(&[404, 409]),
-        Op::new("post", "/api/query", "Asks by intent and says what each executed stage found")
-            .body::<api::Query>(b)
-            .json::<api::QueryAnswer>(b, 200)
-            .refuses(&[404, 409, 422]),
+        Op::new(
+            "post",
+            "/api/query",
+            "Asks by intent and says what each executed stage found; without a thread it continues the client's conversation",
+        )
+        .header("X-Client-Id", "Which of the user's clients asks; each has a conversation of its own, and those that send none share one")
+        .body::<api::Query>(b)
+        .json::<api::QueryAnswer>(b, 200)
+        .refuses(&[404, 409, 422]),
         Op::get("/api/models", "Every way to a model, and how it stands").json::<api::Models>(b, 200).refuses(&[409]),
         Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
         Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB")

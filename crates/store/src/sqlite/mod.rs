@@ -143,6 +143,11 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::threads(rows, before.as_ref(), limit)).await
     }
 
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
+        let (user, name_prefix) = (user.clone(), name_prefix.to_owned());
+        self.readers.read(move |rows| read::newest_thread(rows, &user, &name_prefix)).await
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.readers.read(move |rows| cards::cards(rows, &filter)).await
     }

@@ -92,6 +92,7 @@ promises! {
         a_run_is_as_new_as_its_last_line,
         threads_come_most_recently_used_first,
         threads_come_in_pages,
+        c10_the_newest_thread_with_a_prefix_is_the_one_made_last,
         a_thread_is_called_after_its_first_run,
         messages_are_numbered_across_runs,
         messages_come_in_pages,
