@@ -4,6 +4,7 @@
 //! - `server`: one connection each: made when somebody needs it, kept, made again. `stdio`, `http` and in-process under it, each with a limit
 //!   on everything that is read (`bounded`); `auth` for those who want a person's yes.
 //! - `call`: one call. `entry`: a tool and its schemas. [`nature`]: what doing it twice would mean. `reply`: results as evidence.
+//! - `source`: a registry elsewhere whose tools are used beside one's own.
 //! - [`import`]: servers from an official-style registry. `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
 //!
 //! Tools are called `server.tool`. Nothing here decides whether to call: that is the flow's, and what a tool says is data.
@@ -22,13 +23,14 @@ mod reply;
 mod room;
 pub mod search;
 mod server;
+mod source;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -49,6 +51,7 @@ pub use reply::RESULT_BYTES_MAX;
 pub use room::{LIST, Room};
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
+pub use source::{REGISTRY, RegistrySource, is_registry_at};
 
 use crate::{LookUp, Nature, Progress, World};
 use entry::Entry;
@@ -72,6 +75,8 @@ struct Hub {
     snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
     /// The version whose lists were written down.
     kept: AtomicU64,
+    /// It was said that the registry cannot be reached.
+    has_warned: AtomicBool,
 }
 
 /// A tool, as a planner or a person is told of it.
@@ -138,6 +143,8 @@ pub enum Is {
 
 /// How long the first look at a list waits for servers that are still connecting.
 const FIRST_LIST_MAX: Duration = Duration::from_secs(10);
+/// The same for a registry: the hub has tools without it.
+const REGISTRY_LIST_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub struct Builder {
@@ -164,6 +171,12 @@ impl Builder {
 
     pub fn with_server(mut self, name: &str, server: ServerConfig) -> Self {
         self.servers.push((config::server_name(name), Origin::Configured(server)));
+        self
+    }
+
+    /// A registry whose tools are used too, where this hub has no server of the same name.
+    pub fn with_registry(mut self, source: &RegistrySource) -> Self {
+        self.servers.push((REGISTRY.to_owned(), Origin::Configured(source.config())));
         self
     }
 
@@ -215,6 +228,7 @@ impl Builder {
             changed: watch::Sender::new(1),
             snapshot: RwLock::default(),
             kept: AtomicU64::new(0),
+            has_warned: AtomicBool::new(false),
         };
         for (name, origin) in self.servers {
             // What came first stays: built-in servers are not hidden by a file.
@@ -238,9 +252,11 @@ impl Tools {
             server.wake();
         }
         // A list from before this process is good enough to begin with, and who takes too long is in the next list.
-        let looks = waking.iter().filter_map(|server| Some((server, server.first_look(FIRST_LIST_MAX)?)));
+        let longest = |server: &Server| if server.is_registry() { REGISTRY_LIST_MAX } else { FIRST_LIST_MAX };
+        let looks = waking.iter().filter_map(|server| Some((server, server.first_look(longest(server))?)));
         let looks: Vec<_> = looks.map(|(server, left)| tokio::time::timeout(left, server.link())).collect();
         futures::future::join_all(looks).await;
+        self.0.warn_without_registry();
         self.0.keep_lists();
         self.cached()
     }
@@ -257,7 +273,9 @@ impl Tools {
         let mut tools = Vec::new();
         for server in self.0.all() {
             let healthy = matches!(server.state(), State::Up(_));
-            tools.extend(server.tools().iter().map(|entry| Arc::new(self.0.info(&server, entry, healthy))));
+            let entries = server.tools();
+            let listed = entries.iter().filter(|entry| !self.0.is_hidden(&server, entry));
+            tools.extend(listed.map(|entry| Arc::new(self.0.info(&server, entry, healthy))));
         }
         *self.0.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Some((version, tools.clone()));
         tools
@@ -265,17 +283,18 @@ impl Tools {
 
     /// One of them, if it is known.
     pub fn exported_one(&self, name: &str) -> Option<rmcp::model::Tool> {
-        let (_, entry) = self.0.known(name).filter(|(server, entry)| self.0.is_tool_on(server, entry))?;
+        let (_, entry) = self.0.known(name).filter(|(server, entry)| !server.is_registry() && self.0.is_tool_on(server, entry))?;
         let mut tool = entry.tool.clone();
         tool.name = entry.name.clone().into();
         Some(tool)
     }
 
-    /// The tools that are switched on, as MCP lists them, under their names here. For whoever passes them on.
+    /// The tools that are switched on, as MCP lists them, under their names here. For whoever passes them on. Those of a registry are not among them:
+    /// it offers them itself.
     pub async fn exported(&self) -> Vec<rmcp::model::Tool> {
         self.list().await;
         let mut tools = Vec::new();
-        for server in self.0.all() {
+        for server in self.0.all().into_iter().filter(|server| !server.is_registry()) {
             let on = server.tools().iter().filter(|entry| self.0.is_tool_on(&server, entry)).cloned().collect::<Vec<_>>();
             tools.extend(on.into_iter().map(|entry| {
                 let mut tool = entry.tool.clone();
@@ -284,6 +303,11 @@ impl Tools {
             }));
         }
         tools
+    }
+
+    /// A registry offers it, and none of the servers here.
+    pub fn is_from_registry(&self, name: &str) -> bool {
+        self.0.known(name).is_some_and(|(server, _)| server.is_registry())
     }
 
     pub async fn describe(&self, name: &str) -> Result<ToolInfo, Failure> {
@@ -320,6 +344,8 @@ impl Tools {
             if !is_on {
                 server.stop();
             }
+        } else if self.0.is_behind_registry(name) {
+            self.0.memory.switch(name, is_on).map_err(cannot)?;
         } else {
             let (_, entry) = self.0.find(name).await?;
             self.0.memory.switch(&entry.name, is_on).map_err(cannot)?;
@@ -376,6 +402,16 @@ impl Tools {
         }
     }
 
+    /// Learns what the registry offers, if there is one, so that its tools can be called by their names.
+    pub async fn meet_registry(&self) {
+        let Some(registry) = self.0.server(REGISTRY) else { return };
+        if registry.tools().is_empty() {
+            let met = tokio::time::timeout(REGISTRY_LIST_MAX, registry.link()).await;
+            tracing::debug!(is_reached = matches!(met, Ok(Ok(_))), "looked at the registry");
+        }
+        self.0.warn_without_registry();
+    }
+
     /// Ends all connections and waits until the children are gone.
     pub async fn close(&self) {
         self.0.keep_lists();
@@ -413,7 +449,11 @@ impl World for Tools {
         let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
         let Ok((server, entry)) = self.0.find(&call.tool).await else { return LookUp::Unknown };
         let Some(look_up) = nature::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
-        let Some(by) = server.tools().iter().find(|entry| entry.tool.name == look_up).cloned() else { return LookUp::Unknown };
+        let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
+            Some(behind) => format!("{behind}.{look_up}"),
+            None => look_up.to_owned(),
+        };
+        let Some(by) = server.tools().iter().find(|entry| *entry.tool.name == *look_up).cloned() else { return LookUp::Unknown };
         let key = job.key.to_string();
         let Ok(result) = call::call(&server, &by, &json!({ "key": key }), &CallOptions::default()).await else { return LookUp::Unknown };
         let said = result.structured_content.unwrap_or_default();
@@ -467,15 +507,42 @@ impl Hub {
             Origin::Configured(config) => !config.tools_disabled.contains(&*entry.tool.name),
             Origin::Local { .. } => true,
         };
-        self.is_on(server) && self.memory.switched(&entry.name).unwrap_or(configured)
+        let behind = source::server_of(&entry.tool.name).filter(|_| server.is_registry());
+        let is_server_on = behind.is_none_or(|behind| self.memory.switched(behind).unwrap_or(true));
+        self.is_on(server) && is_server_on && self.memory.switched(&entry.name).unwrap_or(configured)
     }
 
     /// What is known without asking anybody.
     fn known(&self, name: &str) -> Option<(Arc<Server>, Arc<Entry>)> {
         let (server, tool) = name.split_once('.')?;
-        let server = self.server(server)?;
+        let (server, tool) = match self.server(server) {
+            Some(server) => (server, tool),
+            // A registry's tools have whole names. One that is not on its list yet is not asked for: nobody could have agreed to it.
+            None => (self.server(REGISTRY)?, name),
+        };
         let entry = server.tools().iter().find(|entry| entry.tool.name == tool)?.clone();
         Some((server, entry))
+    }
+
+    /// A registry has a server of this name, and this hub has none.
+    fn is_behind_registry(&self, name: &str) -> bool {
+        let has = |registry: &Server| registry.tools().iter().any(|entry| source::server_of(&entry.tool.name) == Some(name));
+        self.server(name).is_none() && self.server(REGISTRY).is_some_and(|registry| has(&registry))
+    }
+
+    /// A tool of a registry's server that this hub has itself.
+    fn is_hidden(&self, server: &Server, entry: &Entry) -> bool {
+        server.is_registry() && source::server_of(&entry.tool.name).is_none_or(|behind| self.server(behind).is_some())
+    }
+
+    /// Says once that only this hub's own tools are used.
+    fn warn_without_registry(&self) {
+        let Some(registry) = self.server(REGISTRY) else { return };
+        if let State::Down { why, .. } = registry.state()
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("the registry {} cannot be reached, so only the tools here are used: {why}", registry.url().unwrap_or_default());
+        }
     }
 
     /// The tool with this name; its server is asked if nobody has yet.
@@ -524,10 +591,11 @@ impl Hub {
 
     fn info(&self, server: &Server, entry: &Entry, healthy: bool) -> ToolInfo {
         let tool = &entry.tool;
-        let hints = tool.annotations.as_ref();
+        // A registry passes on what its servers say; none of it counts unless the user trusts the registry.
+        let hints = tool.annotations.as_ref().filter(|_| !server.is_registry() || server.is_believed());
         ToolInfo {
             name: entry.name.clone(),
-            server: server.name.clone(),
+            server: source::server_of(&tool.name).filter(|_| server.is_registry()).unwrap_or(&server.name).to_owned(),
             title: tool.title.clone().or_else(|| hints.and_then(|hints| hints.title.clone())),
             description: tool.description.as_deref().unwrap_or_default().to_owned(),
             schema: Value::Object((*tool.input_schema).clone()),
