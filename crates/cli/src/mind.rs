@@ -57,7 +57,11 @@ impl Thinking {
             say(&choice);
         }
         let models = Arc::new(models);
-        let hub = self.servers.hub(place, config, Lent::of(&models))?;
+        let registry = self.servers.registry(config).await?;
+        if let Some(source) = registry.as_ref().filter(|_| !is_quiet) {
+            remark(&paint(DIM, format!("registry {}", source.url)));
+        }
+        let hub = self.servers.hub(place, config, Lent::of(&models), registry.as_ref())?;
         hub.meet_locals().await;
         let tools = Room::new(hub.clone(), config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
@@ -69,9 +73,14 @@ impl Thinking {
         Ok(House { world, mind, tools: Some(hub), choice: Some(choice) })
     }
 
-    async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
-        let may_pull = config.embedded.pull && !self.no_pull;
-        let mut choice = choose(self.model.clone(), config, may_pull, Look::IfNeeded).await?;
+    /// Which model would be used; nothing is fetched or loaded.
+    pub(crate) async fn choose(&self, config: &Config) -> Result<Choice> {
+        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, Look::IfNeeded).await
+    }
+
+    /// The models as these options want them, with the weights fetched if that is what it takes, and which one was chosen.
+    pub(crate) async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
+        let mut choice = self.choose(config).await?;
         let folder = config.embedded.folder()?;
         if choice.model.family == Family::Embedded {
             let pinned = pinned(&choice.model)?;
@@ -183,7 +192,7 @@ pub(crate) fn pinned(name: &Name) -> Result<Pinned> {
 }
 
 /// Who thinks, and for those without any model how to do better.
-fn say(choice: &Choice) {
+pub(crate) fn say(choice: &Choice) {
     let by = match choice.by {
         Source::Flag => "--model",
         Source::Configuration => "the configuration",

@@ -70,7 +70,7 @@ impl Command {
             Command::Flows(flows) => flows.run(),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
-            Command::Mcp(mcp) => mcp.run(),
+            Command::Mcp(mcp) => mcp.run(place),
             Command::Tools(tools) => tools.run(place),
             Command::Registry(registry) => registry.run(place),
             Command::Agent(agent) => agent.run(place),

@@ -4,7 +4,7 @@ use std::time::Duration;
 use graph::{Failure, FailureKind};
 use serde_json::Value;
 use world::Progress;
-use world::tool::{CallOptions, Is, ToolInfo, Tools as Hub};
+use world::tool::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
@@ -80,7 +80,10 @@ pub(crate) enum Tools {
 impl Tools {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let hub = self.servers().hub(place, &Config::read(place)?, None)?;
+            let config = Config::read(place)?;
+            let registry = self.servers().registry(&config).await?;
+            let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
+            hub.meet_registry().await;
             let done = self.work(&hub).await;
             hub.close().await;
             done
@@ -155,7 +158,8 @@ fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json
 /// A list that is shorter than it should be says so.
 fn complain(hub: &Hub) {
     for health in hub.health() {
-        if let (true, Is::Down { why, .. }) = (health.enabled, &health.is) {
+        // Of the registry the hub has said so.
+        if let (true, Is::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.is) {
             // Nowhere is left to complain to.
             let _ = writeln!(anstream::stderr(), "{}", paint(DIM, format!("{} is down: {why}", health.server)));
         }

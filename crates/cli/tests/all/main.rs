@@ -10,6 +10,7 @@ mod crash;
 mod mcp;
 mod memory;
 mod models;
+mod registry;
 mod runs;
 mod serve;
 mod serve_hostile;
@@ -53,6 +54,8 @@ impl Home {
             .env_remove("BATON_LOG")
             .env("BATON_SCRIPT", "sample")
             .env("BATON_NO_PULL", "1")
+            // Whatever listens at the default port of this machine is not part of a test.
+            .env("BATON_REGISTRY_URL", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
