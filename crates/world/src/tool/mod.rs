@@ -530,9 +530,10 @@ impl Hub {
         self.server(name).is_none() && self.server(REGISTRY).is_some_and(|registry| has(&registry))
     }
 
-    /// A tool of a registry's server that this hub has itself.
+    /// A tool of a registry that is down, or of a registry's server that this hub has itself.
     fn is_hidden(&self, server: &Server, entry: &Entry) -> bool {
-        server.is_registry() && source::server_of(&entry.tool.name).is_none_or(|behind| self.server(behind).is_some())
+        let is_here = || source::server_of(&entry.tool.name).is_none_or(|behind| self.server(behind).is_some());
+        server.is_registry() && (matches!(server.state(), State::Down { .. }) || is_here())
     }
 
     /// Says once that only this hub's own tools are used.
@@ -541,7 +542,8 @@ impl Hub {
         if let State::Down { why, .. } = registry.state()
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!("the registry {} cannot be reached, so only the tools here are used: {why}", registry.url().unwrap_or_default());
+            let url = registry.url().unwrap_or_default().trim_end_matches("/mcp");
+            tracing::warn!("the registry {url} cannot be reached, so only the tools here are used: {why}");
         }
     }
 
