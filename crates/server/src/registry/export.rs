@@ -56,7 +56,7 @@ impl ServerHandler for Export {
         let token = context.meta.get_progress_token();
         // What cannot be told as fast as it comes is left out: progress is for looking at.
         let progress = if token.is_some() { Progress::to(move |text| drop(tell.try_send(text.trim_end().to_owned()))) } else { Progress::nowhere() };
-        let options = CallOptions { key, is_allowed, deadline: DEADLINE_MAX, progress };
+        let options = CallOptions { key, is_allowed, deadline: DEADLINE_MAX, progress, ..CallOptions::default() };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let calling = self.tools.call_plain(&name, &arguments, &options);
         tokio::pin!(calling);
