@@ -232,7 +232,7 @@ impl Builder {
         };
         for (name, origin) in self.servers {
             // What came first stays: built-in servers are not hidden by a file.
-            if hub.server(&name).is_none() {
+            if hub.own_server(&name).is_none() {
                 hub.add(&name, origin);
             }
         }
@@ -339,7 +339,7 @@ impl Tools {
     /// Switches a tool (`server.tool`) or a whole server on or off, for good.
     pub async fn enable(&self, name: &str, is_on: bool) -> Result<(), Failure> {
         let cannot = |why: String| Failure::new(FailureKind::Internal, why);
-        if let Some(server) = self.0.server(name) {
+        if let Some(server) = self.0.own_server(name) {
             self.0.memory.switch(name, is_on).map_err(cannot)?;
             if !is_on {
                 server.stop();
@@ -362,7 +362,7 @@ impl Tools {
     /// Adds a server, or puts another in the place of one with this name. A built-in one stays.
     pub fn add(&self, name: &str, config: ServerConfig) -> Result<(), Failure> {
         let name = config::server_name(name);
-        if let Some(old) = self.0.server(&name) {
+        if let Some(old) = self.0.own_server(&name) {
             if matches!(old.origin, Origin::Local { .. }) {
                 return Err(Failure::new(FailureKind::Refused, format!("{name} is built in")));
             }
@@ -375,7 +375,7 @@ impl Tools {
 
     /// Does not wait for the next attempt at a server that is down.
     pub fn hurry(&self, server: &str) {
-        if let Some(server) = self.0.server(server) {
+        if let Some(server) = self.0.own_server(server) {
             server.hurry();
         }
     }
@@ -404,7 +404,7 @@ impl Tools {
 
     /// Learns what the registry offers, if there is one, so that its tools can be called by their names.
     pub async fn meet_registry(&self) {
-        let Some(registry) = self.0.server(REGISTRY) else { return };
+        let Some(registry) = self.0.own_server(REGISTRY) else { return };
         if registry.tools().is_empty() {
             let met = tokio::time::timeout(REGISTRY_LIST_MAX, registry.link()).await;
             tracing::debug!(is_reached = matches!(met, Ok(Ok(_))), "looked at the registry");
@@ -491,7 +491,12 @@ impl Hub {
         self.servers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// The server that tools called `name.…` come from: one here, or the registry that offers them.
     fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.own_server(name).or_else(|| self.own_server(REGISTRY).filter(|_| self.is_behind_registry(name)))
+    }
+
+    fn own_server(&self, name: &str) -> Option<Arc<Server>> {
         self.servers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -515,10 +520,10 @@ impl Hub {
     /// What is known without asking anybody.
     fn known(&self, name: &str) -> Option<(Arc<Server>, Arc<Entry>)> {
         let (server, tool) = name.split_once('.')?;
-        let (server, tool) = match self.server(server) {
+        let (server, tool) = match self.own_server(server) {
             Some(server) => (server, tool),
             // A registry's tools have whole names. One that is not on its list yet is not asked for: nobody could have agreed to it.
-            None => (self.server(REGISTRY)?, name),
+            None => (self.own_server(REGISTRY)?, name),
         };
         let entry = server.tools().iter().find(|entry| entry.tool.name == tool)?.clone();
         Some((server, entry))
@@ -527,18 +532,18 @@ impl Hub {
     /// A registry has a server of this name, and this hub has none.
     fn is_behind_registry(&self, name: &str) -> bool {
         let has = |registry: &Server| registry.tools().iter().any(|entry| source::server_of(&entry.tool.name) == Some(name));
-        self.server(name).is_none() && self.server(REGISTRY).is_some_and(|registry| has(&registry))
+        self.own_server(name).is_none() && self.own_server(REGISTRY).is_some_and(|registry| has(&registry))
     }
 
     /// A tool of a registry that is down, or of a registry's server that this hub has itself.
     fn is_hidden(&self, server: &Server, entry: &Entry) -> bool {
-        let is_here = || source::server_of(&entry.tool.name).is_none_or(|behind| self.server(behind).is_some());
+        let is_here = || source::server_of(&entry.tool.name).is_none_or(|behind| self.own_server(behind).is_some());
         server.is_registry() && (matches!(server.state(), State::Down { .. }) || is_here())
     }
 
     /// Says once that only this hub's own tools are used.
     fn warn_without_registry(&self) {
-        let Some(registry) = self.server(REGISTRY) else { return };
+        let Some(registry) = self.own_server(REGISTRY) else { return };
         if let State::Down { why, .. } = registry.state()
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
