@@ -5,9 +5,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, claim};
-use crate::judge::{Verdict, Wanted, judge};
+use crate::derive::bears;
+use crate::judge::{Verdict, Wanted, judge, nearest};
 use crate::sentences::{Unit, units};
-use crate::span::Span;
+use crate::span::{Form, Span};
 use crate::spans::Spans;
 use crate::words::Scanner;
 
@@ -23,11 +24,14 @@ pub struct Options<'o> {
     /// Asked when words alone do not decide. It can lift a sentence whose facts all hold, and never one whose facts do not.
     pub likeness: Option<&'o Likeness>,
     pub likeness_min: f32,
+    /// Text whose numbers may have been calculated with. A number that is the sum or the difference of one of them, or of the claim's, and one of the
+    /// sources' is then no problem.
+    pub calculated_from: Option<&'o str>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8 }
+        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8, calculated_from: None }
     }
 }
 
@@ -76,6 +80,9 @@ pub enum Status {
 pub struct Problem {
     pub kind: ProblemKind,
     pub words: String,
+    /// The number, date, name or quotation itself, as the sentence has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub what: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +137,16 @@ impl Spans<'_> {
         Checked { sentences }
     }
 
+    /// What the spans say that is nearest to a text, in their words.
+    pub fn nearest(&self, text: &str) -> Option<String> {
+        let mut scanner = Scanner::default();
+        let unit = units(text).into_iter().next()?;
+        let claim = claim(&unit, &mut scanner);
+        let wanted = Wanted::new(&claim, self);
+        let first = *self.nearest_spans(&wanted).first()?;
+        nearest(&claim, &wanted, &self.read[first])
+    }
+
     pub(crate) fn sentence(&self, unit: &Unit, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
         let mut cites: Vec<usize> = Vec::new();
         let mut missing: Vec<usize> = Vec::new();
@@ -143,7 +160,7 @@ impl Spans<'_> {
         let mut problems: Vec<Problem> = Vec::new();
         if !missing.is_empty() {
             let list = missing.iter().map(|number| format!("[{number}]")).collect::<Vec<_>>().join(", ");
-            problems.push(Problem { kind: ProblemKind::NoSuchSpan, words: format!("it cites {list}, which does not exist") });
+            problems.push(Problem { kind: ProblemKind::NoSuchSpan, words: format!("it cites {list}, which does not exist"), what: String::new() });
         }
         let claim = claim(unit, scanner);
         if claim.is_empty {
@@ -171,8 +188,8 @@ impl Spans<'_> {
         Sentence { range: unit.range.clone(), text, status: verdict.status, score: verdict.score, cites, missing, found, problems }
     }
 
-    /// The best verdict any span, or the two nearest together, can give.
-    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+    /// Those that share most words with a claim, best first.
+    fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
         let mut near = vec![0.0_f32; self.len()];
         for (id, weight) in wanted.ids() {
             let spans = &self.postings[id as usize];
@@ -184,9 +201,24 @@ impl Spans<'_> {
         let mut order: Vec<usize> = (0..self.len()).filter(|span| near[*span] > 0.0).collect();
         order.sort_by(|a, b| near[*b].total_cmp(&near[*a]).then(a.cmp(b)));
         order.truncate(LOOKED_UP_MAX);
+        order
+    }
+
+    /// The best verdict any span, or the two nearest together, can give.
+    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+        let mut order = self.nearest_spans(wanted);
+        // `2 of them are done` has no word but what was counted.
+        let is_counted = |span: &usize| !order.contains(span) && claim.numbers.iter().any(|number| bears(claim, number, &self.read[*span]));
+        let counted: Vec<usize> = (0..self.len()).filter(is_counted).take(LOOKED_UP_MAX).collect();
+        order.extend(counted);
         let mut best: Option<(Verdict, Vec<usize>)> = None;
         let pair = if order.len() > 1 { vec![order[0] + 1, order[1] + 1] } else { Vec::new() };
-        let tries = order.iter().map(|span| vec![span + 1]).chain((!pair.is_empty()).then_some(pair));
+        // What one call returned may take several of its rows, and what they come to.
+        let task = order.first().and_then(|first| self.all()[*first].task.as_ref());
+        let is_of_call = |span: &&usize| task.is_some() && self.all()[**span].task.as_ref() == task && self.all()[**span].form != Form::Text;
+        let call: Vec<usize> = order.iter().filter(is_of_call).map(|span| span + 1).collect();
+        let call = (call.len() > 1 && call != pair).then_some(call);
+        let tries = order.iter().map(|span| vec![span + 1]).chain((!pair.is_empty()).then_some(pair)).chain(call);
         for numbers in tries {
             let verdict = judge(claim, text, wanted, self, &numbers, options);
             let is_better = best.as_ref().is_none_or(|(than, _)| (verdict.status, -verdict.score) < (than.status, -than.score));
