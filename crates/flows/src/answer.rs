@@ -3,6 +3,7 @@
 //! ```text
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
 //! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
+//! label(&mut spans, tool, arguments)                                   which call found them, where the world does not say
 //! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
 //! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
@@ -66,6 +67,20 @@ pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
         }
     });
     shown.collect()
+}
+
+/// Says of each span which call found it, where the world has not said so.
+pub fn label(spans: &mut [Span], tool: &str, arguments: &Value) {
+    let label = evidence::task_label(tool, arguments);
+    for span in spans.iter_mut().filter(|span| span.task.is_none()) {
+        span.task = Some(label.clone());
+    }
+}
+
+/// Whether two spans are one passage, though two calls found it. What a whole reply comes to is the reply's own.
+pub fn is_same(a: &Span, b: &Span) -> bool {
+    let is_one = a.text == b.text && a.title == b.title && a.address == b.address && a.place == b.place && a.source == b.source;
+    is_one && (a.task == b.task || !a.is_summary())
 }
 
 pub fn messages(shown: &[Span]) -> Vec<Message> {

@@ -33,6 +33,9 @@ pub(super) struct Panel {
     /// Every error there was; the last one may be why it ended.
     pub(super) errors: Vec<Error>,
     pub(super) ending: Option<Ending>,
+    /// Why it was given up, in words for the user: the last rejection or error.
+    #[serde(default)]
+    pub(super) reason: String,
     pub(super) final_answer: String,
     pub(super) final_reasoning_trace: String,
     pub(super) answer: Option<crate::answer::Answer>,
@@ -112,6 +115,15 @@ pub(super) struct Verdict {
     pub(super) decision: Decision,
     #[serde(default)]
     pub(super) feedback: String,
+    /// Of a rejection: whether another attempt could be right. `false` ends the question at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) retry_helps: Option<bool>,
+}
+
+impl Verdict {
+    pub(super) fn is_final(&self) -> bool {
+        self.decision == Decision::Reject && self.retry_helps == Some(false)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,6 +139,8 @@ pub(super) enum Decision {
 pub(super) enum Ending {
     Approved,
     RetriesSpent,
+    /// A critic said that trying again cannot help.
+    RetryCannotHelp,
     Error,
     Declined,
 }
@@ -244,7 +258,7 @@ impl Panel {
         let mut spans: Vec<Span> = Vec::new();
         let memories = self.research.iter().filter_map(|one| one.memory.as_ref()).chain(self.expert.as_ref().map(|expert| &expert.memory));
         for span in memories.flat_map(|memory| &memory.spans) {
-            if !spans.contains(span) {
+            if !spans.iter().any(|known| crate::answer::is_same(known, span)) {
                 spans.push(span.clone());
             }
         }

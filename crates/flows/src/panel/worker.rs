@@ -174,7 +174,7 @@ impl Worker {
 
     fn all_spans(&self) -> Vec<Span> {
         let mut spans = self.task.spans.clone();
-        spans.extend(self.task.memory.spans.iter().filter(|span| !self.task.spans.contains(span)).cloned());
+        spans.extend(self.task.memory.spans.iter().filter(|span| !self.task.spans.iter().any(|known| answer::is_same(known, span))).cloned());
         spans
     }
 
@@ -295,7 +295,8 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
     for (index, ToolCall { tool, arguments }) in planned.into_iter().enumerate() {
         s.used += 1;
         let came = match replies.parse::<Found>(index) {
-            Ok(found) => {
+            Ok(mut found) => {
+                answer::label(&mut found.spans, &tool, &arguments);
                 let words = prompt::clipped(&evidence::defused(&found.text), CALL_WORDS_TOKENS_MAX);
                 let words = format!("{} passages. {words}", found.spans.len());
                 s.task.memory.keep(found.spans);
@@ -314,7 +315,7 @@ impl Memory {
     /// New passages, the newest kept when there is no room for all.
     fn keep(&mut self, spans: Vec<Span>) {
         for span in spans {
-            if !self.spans.contains(&span) {
+            if !self.spans.iter().any(|known| answer::is_same(known, &span)) {
                 self.spans.push(span);
             }
         }

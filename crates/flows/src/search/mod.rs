@@ -21,6 +21,8 @@ mod plan;
 mod synthesis;
 
 #[cfg(test)]
+mod results_tests;
+#[cfg(test)]
 mod tests;
 
 use evidence::Span;
@@ -432,7 +434,7 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
     for (index, task) in s.current_mut().filter(|task| task.status == Status::Executing).enumerate() {
         match replies.value(index) {
             Ok(value) => {
-                task.result = Some(found(&task.tool_name, value));
+                task.result = Some(found(&task.tool_name, &task.tool_arguments, value));
                 task.status = Status::Completed;
             }
             Err(failure) => {
@@ -445,18 +447,21 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
     Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
 }
 
-/// A tool's reply with its passages; also one of a world that does not cut it.
-fn found(tool: &str, value: &Value) -> evidence::Found {
-    let is_found = value.as_object().is_some_and(|fields| ["text", "data", "spans"].iter().any(|name| fields.contains_key(*name)));
+/// A tool's reply with its spans, each labelled with the task that found it; also one of a world that does not cut or label it.
+fn found(tool: &str, arguments: &Value, value: &Value) -> evidence::Found {
+    let is_found =
+        value.as_object().is_some_and(|fields| !fields.is_empty() && fields.keys().all(|name| ["text", "data", "spans"].contains(&name.as_str())));
     let whole = |text: &str, data: Option<&Value>| evidence::found(tool, evidence::Trust::Untrusted, text, data);
-    match serde_json::from_value::<evidence::Found>(value.clone()) {
+    let mut found = match serde_json::from_value::<evidence::Found>(value.clone()) {
         Ok(found) if is_found && !found.spans.is_empty() => found,
         Ok(found) if is_found => whole(&found.text, Some(&found.data).filter(|data| !data.is_null())),
         _ => match value {
             Value::String(text) => whole(text, None),
             other => whole("", Some(other)),
         },
-    }
+    };
+    answer::label(&mut found.spans, tool, arguments);
+    found
 }
 
 fn ask_synthesis(s: &Search) -> Ask {
