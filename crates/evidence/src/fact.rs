@@ -60,7 +60,7 @@ pub(crate) fn facts(rows: &[&Map<String, Value>]) -> Vec<Fact> {
             columns.push(name);
         }
     }
-    let categories: Vec<(&str, Vec<(String, Vec<usize>)>)> = columns.iter().filter_map(|name| Some((*name, category(rows, name)?))).collect();
+    let categories: Vec<(&str, Category)> = columns.iter().filter_map(|name| Some((*name, category(rows, name)?))).collect();
     for (field, values) in &categories {
         for (value, at) in values {
             facts.push(count(at.len(), Some(Filter { field: (*field).to_owned(), value: Some(value.clone()) })));
@@ -150,9 +150,12 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
+/// Each value of a column, with the rows that have it.
+type Category = Vec<(String, Vec<usize>)>;
+
 /// The values of a column that repeat, and the rows that have each; `None` if it is no category.
-fn category(rows: &[&Map<String, Value>], name: &str) -> Option<Vec<(String, Vec<usize>)>> {
-    let mut values: Vec<(String, Vec<usize>)> = Vec::new();
+fn category(rows: &[&Map<String, Value>], name: &str) -> Option<Category> {
+    let mut values: Category = Vec::new();
     let mut put = |words: &str, row: usize| {
         match values.iter_mut().find(|(known, _)| known == words) {
             Some((_, at)) => at.push(row),

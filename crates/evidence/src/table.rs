@@ -41,7 +41,7 @@ fn ruled(lines: &[&str]) -> Option<Table> {
     // `(3 rows)` under a table of psql is no part of it, and nothing else may follow.
     let is_alone = body[end..].iter().all(|line| line.trim_start().starts_with('('));
     let rows: Vec<Vec<String>> = body[..end].iter().map(|line| cells(line)).filter(|row| row.len() == head.len()).collect();
-    (is_alone && rows.len() == end).then(|| made(head, rows)).flatten()
+    (is_alone && rows.len() == end).then(|| made(&head, rows)).flatten()
 }
 
 /// A line of names, and lines with as many values.
@@ -56,7 +56,7 @@ fn separated(lines: &[&str], mark: char) -> Option<Table> {
     let has_values = rows.iter().filter(|row| row.iter().any(|cell| number(cell).is_some())).count() * 2 >= rows.len();
     let is_prose = rows.iter().flatten().any(|cell| cell.split_whitespace().count() > 12) || head.iter().any(|cell| cell.ends_with(['.', ':', '!']));
     let is_certain = mark == '\t' || (has_values && !is_prose) || rows.len() >= 3 && !is_prose;
-    (is_certain && rows.iter().all(|row| row.len() == head.len())).then(|| made(head, rows)).flatten()
+    (is_certain && rows.iter().all(|row| row.len() == head.len())).then(|| made(&head, rows)).flatten()
 }
 
 /// The values of one line; `"a, b"` is one of them. `None` if a quotation mark is left open.
@@ -80,7 +80,7 @@ fn fields(line: &str, mark: char) -> Option<Vec<String>> {
     (!is_quoted && fields.len() <= COLUMNS_MAX).then_some(fields)
 }
 
-fn made(head: Vec<String>, rows: Vec<Vec<String>>) -> Option<Table> {
+fn made(head: &[String], rows: Vec<Vec<String>>) -> Option<Table> {
     let is_name = |cell: &String| {
         !cell.is_empty() && cell.chars().count() <= HEAD_CHARS_MAX && number(cell).is_none_or(|year| (1900.0..=2100.0).contains(&year))
     };

@@ -1,5 +1,8 @@
 //! Replies of every shape: what becomes of them, and which sentences they bear out (S6, S12).
 
+// Helpers of tests are tests too, and cases read better with values than with references to them.
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
 use evidence::{Form, Found, Options, Span, Spans, Status, Strict, Trust, cite, found, pick, task_label};
 use serde_json::{Value, json};
 
@@ -199,7 +202,7 @@ fn s12_records_code_output_and_plain_text() {
         ],
     );
     let ran = json!({ "outcome": "ok", "stdout": "mean: 18\n", "result": null, "error": null, "milliseconds": 19, "walls_missing": [] });
-    let code = reply("code.run_python", &json!({ "code": "print('mean:', mean([4, 8, 15, 16, 23, 42]))" }), &ran.to_string(), Some(ran.clone()));
+    let code = reply("code.run_python", &json!({ "code": "print('mean:', mean([4, 8, 15, 16, 23, 42]))" }), &ran.to_string(), Some(ran));
     check(&code.spans, &[(true, "The mean is 18."), (false, "The mean is 19."), (false, "The mean is 15.")]);
     let count = reply("shop.count_orders", &json!({ "customer": "Acme", "year": 2023 }), "27", None);
     check(

@@ -328,12 +328,15 @@ pub struct Span {
     pub place: Option<String>,
     /// `untrusted`, `own` or `computed`.
     pub trust: String,
+    /// The call that found it: `stories.search (query: upstream)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpanInPlace {
     pub span: Span,
-    /// The document around it, if it is one that this server can read.
+    /// The document around it, if it is one that this server can read; otherwise the tool's reply it stands in.
     pub document: Option<Excerpt>,
 }
 

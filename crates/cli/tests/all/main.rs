@@ -10,6 +10,7 @@ mod crash;
 mod mcp;
 mod memory;
 mod models;
+mod results;
 mod runs;
 mod serve;
 mod serve_hostile;

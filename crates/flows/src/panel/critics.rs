@@ -4,7 +4,8 @@
 //! a finding is hard, the draft is rejected by it and no model is asked.
 
 use graph::{Ask, Go, Replies, Request};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::review::{self, Draft, Finding, review};
 use super::state::{Decision, Error, Panel, Verdict};
@@ -93,17 +94,28 @@ fn about(mind: &Mind, draft: &Draft<'_>, findings: &[Finding]) -> Request {
     ask(mind, draft.question, standard, work, draft.spans, findings)
 }
 
-/// Whether a draft is rejected, given what the critic's model replied; none if it was not asked. The second is the feedback.
-pub fn judged(mind: &Mind, draft: &Draft<'_>, reply: Option<&serde_json::Value>) -> Result<(bool, String), String> {
+/// How a draft fared with a critic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    pub is_rejected: bool,
+    pub feedback: String,
+    pub findings: Vec<Finding>,
+    /// What the model itself decided, if it was asked.
+    pub model_rejects: Option<bool>,
+}
+
+/// What a critic decides about a draft, given what its model replied; none if it was not asked.
+pub fn judge(mind: &Mind, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
     let findings = review(draft);
     if is_decided(mind, &findings) {
-        return Ok((true, review::feedback(&findings)));
+        return Ok(Judged { is_rejected: true, feedback: review::feedback(&findings), findings, model_rejects: None });
     }
     let value = reply.ok_or("the critic's model was not asked")?;
     let value = prompt::json_in(value).ok_or_else(|| format!("not a verdict: {}", prompt::shown(value)))?;
-    let verdict: Verdict = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    let verdict = settled(mind, &findings, tidy(verdict));
-    Ok((verdict.decision == Decision::Reject, verdict.feedback))
+    let said: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
+    let model_rejects = Some(said.decision == Decision::Reject);
+    let verdict = settled(mind, &findings, tidy(said));
+    Ok(Judged { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
 }
 
 fn rejected_by(findings: &[Finding]) -> Verdict {
@@ -213,7 +225,7 @@ pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     Done::Report(report, json!(noted))
 }
 
-fn with_findings(mut note: serde_json::Value, findings: &[Finding]) -> serde_json::Value {
+fn with_findings(mut note: Value, findings: &[Finding]) -> Value {
     if !findings.is_empty() {
         note["findings"] = json!(findings);
     }

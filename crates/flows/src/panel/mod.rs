@@ -39,7 +39,7 @@ use crate::input::{Approve, Input};
 use state::{Ending, Error, Kind, Panel, RETRY_LIMIT_MAX, Settings, TOOL_CALLS_MAX, Word};
 use table::{Report, Step, When};
 
-pub use critics::{ask_about, judged};
+pub use critics::{Judged, ask_about, judge};
 pub(crate) use worker::uncited;
 pub use worker::{RESEARCHER, expert, researcher};
 

@@ -10,7 +10,7 @@ const QUESTION: &str = "How many stories have the upstream keyword?";
 fn stories(query: &str, total: usize) -> Value {
     let story = |n: usize| {
         let points = [1, 3, 5, 13][n % 4];
-        let (status, tags) = (["done", "ready", "backlog"][n % 3], if n % 2 == 0 { json!(["backend"]) } else { json!([]) });
+        let (status, tags) = (["done", "ready", "backlog"][n % 3], if n.is_multiple_of(2) { json!(["backend"]) } else { json!([]) });
         json!({ "id": format!("ST-{}", 101 + n), "title": format!("Mend upstream part {n}"), "text": format!("As an owner, I want the upstream part {n} mended."), "tags": tags, "status": status, "points": points })
     };
     let shown: Vec<Value> = (0..total.min(4)).map(story).collect();

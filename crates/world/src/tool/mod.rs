@@ -295,7 +295,7 @@ impl Tools {
     pub async fn call(&self, name: &str, arguments: &Value, options: &CallOptions) -> Result<evidence::Found, Failure> {
         let (server, entry) = self.0.find_enabled(name).await?;
         let result = call::call(&server, &entry, arguments, options).await?;
-        call::found(&entry, server.trust(), &result)
+        call::found(&entry, server.trust(), arguments, &result)
     }
 
     /// Calls a tool and gives its answer as the server gave it, errors of the tool's own included.

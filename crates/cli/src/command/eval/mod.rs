@@ -1,6 +1,7 @@
-//! `baton eval`: how well passages and tools are found and questions answered, on public sets.
+//! `baton eval`: how well passages and tools are found, questions answered and drafts judged, on sets with known answers.
 
 mod answers;
+mod critics;
 mod score;
 
 use std::io::Write as _;
@@ -24,6 +25,7 @@ pub(crate) enum Eval {
     /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
     Tools(Set),
     Answers(answers::Answers),
+    Critics(critics::Critics),
 }
 
 #[derive(clap::Args)]
@@ -44,6 +46,7 @@ impl Eval {
             Eval::Docs(set) => set.run("docs", eval::docs),
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Answers(answers) => answers.run(place),
+            Eval::Critics(critics) => critics.run(place),
         }
     }
 }

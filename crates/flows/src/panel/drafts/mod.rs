@@ -3,14 +3,17 @@
 //! 40 have one planted fault (wrong number, wrong name, no source, off topic; 10 each), 20 have none. They were written before the rules.
 
 use evidence::{Span, Trust, found, task_label};
+use graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::critics::{Judged, ask_about, judge};
 use super::review::Draft;
+use crate::input::Mind;
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledDraft {
     pub id: String,
@@ -35,14 +38,14 @@ pub enum Fault {
     None,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Passage {
     title: String,
     text: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ToolReply {
     tool: String,
@@ -62,6 +65,43 @@ pub fn builtin() -> Result<Vec<LabelledDraft>, String> {
 pub fn read(text: &str) -> Result<Vec<LabelledDraft>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| serde_json::from_str(line).map_err(|error| format!("line {} is no labelled draft: {error}", at + 1))).collect()
+}
+
+/// One judgement as a graph of one node, so that whoever measures critics asks the very model call that a panel asks. Its input is
+/// `{draft, model}`, its output a [`Judged`] or `{error}`.
+pub fn critic() -> Result<Graph, GraphError> {
+    Graph::of::<Judging>("panel_critic").node("judge", (ask, fold), &[END]).input(|task: Judging| task).output(output).build()
+}
+
+#[derive(Serialize, Deserialize)]
+struct Judging {
+    draft: LabelledDraft,
+    model: Mind,
+    #[serde(default)]
+    outcome: Option<Result<Judged, String>>,
+}
+
+fn ask(s: &Judging) -> Ask {
+    let spans = s.draft.spans();
+    Ask { requests: ask_about(&s.model, &s.draft.draft(&spans)).into_iter().collect() }
+}
+
+fn fold(s: &mut Judging, replies: &Replies<'_>) -> Go {
+    let spans = s.draft.spans();
+    let draft = s.draft.draft(&spans);
+    s.outcome = Some(match replies.is_empty() {
+        true => judge(&s.model, &draft, None),
+        false => replies.value(0).map_err(|failure| failure.to_string()).and_then(|value| judge(&s.model, &draft, Some(value))),
+    });
+    Go::end()
+}
+
+fn output(s: &Judging) -> Value {
+    match &s.outcome {
+        Some(Ok(judged)) => json!(judged),
+        Some(Err(why)) => json!({ "error": why }),
+        None => json!({ "error": "it was not judged" }),
+    }
 }
 
 impl LabelledDraft {
@@ -136,6 +176,27 @@ mod tests {
         let name = told("wrong_name-01");
         assert!(name.contains("Röntgen") && name.contains("Henri Becquerel"), "{name}");
         assert!(told("off_topic-01").contains("what was asked"));
+    }
+
+    /// The graph asks a model only where rules leave the decision to it.
+    #[test]
+    fn k6_a_measured_critic_is_the_panels() {
+        let small = json!({ "is_small": true, "context_tokens": 4_096 });
+        let large = json!({ "is_small": false, "context_tokens": 32_000 });
+        let line = |id: &str| DRAFTS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).find(|one| one["id"] == id).unwrap();
+        let says = |decision: &str| Ok(json!({ "decision": decision, "feedback": "because" }));
+        let cases = [
+            ("wrong_number-01", &small, "approve", true, 0),
+            ("wrong_number-01", &large, "approve", false, 1),
+            ("none-01", &large, "reject", true, 1),
+            ("none-01", &small, "approve", false, 1),
+        ];
+        for (id, model, decision, is_rejected, asked) in cases {
+            let run = crate::driven::drive(&critic().unwrap(), json!({ "draft": line(id), "model": model }), |_, _| says(decision));
+            assert_eq!((&run.output()["is_rejected"], run.models("critic").len()), (&json!(is_rejected), asked), "{id} {model}");
+        }
+        let run = crate::driven::drive(&critic().unwrap(), json!({ "draft": line("none-01"), "model": small }), |_, _| Ok(json!("no idea")));
+        assert!(run.output()["error"].as_str().unwrap().contains("not a verdict"), "{}", run.output());
     }
 
     #[test]
