@@ -202,12 +202,14 @@ fn fits(claim: &Claim, number: &Number, clause: &Clause<'_>, fact: &Derived, rea
     }
     if fact.kind != FactKind::Count {
         let is_named = fact.column.iter().all(|stem| claim.words.iter().any(|word| word.stem == *stem));
-        let other = |kinds: &[&[&str]]| kinds.iter().any(|words| clause.has_any(words));
+        // `On average, it was 21.75`: one number belongs to the whole sentence.
+        let whole = Clause { words: &claim.words, range: 0..claim.words.len() };
+        let of = if claim.numbers.len() == 1 { &whole } else { clause };
         let is_kind = match fact.kind {
-            FactKind::Sum => clause.has_any(SUM) || !other(&[MIN, MAX, MEAN]),
-            FactKind::Min => clause.has_any(MIN),
-            FactKind::Max => clause.has_any(MAX),
-            FactKind::Mean => clause.has_any(MEAN),
+            FactKind::Sum => of.has_any(SUM) || ![MIN, MAX, MEAN].iter().any(|words| of.has_any(words)),
+            FactKind::Min => of.has_any(MIN),
+            FactKind::Max => of.has_any(MAX),
+            FactKind::Mean => of.has_any(MEAN),
             FactKind::Count => true,
         };
         if !is_named || !is_kind {
@@ -440,5 +442,19 @@ pub(crate) fn is_calculated(claim: &Claim, number: &Number, reads: &[&Read], opt
         result.unit = number.unit;
         number.is_borne_out_by(&result)
     };
-    had.iter().any(|a| given.iter().chain(&had).any(|b| is((a.value - b.value).abs()) || is(a.value + b.value)))
+    // `ten times as many`, `half of them`, `12 percent more`
+    let is_ratio = |a: f64, b: f64| match number.unit {
+        Unit::Times | Unit::Fraction => b != 0.0 && is(a / b),
+        Unit::Percent => b != 0.0 && (is(a / b * 100.0) || is((a / b - 1.0).abs() * 100.0)),
+        _ => false,
+    };
+    let pairs = had.iter().flat_map(|a| given.iter().map(move |b| (a.value, b.value)));
+    // Products and quotients are met by luck far more often, so both numbers must be the writer's own and the sources' too.
+    let is_given = |one: &&Number| given.iter().any(|other| one.is_borne_out_by(other));
+    let stated: Vec<f64> = had.iter().filter(is_given).map(|one| one.value).collect();
+    let is_product = |a: f64, b: f64| is(a * b) || b != 0.0 && is(a / b);
+    if stated.iter().enumerate().any(|(at, a)| stated[at + 1..].iter().any(|b| is_product(*a, *b) || is_product(*b, *a))) {
+        return true;
+    }
+    pairs.into_iter().any(|(a, b)| is((a - b).abs()) || is(a + b) || is_ratio(a, b) || is_ratio(b, a))
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
 use crate::claim::Claim;
 use crate::derive::{self, Label};
+use crate::fact;
 use crate::lists;
 use crate::number::Unit;
 use crate::polarity;
@@ -412,7 +413,7 @@ fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
                 return Some(Problem {
                     kind: ProblemKind::Swapped,
                     words: format!("{place} gives another number for “{wanted}”"),
-                    what: String::new(),
+                    what: fact::shown(number.value),
                 });
             }
         }

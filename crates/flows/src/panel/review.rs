@@ -70,7 +70,9 @@ impl Finding {
 const FINDINGS_MAX: usize = 5;
 const SENTENCE_CHARS_MAX: usize = 160;
 /// Below this share of a sentence's words, the sources do not speak of what it says.
-const NO_SOURCE_SCORE_MAX: f32 = 0.5;
+const NO_SOURCE_SCORE_MAX: f32 = 0.4;
+/// A draft about something else may share so many words with a passage by chance.
+const NEAR_WORDS_MAX: usize = 1;
 /// A draft of fewer words is a name or a number, which need not repeat the question.
 const TOPIC_WORDS_MIN: usize = 3;
 /// What researchers are asked to write when there is nothing.
@@ -92,9 +94,15 @@ pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
     let checked = spans.check(text, &options);
     let claims: Vec<&Sentence> = checked.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim).collect();
     let shared = evidence::shared_words(text, &asked);
-    let is_carried = claims.iter().any(|sentence| sentence.status == Status::Supported || sentence.score >= NO_SOURCE_SCORE_MAX);
+    // Facts that all hold are from the sources, in whatever words.
+    let holds = |sentence: &Sentence| {
+        let has_source = !sentence.problems.iter().any(|problem| problem.kind == ProblemKind::NoSource);
+        sentence.facts > 0 && has_source && !is_rejected(&of_sentence(sentence, &spans, &asked))
+    };
+    let is_carried = claims.iter().any(|sentence| sentence.status == Status::Supported || sentence.score >= NO_SOURCE_SCORE_MAX || holds(sentence));
     let words = evidence::content_words(text);
-    if shared == 0 && words >= TOPIC_WORDS_MIN && !is_carried {
+    let is_near = draft.spans.iter().any(|span| evidence::shared_words(text, &span.text) > NEAR_WORDS_MAX);
+    if shared == 0 && words >= TOPIC_WORDS_MIN && !is_carried && !is_near {
         let about = if claims.is_empty() { FindingKind::Unanswered } else { FindingKind::OffTopic };
         return vec![whole(about, "it does not speak of what was asked; answer the question itself.")];
     }
@@ -139,6 +147,8 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
         let kind = match problem.kind {
             ProblemKind::Number => FindingKind::WrongNumber,
             ProblemKind::Date => FindingKind::WrongDate,
+            // `HTTP`, `EU`: short for something that the sources may well say in full.
+            ProblemKind::Name if is_acronym(&problem.what) => FindingKind::Doubtful,
             ProblemKind::Name => FindingKind::WrongName,
             ProblemKind::Quotation => FindingKind::WrongQuotation,
             ProblemKind::Negation => FindingKind::Contradiction,
@@ -165,6 +175,11 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
         findings.push(Finding { kind, sentence: clipped(&sentence.text), words: format!("{words}."), source });
     }
     findings
+}
+
+fn is_acronym(name: &str) -> bool {
+    const CHARS_MAX: usize = 5;
+    name.chars().count() <= CHARS_MAX && name.chars().all(|c| c.is_ascii_uppercase())
 }
 
 fn clipped(text: &str) -> String {

@@ -132,8 +132,8 @@ mod tests {
     use crate::panel::review::{feedback, is_rejected, review};
 
     /// How many of these were rejected, and how many there are.
-    fn measured(is_wanted: impl Fn(Fault) -> bool) -> (usize, usize) {
-        let drafts: Vec<LabelledDraft> = builtin().unwrap().into_iter().filter(|draft| is_wanted(draft.fault)).collect();
+    fn measured(text: &str, is_wanted: impl Fn(Fault) -> bool) -> (usize, usize) {
+        let drafts: Vec<LabelledDraft> = read(text).unwrap().into_iter().filter(|draft| is_wanted(draft.fault)).collect();
         let mut rejected = 0;
         for one in &drafts {
             let spans = one.spans();
@@ -150,15 +150,26 @@ mod tests {
     #[test]
     fn k6_rules_alone_find_faults_and_leave_sound_drafts() {
         for fault in [Fault::WrongNumber, Fault::WrongName, Fault::NoSource, Fault::OffTopic] {
-            let (rejected, all) = measured(|one| one == fault);
+            let (rejected, all) = measured(DRAFTS, |one| one == fault);
             println!("{fault:?}: {rejected} of {all} rejected");
             assert_eq!(all, 10);
         }
-        let (rejected, all) = measured(|fault| fault != Fault::None);
+        let (rejected, all) = measured(DRAFTS, |fault| fault != Fault::None);
         assert!(rejected * 100 >= all * 70, "{rejected} of {all} faulty drafts were rejected");
-        let (wrongly, all) = measured(|fault| fault == Fault::None);
+        let (wrongly, all) = measured(DRAFTS, |fault| fault == Fault::None);
         assert_eq!(all, 20);
         assert!((all - wrongly) * 100 >= all * 90, "{wrongly} of {all} sound drafts were rejected");
+    }
+
+    /// Drafts in freer words, with sums of their own. Half of them were written after the rules; of that half, 13 of 14 faulty ones were rejected and 11 of
+    /// 14 sound ones passed at first sight.
+    #[test]
+    fn k6_rules_leave_sound_drafts_in_other_words() {
+        let text = include_str!("paraphrased.jsonl");
+        let (rejected, all) = measured(text, |fault| fault != Fault::None);
+        assert!(all == 29 && rejected * 100 >= all * 85, "{rejected} of {all} faulty drafts were rejected");
+        let (wrongly, all) = measured(text, |fault| fault == Fault::None);
+        assert!(all == 30 && (all - wrongly) * 100 >= all * 90, "{wrongly} of {all} sound drafts were rejected");
     }
 
     #[test]
