@@ -35,6 +35,8 @@ const TIMES: &[&str] = &["at", "date", "published", "published_at", "updated", "
 /// Words of a field's name that say it counts something.
 const COUNTS: &[&str] = &["total", "count", "hits", "found", "matches", "matched"];
 const DEPTH_MAX: usize = 32;
+/// Lists of one reply that are counted and added up.
+const DERIVED_MAX: usize = 8;
 /// From this many rows on, several share a span.
 const ROWS_ALONE_MAX: usize = 60;
 const ROWS_BYTES_AIM: usize = 1_000;
@@ -148,7 +150,8 @@ fn is_whole(rows: usize, fields: &Map<String, Value>) -> bool {
 
 fn list(items: &[Value], path: &str, is_whole: bool, frame: &Span, detail: Detail, spans: &mut Vec<Span>, depth: usize) {
     let rows: Vec<&Map<String, Value>> = items.iter().filter_map(Value::as_object).collect();
-    if rows.len() == items.len() && is_whole {
+    let is_counted = spans.iter().filter(|span| span.form == Form::Derived).count() < DERIVED_MAX;
+    if rows.len() == items.len() && is_whole && is_counted {
         let name = path.rsplit('.').next().filter(|name| !name.is_empty()).unwrap_or("result");
         let place = (!path.is_empty()).then(|| path.to_owned());
         spans.extend(derived(&rows, name, frame).map(|span| Span { place, ..span }));
@@ -165,7 +168,8 @@ fn list(items: &[Value], path: &str, is_whole: bool, frame: &Span, detail: Detai
     for (index, item) in items.iter().enumerate() {
         let place = format!("{path}[{index}]");
         match item {
-            Value::Object(fields) if !fields.values().any(has_lists) => {
+            Value::Object(fields) if depth < DEPTH_MAX => {
+                let nested: Vec<(&String, &Value)> = fields.iter().filter(|(_, value)| has_lists(value)).collect();
                 let text = row(fields);
                 if items.len() > ROWS_ALONE_MAX && text.len() < ROWS_BYTES_AIM {
                     match &mut open {
@@ -179,12 +183,20 @@ fn list(items: &[Value], path: &str, is_whole: bool, frame: &Span, detail: Detai
                             open = Some((index, index, text));
                         }
                     }
+                    nested.into_iter().for_each(|(key, value)| gather(value, &format!("{place}.{key}"), frame, detail, spans, depth + 1));
                     continue;
                 }
                 let said = |names: &[&str]| text_of(fields, names);
-                let whole =
-                    Span { title: said(TITLES), address: said(ADDRESSES), at: said(TIMES), place: Some(place), form: Form::Rows, ..frame.clone() };
+                let whole = Span {
+                    title: said(TITLES),
+                    address: said(ADDRESSES),
+                    at: said(TIMES),
+                    place: Some(place.clone()),
+                    form: Form::Rows,
+                    ..frame.clone()
+                };
                 spans.extend(pieces(&text).into_iter().map(|text| Span { text, ..whole.clone() }));
+                nested.into_iter().for_each(|(key, value)| gather(value, &format!("{place}.{key}"), frame, detail, spans, depth + 1));
             }
             other => gather(other, &place, frame, detail, spans, depth + 1),
         }
@@ -230,7 +242,7 @@ pub(crate) fn derived(rows: &[&Map<String, Value>], name: &str, frame: &Span) ->
 }
 
 fn row(fields: &Map<String, Value>) -> String {
-    fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| line(key, value)).collect::<Vec<_>>().join("\n")
+    fields.iter().filter(|(_, value)| !value.is_null() && !has_lists(value)).map(|(key, value)| line(key, value)).collect::<Vec<_>>().join("\n")
 }
 
 fn text_of(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {

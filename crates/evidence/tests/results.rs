@@ -268,3 +268,29 @@ fn s6_old_journals_still_read_and_nothing_is_unbounded() {
     assert!(found.spans.iter().any(|span| span.form == Form::Derived), "what rows come to is not pushed out by them");
     check(&found.spans[..1], &[(true, "10,000 rows are even."), (false, "9,000 rows are even.")]);
 }
+
+#[test]
+fn s6_lists_in_rows_are_rows_of_their_own() {
+    let order = |n: usize| json!({ "customer": format!("C{n}"), "lines": [{ "item": "tea", "price": n }, { "item": "rice", "price": 2 * n }] });
+    let found = reply("shop.orders", &json!({}), "", Some(json!({ "orders": [order(3), order(5)], "page": { "size": 50 } })));
+    let places: Vec<&str> = found.spans.iter().filter_map(|span| span.place.as_deref()).collect();
+    let expected = [
+        "page",
+        "orders",
+        "orders[0]",
+        "orders[0].lines",
+        "orders[0].lines[0]",
+        "orders[0].lines[1]",
+        "orders[1]",
+        "orders[1].lines",
+        "orders[1].lines[0]",
+        "orders[1].lines[1]",
+    ];
+    assert_eq!(places, expected, "{found:?}");
+    assert_eq!(found.spans[2].text, "customer: C3");
+    let (text, range) = evidence::reply_at(&found, &found.spans[9]).unwrap();
+    assert!(text[range.clone()].contains("\"price\": 10"), "{}", &text[range]);
+    // However many lists a reply has, only some are counted.
+    let many = reply("shop.orders", &json!({}), "", Some(json!({ "orders": (0..40).map(order).collect::<Vec<_>>() })));
+    assert_eq!(many.spans.iter().filter(|span| span.form == Form::Derived).count(), 8);
+}

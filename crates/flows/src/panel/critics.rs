@@ -124,7 +124,7 @@ fn rejected_by(findings: &[Finding]) -> Verdict {
 
 /// What stands of a model's verdict.
 fn settled(mind: &Mind, findings: &[Finding], verdict: Verdict) -> Verdict {
-    // Measured (`baton eval critics`): where nothing was found, a small model's rejections hit sound drafts as often as wrong ones.
+    // A rejection that nothing found bears out costs a retry; whether a small model is right then is measured with `baton eval critics`.
     if mind.is_small && verdict.decision == Decision::Reject && findings.is_empty() {
         return Verdict { decision: Decision::Approve, ..verdict };
     }
