@@ -329,7 +329,6 @@ pub struct Span {
     /// `untrusted`, `own` or `computed`.
     pub trust: String,
     /// The call that found it: `stories.search (query: upstream)`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
 }
 
