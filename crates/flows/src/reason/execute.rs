@@ -1,7 +1,8 @@
 //! Carries out a plan: what does not depend on one another side by side, what failed again with other arguments, then in another way, then not.
 //!
 //! Steps run in waves. A step whose references can all be filled is prepared (its values are put in, in the form its tool takes) and called; the others wait
-//! for the next wave. A tool that may change something is called again only when it refused its arguments, because then nothing happened; the same call is
+//! for the next wave. A step that may change something waits for all steps before it, those behind it wait for it, and after one that failed no other that
+//! may change something is carried out. A tool that may change something is called again only when it refused its arguments, because then nothing happened; the same call is
 //! not made again in a later iteration either.
 
 use evidence::{Found, Span, Trust};
@@ -139,6 +140,18 @@ pub(super) fn prepare(s: &mut Reason) {
             s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Need, why });
             continue;
         }
+        let is_act = |of: usize| !s.toolbox.is_read_only(&s.doing[of].call.tool);
+        let is_open = |of: usize| s.doing[of].end.is_none();
+        if is_act(index)
+            && let Some(of) = (0..index).find(|&of| is_act(of) && matches!(s.doing[of].end, Some(Ended::Badly { .. })))
+        {
+            let why = format!("step {} before it was not done", of + 1);
+            s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Need, why });
+            continue;
+        }
+        if (0..index).any(|of| is_open(of) && (is_act(of) || is_act(index))) {
+            continue;
+        }
         // A step comes after those it needs, so that one pass ends every step that depends on one that failed.
         if needs.iter().any(|task| !s.doing[task - 1].is_well()) {
             continue;
@@ -225,7 +238,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         s.results = s.doing.iter().enumerate().map(|(index, doing)| doing.result(index + 1)).collect();
         return Go::to("reflect").note("results", json!(s.results));
     }
-    Go::to("execute").note("next_steps", json!(due(s).iter().map(|index| index + 1).collect::<Vec<_>>()))
+    Go::to("execute")
 }
 
 /// A reply of a server that names no passages is evidence too: its text, or else its data.

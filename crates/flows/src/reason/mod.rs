@@ -86,7 +86,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-const STEP_MS_MAX: u64 = 60_000;
+const STEP_MS_MAX: u64 = 30_000;
 const PLAN_TOKENS_MAX: u32 = 2_500;
 /// Code and the contents of files are part of a plan.
 const SMALL_PLAN_TOKENS_MAX: u32 = 700;
@@ -354,10 +354,15 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
     match Toolbox::read(replies, 0) {
         Ok(ranked) => {
             let names = &s.settings.enabled_tools;
+            let is_full = ranked.is_full();
             let all = ranked.enabled(names).with(acting);
-            s.toolbox = match (all.is_empty(), names.is_empty()) {
-                (false, true) => all.fitting(&s.model, Aim::Tasks, s.has_documents).with_finder(),
-                _ => all,
+            s.toolbox = if names.is_empty() {
+                let count = all.tools.len();
+                let fitting = all.fitting(&s.model, Aim::Tasks, s.has_documents);
+                let may_be_more = is_full || fitting.tools.len() < count;
+                if may_be_more { fitting.with_finder() } else { fitting }
+            } else {
+                all
             };
         }
         Err(failure) => {

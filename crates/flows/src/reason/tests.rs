@@ -193,7 +193,11 @@ fn s11_a_planner_that_misses_a_tool_looks_for_more() {
     let closing = plan(&[("tickets.close", json!({ "id": 7 }))]);
     let closed = Reply::ok(json!({ "text": "Ticket 7 is closed.", "spans": [] }));
     let input = json!({ "question": "Close ticket 7", "model": large() });
-    let listings = [all_tools(), all_tools(), close];
+    // As many as a listing has: there may be more.
+    let mut many: Vec<Value> = (0..24).map(|number| json!({ "name": format!("other.tool{number}"), "schema": {} })).collect();
+    many.push(json!({ "name": "docs.search", "schema": { "type": "object", "required": ["query"], "properties": { "query": { "type": "string" } } }, "read_only": true }));
+    let full = tools(json!(many));
+    let listings = [full.clone(), full, close];
     let end = check(input.clone(), &[("registry.tools", &listings), ("plan", &[search.clone(), closing]), ("tickets.close", &[closed])]);
     assert_eq!((end.count("tool tickets.close"), end.count("model plan")), (1, 2));
     assert!(end.effects.contains(&graph::tool("registry.tools", json!({ "query": "close a ticket", "size": 8 }))));
@@ -246,6 +250,38 @@ fn r4_what_changes_something_is_never_done_twice() {
             assert!(end.output()["answer"].as_str().unwrap().contains("Not done: files.append: "), "{kind}: {}", end.output()["answer"]);
         }
     }
+}
+
+#[test]
+fn r4_what_changes_something_is_done_in_order_and_not_after_a_failure() {
+    let steps = plan(&[
+        ("docs.search", json!({ "query": "a" })),
+        ("files.append", json!({ "text": "1" })),
+        ("web.search", json!({ "query": "b" })),
+        ("files.append", json!({ "text": "2" })),
+    ]);
+    let done = Reply::ok(json!({ "text": "written", "spans": [] }));
+    let waves = |append: &Reply| {
+        let graph = flow().unwrap();
+        let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", simple())).unwrap();
+        let mut waves = Vec::new();
+        while let graph::Next::Perform(jobs) = run.next() {
+            waves.push(jobs.iter().map(|job| job.effect.name().to_owned()).collect::<Vec<_>>().join(" "));
+            for job in jobs {
+                let reply = match job.effect.name() {
+                    "plan" => steps.clone(),
+                    "files.append" => append.clone(),
+                    name => usual(name),
+                };
+                run.feed(job.task, job.attempt, reply).unwrap();
+            }
+        }
+        waves
+    };
+    assert_eq!(waves(&done)[2..6], ["docs.search", "files.append", "web.search", "files.append"]);
+    let stopped = waves(&failed(FailureKind::Tool));
+    assert_eq!(stopped[2..5], ["docs.search", "files.append", "web.search"]);
+    assert_eq!(stopped.iter().filter(|wave| wave.contains("files.append")).count(), 1, "{stopped:?}");
 }
 
 #[test]

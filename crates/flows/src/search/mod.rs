@@ -218,12 +218,14 @@ fn initialize(s: &mut Search, _: &Replies<'_>) -> Go {
 fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
     let found = Toolbox::read(replies, 0).map(|all| {
         let named = &s.settings.enabled_tools;
-        let tools = all.enabled(named);
-        match (named.is_empty(), s.settings.max_turn_iterations) {
-            (true, Some(2..)) => tools.fitting(&s.model, Aim::Answers, false).with_finder(),
-            (true, _) => tools.fitting(&s.model, Aim::Answers, false),
-            (false, _) => tools,
+        let listed = all.enabled(named);
+        if !named.is_empty() {
+            return listed;
         }
+        let (is_full, count) = (listed.is_full(), listed.tools.len());
+        let tools = listed.fitting(&s.model, Aim::Answers, false);
+        let may_search = (is_full || tools.tools.len() < count) && s.settings.max_turn_iterations > Some(1);
+        if may_search { tools.with_finder() } else { tools }
     });
     match found {
         Ok(tools) if tools.is_empty() => Go::to("synthesize").note("tools", json!([])).note("no_tools", "no tool is enabled; nothing is looked up"),

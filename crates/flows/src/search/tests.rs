@@ -502,7 +502,14 @@ fn s11_with_more_turns_the_planner_can_ask_for_other_tools() {
     let close = json!([{ "name": "tickets.close", "description": "Closes", "schema": { "type": "object", "required": ["id"], "properties": { "id": { "type": "integer" } } } }]);
     let run = |settings: Value, wanted: usize| {
         let close = close.clone();
+        // As many as a listing has: there may be more.
+        let mut full = registry();
+        let listed = full["data"]["tools"].as_array_mut().unwrap();
+        while listed.len() < 24 {
+            listed.push(json!({ "name": format!("other.tool{}", listed.len()), "schema": {} }));
+        }
         search(with(large(), &json!({ "question": "Close ticket 7", "settings": settings })), move |effect, before| match (effect.name(), before) {
+            ("registry.tools", 0) => Some(Ok(full.clone())),
             ("registry.tools", 1..) => Some(Ok(json!({ "data": { "tools": close } }))),
             ("plan", n) if n < wanted => Some(planned(vec![task(1, "registry.tools", json!({ "query": "close a ticket" }))])),
             ("plan", _) => Some(planned(vec![task(1, "tickets.close", json!({ "id": 7 }))])),

@@ -8,7 +8,7 @@
 //! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
 //!   .enabled(&names)  .with(more)                  fewer of them, more of them
 //!   .fitting(&mind, aim, has_documents)            what a planner is shown: by the registry's order, with room for look-ups (`fit.rs`)
-//!   .with_finder()                                 with the tool-search step, if the list may not be all there is
+//!   .is_full()  .with_finder()                     whether there may be other tools, and the step that looks for them
 //!   .get(name)                                     by its name, or by the part after the dot if only one has it
 //!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and arguments that fit; the error says what is wrong, for a model or a person
 //!   .fallback(text) -> Option<ToolCall>            the first tool that only reads and can do with just a text
@@ -140,6 +140,11 @@ impl Toolbox {
             destructive: false,
         };
         self.with(Toolbox { tools: vec![finder] })
+    }
+
+    /// Whether a listing has as many tools as it may have, so that there may be others.
+    pub fn is_full(&self) -> bool {
+        self.tools.len() >= TOOLS_MAX
     }
 
     /// Whether a call of this name is known to change nothing; an unknown tool is not.
