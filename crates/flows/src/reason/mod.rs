@@ -439,7 +439,7 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
     }
     let draft = match prompt::read::<plan::Draft>(replies, 0) {
         Ok(draft) => draft,
-        Err(failure) if failure.kind == FailureKind::Invalid => return plan_again(s, vec![failure.message]),
+        Err(failure) if failure.kind == FailureKind::Invalid => return plan_again(s, &[failure.message]),
         // No model is there, or it has no time left: asking it again would not help.
         Err(failure) if s.iteration > 1 => {
             s.degraded.push(format!("not planned again: {failure}"));
@@ -470,12 +470,12 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
             }
             adopt(s, plan, false)
         }
-        Err(wrong) => plan_again(s, wrong),
+        Err(wrong) => plan_again(s, &wrong),
     }
 }
 
 /// A plan that cannot be used is made again with its mistakes, then with one step, and then there is none.
-fn plan_again(s: &mut Reason, wrong: Vec<String>) -> Go {
+fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
     s.plan_failures.push(wrong.join("; "));
     if s.plan_failures.len() < PLAN_TRIES_MAX {
         return Go::to("plan").note("plan_failed", json!({ "wrong": wrong, "plans": s.plan_failures.len() }));

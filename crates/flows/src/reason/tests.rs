@@ -64,6 +64,7 @@ fn simple() -> Value {
     json!({ "question": "Find the year the bridge was built.", "model": large() })
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
 fn with(mut input: Value, settings: Value) -> Value {
     for (name, value) in settings.as_object().unwrap() {
         input["settings"][name] = value.clone();
@@ -556,7 +557,7 @@ fn r12_a_plan_of_one_step_takes_one_model_call_or_two() {
 #[test]
 fn r5_the_call_that_answers_one_step_may_say_that_something_is_missing() {
     let missing = Reply::ok("MISSING: the year of the tower");
-    let end = check(simple(), &[("answer", &[missing.clone(), Reply::ok("The bridge was built in 1901 [1].")])]);
+    let end = check(simple(), &[("answer", &[missing, Reply::ok("The bridge was built in 1901 [1].")])]);
     assert_eq!((&end.output()["iterations"], end.count("model reflect")), (&json!(2), 0));
     let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
     assert!(again.contains("- the year of the tower"), "{again}");
@@ -577,6 +578,7 @@ fn task_tools() -> Reply {
     ]))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
 fn reply_of(tool: &str, text: &str, data: Value) -> Reply {
     let trust = if tool.starts_with("files") { evidence::Trust::Own } else { evidence::Trust::Computed };
     Reply::ok(json!(evidence::found(tool, trust, text, Some(&data))))

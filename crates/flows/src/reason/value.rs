@@ -153,15 +153,16 @@ mod tests {
         }
     }
 
-    fn tool(properties: Value) -> Tool {
+    fn tool(properties: &Value) -> Tool {
         Tool { name: "t.t".into(), schema: json!({ "type": "object", "properties": properties }), ..Tool::default() }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn check(properties: Value, arguments: Value, expected: Result<Value, &str>) {
         let printed = json!({ "text": "3.5\n", "data": { "stdout": "3.5\n", "result": null } });
         let replies = [read(), printed];
         let call = ToolCall { tool: "t.t".into(), arguments };
-        let got = filled(&call, Some(&tool(properties)), |number| replies.get(number.wrapping_sub(1)));
+        let got = filled(&call, Some(&tool(&properties)), |number| replies.get(number.wrapping_sub(1)));
         match (got, expected) {
             (Ok(call), Ok(arguments)) => assert_eq!(call.arguments, arguments),
             (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
