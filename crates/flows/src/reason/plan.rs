@@ -170,36 +170,53 @@ pub(super) fn is_in_order(plan: &Plan) -> bool {
     plan.steps.iter().enumerate().all(refers)
 }
 
+/// A call in an example, with its arguments in the order in which they are shown.
+struct Example<'e> {
+    tool: &'e str,
+    arguments: Vec<(&'e str, Value)>,
+}
+
+impl Example<'_> {
+    fn call(&self) -> ToolCall {
+        let arguments: Map<String, Value> = self.arguments.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        ToolCall { tool: self.tool.to_owned(), arguments: Value::Object(arguments) }
+    }
+
+    /// By hand, because the order of a JSON object depends on how serde_json was built, and a prompt may not.
+    fn told(&self) -> String {
+        let arguments: Vec<String> = self.arguments.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+        format!("{{\"tool\":{},\"arguments\":{{{}}}}}", json!(self.tool), arguments.join(","))
+    }
+}
+
 /// Requests with their plans, as far as the tools at hand can carry them out. What a model is shown is only what it could really call.
 pub(super) fn examples(toolbox: &Toolbox, mind: &Mind) -> Vec<Value> {
-    let call = |tool: &str, arguments: Value| json!({ "tool": tool, "arguments": arguments });
-    let look_up = toolbox.look_up("completion year of the Eiffel Tower");
-    let sum = "rows = [line.split(',') for line in text.splitlines()[1:]]\nprint(sum(float(row[2]) for row in rows))";
+    let write = |path: &str, content: &str| Example {
+        tool: "files.write",
+        arguments: vec![("path", json!(path)), ("content", json!(content)), ("mode", json!("create"))],
+    };
+    let run = |code: &str| Example { tool: "code.run_python", arguments: vec![("code", json!(code))] };
+    let look_up = toolbox.look_up("");
+    let looked_up = look_up.as_ref().and_then(|call| {
+        let argument = call.arguments.as_object()?.keys().next()?;
+        Some(Example { tool: &call.tool, arguments: vec![(argument.as_str(), json!("completion year of the Eiffel Tower"))] })
+    });
+    let mut total = run("rows = [line.split(',') for line in text.splitlines()[1:]]\nprint(sum(float(row[2]) for row in rows))");
+    total.arguments.push(("inputs", json!({ "text": "{{1}}" })));
+    let read = Example { tool: "files.read", arguments: vec![("path", json!("costs.csv"))] };
+    let percent = Example { tool: "calc.calculate", arguments: vec![("expression", json!("8% of 1250 + 3"))] };
     let mut all = vec![
-        ("What is 8% of 1250 plus 3?", vec![call("calc.calculate", json!({ "expression": "8% of 1250 + 3" }))]),
-        ("Run this code: for i in [5, 6]: print(i)", vec![call("code.run_python", json!({ "code": "for i in [5, 6]:\n    print(i)" }))]),
-        (
-            "Make a file todo.txt with the text: buy milk",
-            vec![call("files.write", json!({ "path": "todo.txt", "content": "buy milk", "mode": "create" }))],
-        ),
-        (
-            "Add up column 3 of costs.csv with Python and save the total as total.txt",
-            vec![
-                call("files.read", json!({ "path": "costs.csv" })),
-                call("code.run_python", json!({ "code": sum, "inputs": { "text": "{{1}}" } })),
-                call("files.write", json!({ "path": "total.txt", "content": "{{2}}", "mode": "create" })),
-            ],
-        ),
+        ("What is 8% of 1250 plus 3?", vec![percent]),
+        ("Run this code: for i in [5, 6]: print(i)", vec![run("for i in [5, 6]:\n    print(i)")]),
+        ("Make a file todo.txt with the text: buy milk", vec![write("todo.txt", "buy milk")]),
+        ("Add up column 3 of costs.csv with Python and save the total as total.txt", vec![read, total, write("total.txt", "{{2}}")]),
     ];
-    all.extend(look_up.map(|found| ("When was the Eiffel Tower completed?", vec![call(&found.tool, found.arguments)])));
+    all.extend(looked_up.map(|call| ("When was the Eiffel Tower completed?", vec![call])));
     if !mind.is_small {
         // A large model needs to see only how steps use one another.
         all.retain(|(_, steps)| steps.len() > 1);
     }
-    let can_call = |step: &Value| {
-        let step = ToolCall { tool: step["tool"].as_str().unwrap_or_default().to_owned(), arguments: step["arguments"].clone() };
-        toolbox.resolve(&step).is_ok()
-    };
-    all.retain(|(_, steps)| steps.iter().all(can_call));
-    all.into_iter().map(|(request, steps)| json!({ "request": request, "plan": json!({ "steps": steps }).to_string() })).collect()
+    all.retain(|(_, steps)| steps.iter().all(|step| toolbox.resolve(&step.call()).is_ok()));
+    let told = |steps: &[Example<'_>]| format!("{{\"steps\":[{}]}}", steps.iter().map(Example::told).collect::<Vec<_>>().join(","));
+    all.iter().map(|(request, steps)| json!({ "request": request, "plan": told(steps) })).collect()
 }
