@@ -300,10 +300,13 @@ impl Reason {
         }
     }
 
+    /// What a step does, and which of its arguments come from the results of others: whoever is asked to allow it should know.
     fn label(&self, index: usize) -> String {
-        let step = self.plan.as_ref().and_then(|plan| plan.steps.get(index));
-        let description = step.map_or("", |step| step.description.as_str());
-        if description.is_empty() { format!("step {}", index + 1) } else { description.to_owned() }
+        let Some(step) = self.plan.as_ref().and_then(|plan| plan.steps.get(index)) else { return format!("step {}", index + 1) };
+        let description = if step.description.is_empty() { format!("step {}", index + 1) } else { step.description.clone() };
+        let from = |one: toolbox::Reference| format!("{} from step {}", one.at.trim_start_matches('/'), one.task);
+        let sources: Vec<String> = toolbox::references(&step.arguments).into_iter().map(from).collect();
+        if sources.is_empty() { description } else { format!("{description} ({})", sources.join(", ")) }
     }
 
     /// System prompt, history, question: what a phase is told, with the question last and alone.
