@@ -49,7 +49,7 @@ Examples:
   baton bench flows --json --rounds 5";
 
 /// Every number there is, in the order they are read. The aims are the issue's.
-pub(crate) const NUMBERS: [Number; 28] = [
+pub(crate) const NUMBERS: [Number; 29] = [
     number("search.model_calls", "search: model calls", "", Aim::AtMost(2.0)),
     number("search.tokens", "… and tokens, told and said", "", Aim::None),
     number("search.overhead_ms", "… and what it takes beside models and tools, for each of 500 runs at once", "ms", Aim::AtMost(2.0)),
@@ -203,12 +203,12 @@ fn agentic_over_direct(ground: &Ground) -> Result<Found> {
     wiring::block_on_all_cores(async {
         let drafted = cases::one_step_reason(Some("The log is replayed from the last checkpoint."));
         let read = cases::one_step_reason(None);
-        let engine_of = |case: &cases::Case, name: &str| {
+        let engine_of = |case: &Case, name: &str| {
             let world = FixedWorld::at_once(case).after(Duration::from_millis(model), Duration::from_millis(tool));
             engine(&place.path().join(name), Arc::new(world))
         };
         let (on_drafted, on_read) = (engine_of(&drafted, "drafted.db")?, engine_of(&read, "read.db")?);
-        let timed = async |engine: &Engine, case: &cases::Case, way: &str| -> Result<(f64, RunId)> {
+        let timed = async |engine: &Engine, case: &Case, way: &str| -> Result<(f64, RunId)> {
             let mut input = case.input.clone();
             input["settings"]["way"] = Value::from(way);
             let begun = Instant::now();
