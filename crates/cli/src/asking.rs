@@ -157,7 +157,7 @@ impl Asking<'_> {
 }
 
 /// Where a question goes that names no flow.
-pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 3) };
+pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 4) };
 
 /// What `auto` may choose from.
 pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];

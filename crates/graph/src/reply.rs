@@ -54,11 +54,14 @@ pub struct Failure {
     /// What the other side said all the same, in its own words: a flow may find in it what it needs. A long one is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
+    /// A run that failed, or one below it, had begun something by then that changes things outside. Said of children only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_acted: bool,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), retry: Retry::No, said: None }
+        Failure { kind, message: message.into(), retry: Retry::No, said: None, has_acted: false }
     }
 
     pub fn retry(mut self) -> Self {

@@ -18,8 +18,13 @@ fn any_task() -> impl Strategy<Value = TaskId> {
 fn any_reply() -> impl Strategy<Value = Reply> {
     let kind = prop::sample::select(vec![FailureKind::Network, FailureKind::InDoubt, FailureKind::Limit, FailureKind::Internal]);
     let retry = prop_oneof![Just(Retry::No), Just(Retry::Yes), any::<u64>().prop_map(Retry::AfterMs)];
-    let failure =
-        (kind, any_text(), retry, prop::option::of(any_text())).prop_map(|(kind, message, retry, said)| Failure { kind, message, retry, said });
+    let failure = (kind, any_text(), retry, prop::option::of(any_text())).prop_map(|(kind, message, retry, said)| Failure {
+        kind,
+        message,
+        retry,
+        said,
+        has_acted: false,
+    });
     let usage =
         any::<(u64, u64, u64, u64)>().prop_map(|(tokens_in, tokens_out, usd_micros, calls)| Usage { tokens_in, tokens_out, usd_micros, calls });
     let result = prop_oneof![any_json().prop_map(Ok), failure.prop_map(Err)];

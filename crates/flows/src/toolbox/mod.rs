@@ -177,6 +177,7 @@ const QUESTIONS: [&str; 8] = ["query", "q", "question", "search", "text", "input
 /// What a server says of a tool is read this far.
 const DESCRIPTION_CHARS_MAX: usize = 400;
 const SHORT_DESCRIPTION_CHARS_MAX: usize = 90;
+const NAME_CHARS_MAX: usize = 80;
 
 impl Tool {
     fn required(&self) -> impl Iterator<Item = &str> {
@@ -204,6 +205,11 @@ impl Tool {
             [] => QUESTIONS.into_iter().find_map(|usual| texts.iter().copied().find(|name| *name == usual)),
             _ => None,
         }
+    }
+
+    /// Its name and what it does, for a model that only has to know that it exists.
+    pub fn one_line(&self) -> String {
+        format!("- {}: {}", one_line(&self.name, NAME_CHARS_MAX), one_line(&self.description, SHORT_DESCRIPTION_CHARS_MAX))
     }
 
     fn told(&self, is_short: bool) -> String {

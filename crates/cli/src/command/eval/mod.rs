@@ -1,6 +1,7 @@
-//! `baton eval`: how well passages and tools are found and questions answered, on public sets.
+//! `baton eval`: how well passages and tools are found and questions answered, on public sets, and how well requests are routed, on a set of our own.
 
 mod answers;
+mod routes;
 mod score;
 
 use std::io::Write as _;
@@ -16,7 +17,7 @@ use crate::place::Place;
 use crate::shelf;
 use crate::text::{BOLD, DIM, Table, paint};
 
-/// Measure how well passages and tools are found and questions answered, on sets with known answers
+/// Measure how well passages and tools are found, questions answered and requests routed, on sets with known answers
 #[derive(Subcommand)]
 pub(crate) enum Eval {
     /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
@@ -24,6 +25,7 @@ pub(crate) enum Eval {
     /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
     Tools(Set),
     Answers(answers::Answers),
+    Routes(routes::Routes),
 }
 
 #[derive(clap::Args)]
@@ -44,6 +46,7 @@ impl Eval {
             Eval::Docs(set) => set.run("docs", eval::docs),
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Answers(answers) => answers.run(place),
+            Eval::Routes(routes) => routes.run(place),
         }
     }
 }
