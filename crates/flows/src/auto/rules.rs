@@ -1,6 +1,7 @@
 //! Which flow a message asks for in so many words: a flow that is named, "quick answer", "step by step", or nothing but a greeting. `None` for everything else, which the
 //! classifier and the model decide.
 
+use super::classify::FLOWS;
 use super::{Choice, DecidedBy};
 
 /// Phrases by which a user says how an answer should be found. The earliest in a message counts.
@@ -91,7 +92,7 @@ pub fn choose(question: &str, known: &[&str]) -> Option<Choice> {
 
 /// "Use panel: …", "…, use the panel flow", "panel: …". A sentence that only has "use search" in its middle is not about a flow.
 fn named(text: &str, question: &str, known: &[&str]) -> Option<(String, String)> {
-    known.iter().find_map(|flow| {
+    known.iter().chain(FLOWS.iter().filter(|flow| !known.contains(*flow))).find_map(|flow| {
         let anywhere = [format!("the {flow} flow"), format!("flow {flow}"), format!("use {flow} flow")];
         let at_start = [format!(" use {flow} "), format!(" use the {flow} "), format!(" please use {flow} ")];
         let at_end = [format!(" use {flow} "), format!(" with {flow} ")];

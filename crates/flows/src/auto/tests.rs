@@ -250,7 +250,7 @@ fn x2_a_flow_that_is_not_there_gives_way() {
     let few = json!({ "settings": { "flows": ["direct", "search"] } });
     for (question, expected) in [
         ("Think hard about it", "search"),
-        ("Use panel: is it safe?", "direct"),
+        ("Use panel: is it safe?", "search"),
         ("Calculate 12% of 4350", "search"),
         ("Research tokio and write a report as a PDF", "search"),
         ("Why is the sky blue?", "direct"),

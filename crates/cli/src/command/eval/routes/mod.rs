@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use anstyle::Style;
 use flows::auto::{Choice, DecidedBy, Router};
 use flows::input::Mind;
-use flows::toolbox::Tool;
 use graph::{Effect, Event, Failure, FailureKind, Graph, Message, Next, Reply, Run, Start};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
