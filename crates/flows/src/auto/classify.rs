@@ -116,7 +116,9 @@ fn gram_features(words: &[String]) -> BTreeSet<String> {
 fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
     let question = request.question;
     let mut signals = BTreeSet::new();
-    let mut say = |signal: &str| drop(signals.insert(format!("s {signal}")));
+    let mut say = |signal: &str| {
+        signals.insert(format!("s {signal}"));
+    };
     let length = match words.len() {
         0..=3 => "tiny",
         4..=7 => "short",
