@@ -342,8 +342,8 @@ fn ask_flow(s: &Auto) -> Ask {
     });
     let mut settings = s.settings.each.get(flow).cloned().unwrap_or(Value::Null);
     match flow {
-        // That it takes a plan has been decided here.
-        "reason" => set_default(&mut settings, "way", json!("agentic")),
+        // That it takes a plan has been decided here. Where the user asked for it in words, `reason` sees that by itself, and how much was asked for.
+        "reason" if s.choice.as_ref().is_none_or(|choice| choice.by != DecidedBy::Rule) => set_default(&mut settings, "way", json!("agentic")),
         // Another flow can take over. A small model would say so of what it could answer.
         "direct" if s.handed_over.is_none() && abler(s, flow).is_some() && !s.model.is_small => {
             set_default(&mut settings, "may_decline", json!(true))

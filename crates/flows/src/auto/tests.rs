@@ -239,6 +239,7 @@ fn x2_reason_is_told_to_plan_and_direct_that_it_may_decline_unless_the_user_set_
     assert_eq!(settings("Calculate 12% of 4350", &json!({})), ("reason".to_owned(), json!({ "way": "agentic" })));
     let own = json!({ "settings": { "flows": ALL, "each": { "reason": { "way": "direct" } } } });
     assert_eq!(settings("Calculate 12% of 4350", &own), ("reason".to_owned(), json!({ "way": "direct" })));
+    assert_eq!(settings("Explain it step by step", &json!({})), ("reason".to_owned(), Value::Null));
     assert_eq!(settings("Why is the sky blue?", &json!({})), ("direct".to_owned(), Value::Null));
     assert_eq!(settings("What is the capital of Peru?", &json!({ "model": large() })), ("direct".to_owned(), json!({ "may_decline": true })));
     // By a rule no tools were listed, so there is nobody to hand over to.
