@@ -13,7 +13,7 @@ fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<Sa
     }
     drive(&flow().unwrap(), input, |effect, _| {
         changed(effect.name()).unwrap_or_else(|| match effect.name() {
-            "route" => Ok(json!({ "flow": "search", "reason": "facts" })),
+            "route" => Ok(json!({ "flow": "reason", "reason": "it acts" })),
             toolbox::REGISTRY => Ok(registry()),
             flow => Ok(json!({ "answer": format!("from {flow}"), "flow": flow, "sources": [], "extra": 1 })),
         })
@@ -34,7 +34,7 @@ fn tools(names: &[(&str, bool)]) -> Said {
 }
 
 /// What the classifier is not sure of.
-const UNCLEAR: &str = "Write a report on the latest news";
+const UNCLEAR: &str = "Get me the train tickets";
 
 fn large() -> Value {
     json!({ "is_small": false, "context_tokens": 32_000 })
@@ -131,11 +131,11 @@ fn x2_documents_are_looked_into_as_the_model_allows() {
 fn x2_one_small_call_decides_where_the_classifier_is_unsure() {
     let driven = auto(UNCLEAR, &json!({}), |_| None);
     assert_eq!((driven.models("route").len(), driven.models("").len()), (1, 1));
-    assert_eq!(driven.note("flow"), Some(&json!({ "flow": "search", "why": "the model chose it: facts", "by": "model" })));
+    assert_eq!(driven.note("flow"), Some(&json!({ "flow": "reason", "why": "the model chose it: it acts", "by": "model" })));
     let call = driven.models("route")[0];
     // A small model chooses between what the classifier holds for likely.
     let offered = call.schema.as_ref().unwrap()["properties"]["flow"]["enum"].as_array().unwrap();
-    assert!((2..5).contains(&offered.len()) && offered.contains(&json!("search")) && !offered.contains(&json!("chat")), "{offered:?}");
+    assert!((2..5).contains(&offered.len()) && offered.contains(&json!("reason")) && !offered.contains(&json!("chat")), "{offered:?}");
     assert!(call.tokens_max.unwrap() <= 120 && call.messages.last().unwrap().content == UNCLEAR);
     assert!(call.messages[0].content.contains("- stories.search: Searches stories"), "{}", call.messages[0].content);
 
@@ -201,8 +201,9 @@ fn x2_who_decides_can_be_set() {
     let classifier = auto(UNCLEAR, &json!({ "settings": { "flows": ALL, "router": "classifier" } }), |_| None);
     assert_eq!((chosen(&classifier).by, classifier.models("").len()), (DecidedBy::Classifier, 0));
     // The classifier was not trained on this one.
-    let own = auto("Why is the sky blue?", &json!({ "settings": { "flows": ["direct", "search", "team"] } }), |_| None);
-    assert_eq!(chosen(&own).by, DecidedBy::Model);
+    let flows = json!({ "settings": { "flows": ["direct", "search", "team"] } });
+    let own = auto("Why is the sky blue?", &flows, |name| (name == "route").then(|| Ok(json!({ "flow": "team" }))));
+    assert_eq!((chosen(&own).by, own.answer()), (DecidedBy::Model, "from team"));
 }
 
 #[test]
