@@ -394,7 +394,7 @@ enum Answered {
 }
 
 /// Waits until the run rests. If a run below it was answered, that one goes first: its end is what those above it wait for.
-async fn rest(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<At> {
+pub(crate) async fn rest(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<At> {
     if let Some(below) = answered.filter(|below| below != run) {
         engine.wait(&below).await?;
         match engine.resume(run).await {

@@ -8,7 +8,7 @@ use world::World;
 use world::model::choice::{self, Choice, Source, Wish};
 use world::model::embedded::Embedded;
 use world::model::embedded::weights::{self, Pinned};
-use world::model::{Family, Models, Name, cassette, remote};
+use world::model::{Family, Model, Models, Name, cassette, remote};
 use world::rooms::Rooms;
 use world::tool::{Room, Tools};
 
@@ -39,6 +39,9 @@ pub(crate) struct Thinking {
     pub(crate) replay: Option<std::path::PathBuf>,
     #[command(flatten)]
     pub(crate) servers: Servers,
+    /// A model of the caller's own that answers in place of all others.
+    #[arg(skip)]
+    pub(crate) own_model: Option<Arc<dyn Model>>,
 }
 
 impl Thinking {
@@ -52,21 +55,27 @@ impl Thinking {
             let mind = named.map(|name| mind_of(&name, config)).unwrap_or_default();
             return Ok(House { world: Arc::new(replaying), mind, tools: None, choice: None });
         }
-        let (models, choice) = self.models(config, is_quiet).await?;
-        if !is_quiet {
-            say(&choice);
-        }
+        let (models, choice) = match &self.own_model {
+            Some(model) => (with_own(model, config)?, None),
+            None => {
+                let (models, choice) = self.models(config, is_quiet).await?;
+                if !is_quiet {
+                    say(&choice);
+                }
+                (models, Some(choice))
+            }
+        };
         let models = Arc::new(models);
+        let mind = mind_of(models.chosen(), config);
         let hub = self.servers.hub(place, config, Lent::of(&models))?;
         hub.meet_locals().await;
         let tools = Room::new(hub.clone(), config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
-        let mind = mind_of(&choice.model, config);
         let world: Arc<dyn World> = match &self.record {
             Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
             None => Arc::new(rooms),
         };
-        Ok(House { world, mind, tools: Some(hub), choice: Some(choice) })
+        Ok(House { world, mind, tools: Some(hub), choice })
     }
 
     async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
@@ -113,6 +122,13 @@ pub(crate) fn mind_of(name: &Name, config: &Config) -> Mind {
         }
         _ => Mind { is_small: false, context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS) },
     }
+}
+
+/// The models with one of the caller's own, which answers. It counts as a large one.
+fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
+    let name = Name { family: Family::Compat("own".to_owned()), model: "model".to_owned() };
+    let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+    Ok(models.with(name, model.clone()))
 }
 
 /// Every pulled model stands ready, and none is loaded before it is asked.

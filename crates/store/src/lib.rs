@@ -9,6 +9,7 @@
 mod error;
 mod memory;
 mod rows;
+mod scratch;
 mod sqlite;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use rows::{
     NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
     ThreadRow, TokenRow,
 };
+pub use scratch::{Rows, Scratch};
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
 pub type Result<T> = std::result::Result<T, StoreError>;

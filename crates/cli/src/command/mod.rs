@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Index(index::Index),
     #[command(subcommand)]
     Eval(eval::Eval),
+    #[command(hide = true)]
+    EvalServer(eval::server::EvalServer),
     Completions(completions::Completions),
 }
 
@@ -78,6 +80,7 @@ impl Command {
             Command::Bench(bench) => bench.run(),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(place),
+            Command::EvalServer(server) => server.run(),
             Command::Completions(completions) => completions.run(),
         }
     }

@@ -7,6 +7,7 @@ mod ask;
 mod bench;
 mod chat;
 mod crash;
+mod eval_tasks;
 mod mcp;
 mod memory;
 mod models;

@@ -2,6 +2,8 @@
 
 mod answers;
 mod score;
+pub(crate) mod server;
+mod tasks;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ pub(crate) enum Eval {
     /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
     Tools(Set),
     Answers(answers::Answers),
+    Tasks(tasks::Tasks),
 }
 
 #[derive(clap::Args)]
@@ -44,6 +47,7 @@ impl Eval {
             Eval::Docs(set) => set.run("docs", eval::docs),
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Answers(answers) => answers.run(place),
+            Eval::Tasks(tasks) => tasks.run(place),
         }
     }
 }
