@@ -5,6 +5,7 @@
 //! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
 //! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
 //! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
+//! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
 //! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
 //! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
@@ -79,12 +80,22 @@ pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
     Answer { short, ..answer }
 }
 
+/// What a flow says by itself from tools' own replies: cited, and left as it is.
+pub(crate) fn finish_own(said: Said, shown: &[Span]) -> Answer {
+    let answer = cited(&said.markdown, shown, Strict::Leave);
+    Answer { short: said.short, ..answer }
+}
+
 pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
     let how = match (strict, shown.is_empty()) {
         (true, _) => Strict::Remove,
         (false, true) => Strict::Leave,
         (false, false) => Strict::Mark,
     };
+    cited(raw_text, shown, how)
+}
+
+fn cited(raw_text: &str, shown: &[Span], how: Strict) -> Answer {
     let cited = evidence::cite(raw_text, &Spans::new(shown), how, &Options::default());
     let (text, plain) = (cited.to_markdown(), cited.to_plain());
     let Cited { body, sources, checked, removed, refused, .. } = cited;

@@ -122,9 +122,9 @@ async fn a_page_that_gives_orders_sends_no_mail_without_a_persons_yes() {
     let cases = [
         ("search", "What is a relay?", searching.clone(), 1),
         ("auto", "Please look up relays.", json!({ "flows": ["direct", "search"], "each": { "search": searching } }), 1),
-        // These are not even offered a tool that sends.
+        // A second plan is made from what the first one found, and wants to send.
+        ("reason", "Think about relays.", json!({ "depth": "deep" }), 1),
         ("chat", "What is a relay?", Value::Null, 0),
-        ("reason", "Think about relays.", Value::Null, 0),
         ("panel", "What is a relay?", Value::Null, 0),
         ("direct", "What is a relay?", Value::Null, 0),
     ];

@@ -15,6 +15,7 @@ mod runs;
 mod serve;
 mod serve_hostile;
 mod serve_langserve;
+mod tasks;
 mod team;
 mod traces;
 mod wrong;

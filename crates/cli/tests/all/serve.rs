@@ -193,13 +193,13 @@ async fn x3_a_question_is_asked_followed_and_read_with_what_it_stands_on() {
 async fn x3_a_stream_goes_on_behind_its_cursor_after_the_server_was_killed() {
     let home = Home::new();
     let slow = LOOKS_UP
-        .replace("\"continue_iteration\": false}", "\"continue_iteration\": false} after 1500ms")
+        .replace("the last checkpoint [1].\"\n", "the last checkpoint [1].\" after 1500ms\n")
         .replace("when tool registry", "when model route reply {\"flow\": \"reason\"}\nwhen tool registry");
     let script = home.script(&slow);
     let mut served = home.serve(&script, &[]);
     let (run, _) = served.start(&json!({ "question": "Think step by step: what happens after a crash?", "flow": "reason" })).await;
-    let is_reflecting = |event: &Event| event.data["event"] == "asked" && event.data["effect"]["call_model"]["purpose"] == "reflect";
-    let before = served.events(&run, None, is_reflecting).await;
+    let is_answering = |event: &Event| event.data["event"] == "asked" && event.data["effect"]["call_model"]["purpose"] == "answer";
+    let before = served.events(&run, None, is_answering).await;
     let cursor = before.last().unwrap().id.clone().unwrap();
     served.kill();
 

@@ -14,7 +14,11 @@
 //! evidence and named to the model, a synthesis that is no JSON is read as what it is, and one that does not come is replaced by what was gathered.
 //! The answer comes as Markdown and as HTML (`response_content`), both from the same checked text.
 //!
-//! Tools that may destroy something are not offered to the planner unless `enabled_tools` names them.
+//! Every tool is offered to the planner, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check
+//! when it is called. One that may have happened is never called a second time by itself.
+//!
+//! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also ask for others by a tool-search step, which costs a
+//! model call more and so is not there in the default of two calls; the listing is long enough ([`toolbox`]) that most installations need no such step.
 
 pub mod html;
 mod plan;
@@ -34,7 +38,7 @@ use crate::context;
 use crate::follow_up;
 use crate::input::{self, Approve, Input, Mind};
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Toolbox};
+use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
 
 pub use plan::{Status, Task};
 
@@ -42,7 +46,8 @@ pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
         .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
-        .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", END])
+        .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
+        .node("find_tools", (ask_tools, fold_tools), &["plan"])
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", END])
@@ -73,6 +78,8 @@ const PLAN_TOKENS_MAX: u32 = 1_500;
 const SMALL_PLAN_TOKENS_MAX: u32 = 300;
 const SYNTHESIS_TOKENS_MAX: u32 = 2_000;
 const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
+/// Tool-search steps of one run.
+const TOOL_SEARCHES_MAX: u32 = 2;
 /// How often a person is asked again when what they sent is no plan.
 const ASKED_MAX: u32 = 5;
 
@@ -89,6 +96,10 @@ struct Search {
     approve: Approve,
     settings: Settings,
     tools: Toolbox,
+    /// What the planner looks for among the tools it was not shown.
+    wanted_tools: Option<String>,
+    /// Tool-search steps so far.
+    tool_searches: u32,
     /// Turns of planning so far.
     iteration: u32,
     /// Why it was planned this way, in the model's words.
@@ -120,6 +131,8 @@ impl Search {
             approve,
             settings,
             tools: Toolbox::default(),
+            wanted_tools: None,
+            tool_searches: 0,
             iteration: 0,
             plan_reasoning: String::new(),
             thinking_steps: Vec::new(),
@@ -205,10 +218,14 @@ fn initialize(s: &mut Search, _: &Replies<'_>) -> Go {
 fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
     let found = Toolbox::read(replies, 0).map(|all| {
         let named = &s.settings.enabled_tools;
-        let is_named = |name: &str| named.iter().any(|one| one == name);
-        let mut tools = all.enabled(named);
-        tools.tools.retain(|tool| !tool.destructive || is_named(&tool.name));
-        if named.is_empty() { tools.fitting(&s.question, &s.model) } else { tools }
+        let listed = all.enabled(named);
+        if !named.is_empty() {
+            return listed;
+        }
+        let (is_full, count) = (listed.is_full(), listed.tools.len());
+        let tools = listed.fitting(&s.model, Aim::Answers, false);
+        let may_search = (is_full || tools.tools.len() < count) && s.settings.max_turn_iterations > Some(1);
+        if may_search { tools.with_finder() } else { tools }
     });
     match found {
         Ok(tools) if tools.is_empty() => Go::to("synthesize").note("tools", json!([])).note("no_tools", "no tool is enabled; nothing is looked up"),
@@ -218,6 +235,23 @@ fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
         }
         Err(failure) => Go::to("synthesize").note("no_tools", format!("the tools could not be listed: {failure}")),
     }
+}
+
+fn ask_tools(s: &Search) -> Ask {
+    s.wanted_tools.as_deref().map_or_else(Ask::nothing, |query| Ask::one(toolbox::ask_more(query)))
+}
+
+fn fold_tools(s: &mut Search, replies: &Replies<'_>) -> Go {
+    let query = s.wanted_tools.take().unwrap_or_default();
+    let found = Toolbox::read(replies, 0).unwrap_or_default();
+    let note = json!({ "query": query, "found": found.names() });
+    // What was looked for comes first; after the last search there is nothing more to look for.
+    let known = std::mem::take(&mut s.tools);
+    s.tools = found.with(known);
+    if s.tool_searches >= TOOL_SEARCHES_MAX {
+        s.tools.tools.retain(|tool| tool.name != REGISTRY);
+    }
+    Go::to("plan").note("tools_found", note)
 }
 
 fn ask_plan(s: &Search) -> Ask {
@@ -256,6 +290,12 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     let is_again = s.iteration > 1;
     let read = prompt::read::<plan::Planned>(replies, 0);
     let (mut tasks, unusable) = match read {
+        Ok(planned) if planned.wanted_tools().is_some() && s.tools.get(REGISTRY).is_some() => {
+            s.wanted_tools = planned.wanted_tools();
+            s.tool_searches += 1;
+            s.iteration -= 1;
+            return Go::to("find_tools");
+        }
         Ok(planned) => {
             s.plan_reasoning = planned.reasoning;
             let tasks = plan::tasks(planned.tasks, &s.tools, s.iteration);
@@ -421,7 +461,7 @@ fn is_agreed(s: &Search) -> bool {
 }
 
 fn ask_tasks(s: &Search) -> Ask {
-    if is_agreed(s) { plan::ask(s.current()) } else { Ask::nothing() }
+    if is_agreed(s) { plan::ask(s.current(), &s.tools) } else { Ask::nothing() }
 }
 
 fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {

@@ -19,7 +19,7 @@ use crate::answer;
 use crate::input::Mind;
 use crate::panel;
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Tool, Toolbox};
+use crate::toolbox::{self, Aim, Tool, Toolbox};
 use crate::turn::{self, Turn, Visit};
 
 pub const NAME: &str = "researcher";
@@ -40,7 +40,7 @@ pub fn flow() -> Result<Graph, GraphError> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Names of tools or servers; all that read if empty.
+    /// Names of tools or servers; all if empty.
     pub tools: Vec<String>,
     pub tool_calls_max: u32,
 }
@@ -166,8 +166,8 @@ fn fold_tools(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         Ok(found) => {
             let named = &s.settings.tools;
             let found = found.enabled(named);
-            let found = if named.is_empty() { found.fitting(&s.request(), &s.model) } else { found };
-            s.tools = found.tools.into_iter().filter(|tool| tool.read_only).collect();
+            let found = if named.is_empty() { found.fitting(&s.model, Aim::Answers, false) } else { found };
+            s.tools = found.tools;
             Go::to("triage").note("tools", json!(s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>()))
         }
         Err(failure) => Go::to("triage").note("no_tools", failure.to_string()),

@@ -145,7 +145,7 @@ impl Run {
             position: Position::At(graph.0.start),
             step: 0,
             entries: 1,
-            ledger: Ledger::new(graph.0.phases.len()),
+            ledger: Ledger::new(&graph.0.phases),
             teller: Teller::default(),
             has_heard: start.has_heard,
             start: Arc::new(start),

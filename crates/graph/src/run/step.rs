@@ -53,7 +53,7 @@ impl Run {
             return self.end(Outcome::Failed { fault: Fault::Steps { step: self.step, steps_max: inner.limits.steps_max } });
         }
         let entered_seq = self.teller.seq;
-        self.ledger.enter(node, &inner.phases);
+        self.ledger.enter(node, &inner.phases, |phase| inner.behaviour.phase_limit_ms(&self.state, phase));
         self.teller.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
         let ask = inner.behaviour.ask(node, &self.state);
         if let Err(why) = ask.check(&inner.limits) {

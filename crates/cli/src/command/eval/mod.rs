@@ -79,6 +79,10 @@ fn table(name: &str, measured: &Measured) -> Table {
     row("recall at 10", format!("{:.3}", measured.recall_at_10));
     row("recall at 20", format!("{:.3}", measured.recall_at_20));
     row("all within 10", format!("{:.3}", measured.complete_at_10));
+    if let (Some(shown), Some(searched)) = (measured.recall_shown, measured.recall_searched) {
+        row("shown to a planner", format!("{shown:.3}"));
+        row("after two tool searches", format!("{searched:.3}"));
+    }
     row("questions", measured.queries.to_string());
     row("searched", measured.items.to_string());
     row("vectors", if measured.vectors { "yes" } else { "no" }.into());
