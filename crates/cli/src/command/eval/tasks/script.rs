@@ -39,6 +39,9 @@ struct State {
 /// What is said in place of a fact that was not shown.
 const NOT_SHOWN: &str = "(not shown)";
 
+/// How a prompt lets the model ask for another round in place of an answer.
+const MISSING: &str = "MISSING:";
+
 /// Names of properties in a planned call.
 const TOOL_FIELDS: [&str; 3] = ["tool", "tool_name", "name"];
 const ARGUMENT_FIELDS: [&str; 4] = ["arguments", "tool_arguments", "args", "input"];
@@ -63,7 +66,10 @@ impl ScriptedModel {
             call.messages.iter().filter(|message| !matches!(message.role.as_str(), "user" | "assistant")).map(|one| one.content.as_str()).collect();
         let shown = shown.join("\n");
         let reply = match &call.schema {
-            None => json!(self.answer(&shown)),
+            None => match self.next(&shown, &state.given).filter(|_| shown.contains(MISSING)) {
+                Some((_, _, text)) => json!(format!("{MISSING} {text}")),
+                None => json!(self.answer(&shown)),
+            },
             Some(schema) => self.object(schema, &shown, &mut state),
         };
         state.replies.insert(asked, reply.clone());
@@ -302,6 +308,8 @@ mod tests {
         assert_eq!(model.reply(&call("plan", &[("system", "Plan.")], plan.clone()))["steps"][0]["tool"], "tickets.list_tickets");
         let seen = model.reply(&call("reflect", &[("system", "Judge."), ("evidence", "T-7 [open] The printer")], reflect.clone()));
         assert_eq!((&seen["goal_achieved"], &seen["should_continue"]), (&json!(false), &json!(true)));
+        let answering = [("system", "Answer, or reply MISSING: and what is missing."), ("evidence", "T-7 [open] The printer")];
+        assert_eq!(model.reply(&call("answer", &answering, Value::Null)), "MISSING: T-7 [open] The printer");
         let adjusted = format!("Plan. {}", seen["plan_adjustments"].as_str().unwrap());
         let second = model.reply(&call("plan", &[("system", &adjusted)], plan));
         assert_eq!(second["steps"][0]["arguments"], json!({ "id": "T-7" }));
