@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Rows that one query returns.
-pub const ROWS_MAX: usize = 500;
+const ROWS_MAX: usize = 500;
 /// How long a statement waits for another process that writes.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
@@ -23,7 +23,7 @@ pub struct Scratch(Connection);
 pub struct Rows {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Value>>,
-    /// There are more than [`ROWS_MAX`].
+    /// There are more than are returned.
     pub is_cut: bool,
 }
 

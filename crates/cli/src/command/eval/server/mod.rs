@@ -20,8 +20,6 @@ use serde_json::Value;
 use crate::exit::{Exit, Result, Trouble};
 use crate::wiring;
 
-pub(crate) use tickets::HOSTILE_SENTENCE;
-
 #[derive(clap::Args)]
 pub(crate) struct EvalServer {
     /// Which server
@@ -42,13 +40,15 @@ pub(crate) enum Kind {
 impl EvalServer {
     pub(crate) fn run(self) -> Result<Exit> {
         let server = match self.kind {
-            Kind::Sql => {
-                Server { name: "sql", tools: read_tools(sql::TOOLS)?, call: Arc::new(move |tool, input| sql::call(&self.data, tool, input)) }
-            }
+            Kind::Sql => Server {
+                name: "sql",
+                tools: read_tools(sql::TOOLS)?,
+                call: Arc::new(move |tool: &str, input: &JsonObject| sql::call(&self.data, tool, input)),
+            },
             Kind::Tickets => Server {
                 name: "tickets",
                 tools: read_tools(tickets::TOOLS)?,
-                call: Arc::new(move |tool, input| tickets::call(&self.data, tool, input)),
+                call: Arc::new(move |tool: &str, input: &JsonObject| tickets::call(&self.data, tool, input)),
             },
         };
         wiring::block_on(async {
