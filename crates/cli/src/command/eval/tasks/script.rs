@@ -42,6 +42,9 @@ const NOT_SHOWN: &str = "(not shown)";
 /// How a prompt lets the model ask for another round in place of an answer.
 const MISSING: &str = "MISSING:";
 
+/// The capability of an agent that sends mails, where a team is planned for.
+const SEND_MAIL: &str = "send_mail";
+
 /// Names of properties in a planned call.
 const TOOL_FIELDS: [&str; 3] = ["tool", "tool_name", "name"];
 const ARGUMENT_FIELDS: [&str; 4] = ["arguments", "tool_arguments", "args", "input"];
@@ -100,12 +103,16 @@ impl ScriptedModel {
             "missing" => return next().map_or_else(|| json!(""), |text| json!(text)),
             "final_response" => return Value::Null,
             "expert_steps" => return json!([self.request]),
+            "subject" | "body" => return self.mail_field(name).map_or_else(|| json!(self.answer(shown)), Value::clone),
+            // What to say where no agent of a team is needed.
+            "reply" => return if self.mail_field("subject").is_some() { json!("") } else { json!(self.answer(shown)) },
             "research_steps" if !self.script.plan.is_empty() => return json!([self.request]),
             _ => {}
         }
         match field["type"].as_str() {
             Some("array") => match call_form(&field["items"]) {
                 Some(form) => self.plan(&form, shown, state),
+                None if self.mail_field("subject").is_some() && shown.contains(SEND_MAIL) => json!([SEND_MAIL]),
                 None => json!([]),
             },
             Some("boolean") => json!(false),
@@ -148,6 +155,11 @@ impl ScriptedModel {
             let steps = plan.iter().map(|step| Step { arguments: filled(&step.arguments, &found), ..step.clone() }).collect();
             Some((index, steps, found[0].to_owned()))
         })
+    }
+
+    /// A part of the mail that the plan sends or drafts, for a flow that composes mails itself.
+    fn mail_field(&self, name: &str) -> Option<&Value> {
+        self.script.plan.iter().find(|step| step.tool.starts_with("mail."))?.arguments.get(name)
     }
 
     fn is_answerable(&self, shown: &str) -> bool {
@@ -316,6 +328,15 @@ mod tests {
         let done = [("system", "Judge again."), ("evidence", "T-7 [open] The printer"), ("evidence", "T-7 is closed.")];
         let seen = model.reply(&call("reflect", &done, reflect));
         assert_eq!((&seen["goal_achieved"], &seen["should_continue"]), (&json!(true), &json!(false)));
+    }
+
+    #[test]
+    fn a_team_is_given_the_mail_of_the_plan() {
+        let model = model("plan = [{ tool = 'mail.send', arguments = { to = ['a@x.example'], subject = 'Hi', body = 'There' } }]\nanswer = 'Sent.'");
+        let plan = json!({ "properties": { "plan": { "type": "array", "items": { "type": "string" } }, "reply": { "type": "string" } } });
+        assert_eq!(model.reply(&call("plan", &[("system", "- send_mail: sends mails")], plan)), json!({ "plan": ["send_mail"], "reply": "" }));
+        let letter = json!({ "properties": { "subject": { "type": "string" }, "body": { "type": "string" } } });
+        assert_eq!(model.reply(&call("letter", &[], letter)), json!({ "subject": "Hi", "body": "There" }));
     }
 
     #[test]
