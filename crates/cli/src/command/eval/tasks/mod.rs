@@ -151,9 +151,10 @@ impl Tasks {
     async fn measure(&self, tasks: &[Task], config: &toml::Table) -> Result<Report> {
         let began = Instant::now();
         let mut report = Report { model: self.model.clone().unwrap_or_else(|| "default".to_owned()), ..Report::default() };
+        let mut chosen = None;
         for (number, task) in (1..).zip(tasks) {
             let start = Instant::now();
-            let end = match Box::pin(self.perform(task, config)).await {
+            let end = match Box::pin(self.perform(task, config, &mut chosen)).await {
                 Ok(end) => end,
                 // A model that cannot be had is no task that failed.
                 Err(trouble @ (Trouble::Usage(_) | Trouble::Stopped(..))) => return Err(trouble),
@@ -166,12 +167,13 @@ impl Tasks {
             remark(&format!("{} {} {verdict}", paint(DIM, format!("{number}/{} {:.1} s", tasks.len(), start.elapsed().as_secs_f64())), task.id));
             report.add(task, end);
         }
+        report.model = chosen.unwrap_or(report.model);
         report.finish(began.elapsed().as_secs_f64(), self.is_scripted());
         Ok(report)
     }
 
-    /// Whether the task was done, or why not.
-    async fn perform(&self, task: &Task, config: &toml::Table) -> Result<std::result::Result<(), String>> {
+    /// Whether the task was done, or why not. `chosen` is set to the model that answered, unless it is the scripted one.
+    async fn perform(&self, task: &Task, config: &toml::Table, chosen: &mut Option<String>) -> Result<std::result::Result<(), String>> {
         let stage = Stage::set_up(task, config, self.keep.as_deref()).await?;
         let before = stage.state()?;
         let mut options = stage.options(self.model.as_deref().filter(|_| !self.is_scripted()))?;
@@ -179,6 +181,7 @@ impl Tasks {
             options.thinking.own_model = Some(Arc::new(ScriptedModel::new(&task.request, task.script.clone())));
         }
         let house = wiring::house(&stage.place, &options.thinking, true).await?;
+        *chosen = house.choice.as_ref().map(|choice| choice.model.to_string());
         if let Some(hub) = house.tools.as_ref().filter(|_| task.world.stories) {
             hub.enable("stories", true).await.map_err(|failure| Trouble::Failed(failure.message))?;
         }
