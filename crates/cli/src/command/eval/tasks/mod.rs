@@ -211,7 +211,7 @@ impl Tasks {
 
 /// With the scripted model, the permission questions that the task counts on must have been put.
 fn was_asked(task: &Task, asked: &[String]) -> std::result::Result<(), String> {
-    match task.script.must_ask.iter().find(|tool| !asked.iter().any(|prompt| prompt.contains(*tool))) {
+    match task.script.must_ask.iter().find(|tool| !asked.iter().any(|prompt| held_call(prompt).1.contains(*tool))) {
         Some(tool) => Err(format!("nobody was asked for permission to call {tool}")),
         None => Ok(()),
     }
@@ -272,8 +272,10 @@ fn without_citations(text: &str) -> String {
 fn reply_to(question: &Question, permissions: &Permissions) -> Value {
     let field = |name: &str| question.schema.as_ref().and_then(|schema| schema["properties"].get(name));
     if let Some(allow) = field("allow") {
+        let (tool, shown) = held_call(&question.prompt);
         let is_meant = |permit: &&task::Permit| {
-            question.prompt.contains(&permit.tool) && permit.with.as_ref().is_none_or(|words| question.prompt.contains(words))
+            let is_named = permit.tool == tool || (permit.tool.ends_with('.') && tool.starts_with(&permit.tool));
+            is_named && permit.with.as_ref().is_none_or(|words| shown.contains(words))
         };
         let answer = permissions.answers.iter().find(is_meant).map_or("no", |permit| permit.answer.as_str());
         return match allow["type"] == "boolean" {
@@ -288,6 +290,13 @@ fn reply_to(question: &Question, permissions: &Permissions) -> Value {
         return json!({ "approve": true });
     }
     question::answer(question, GO_ON)
+}
+
+/// The tool that a permission question is about, and what is shown of the call. Where its arguments came from is left out, since that names other tools.
+fn held_call(prompt: &str) -> (&str, &str) {
+    let shown = prompt.split("\nWhere they come from").next().unwrap_or_default();
+    let tool = shown.split_once("tool ").and_then(|(_, rest)| rest.split([' ', '?', '\n']).next()).unwrap_or_default();
+    (tool, shown)
 }
 
 /// To a question of the model's: the request says all there is to say.
@@ -357,6 +366,8 @@ mod tests {
         assert_eq!(reply("May Baton perform tool files.write? {\"path\":\"other.txt\"}", &boolean), json!(false));
         assert_eq!(reply("May Baton perform tool tickets.close_ticket?", &words), json!("server"));
         assert_eq!(reply("May Baton perform tool mail.send?", &words), json!("no"));
+        let chained = "May Baton call the tool files.write of the server files?\nArguments: {\"path\":\"x\"}\nWhere they come from: tickets.list_tickets, ok.txt";
+        assert_eq!(reply(chained, &words), json!("no"), "permission for a source is none for the call");
         let verdict = json!({ "properties": { "verdict": { "enum": ["done", "again", "failed"] } } });
         assert_eq!(reply_to(&ask("files.write", verdict), &permissions), json!({ "verdict": "failed" }));
     }
