@@ -33,6 +33,8 @@ const FILLED_IN: &[FilledIn] = &[
     // From the flows that there are. A user sets `search.enabled_tools`, which is passed on as `each`.
     FilledIn { flow: "auto", field: "flows", passed_by: &["x2_", "auto", "order", "a_page_that_gives_orders"] },
     FilledIn { flow: "auto", field: "each", passed_by: &["x2_", "order", "a_page_that_gives_orders", "s13_"] },
+    // From `auto`, which hands over what is declined.
+    FilledIn { flow: "direct", field: "may_decline", passed_by: &["x2_"] },
     FilledIn { flow: "supervise", field: "each", passed_by: &["s13_"] },
 ];
 
