@@ -261,7 +261,8 @@ fn table(items: &[Item]) -> String {
     sorted.sort_by_key(|item| place(item));
     let mut table = String::from("item   asserted  what\n");
     for item in sorted {
-        let later: Vec<&str> = item.behaviours.iter().filter_map(|behaviour| behaviour.later.as_deref()).collect();
+        let mut later: Vec<&str> = item.behaviours.iter().filter_map(|behaviour| behaviour.later.as_deref()).collect();
+        later.dedup();
         let later = if later.is_empty() { String::new() } else { format!(" (later: {})", later.join("; ")) };
         let share = format!("{}/{}", item.covered(), item.behaviours.len());
         writeln!(table, "{:<5} {share:>9}  {}{later}", item.name, item.title).unwrap();
