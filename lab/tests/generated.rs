@@ -17,6 +17,20 @@ fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
     renew(server, "lab/tests/models/kserve_server.rs");
 }
 
+/// `cargo run -p lab --bin train_router` says how good they are.
+#[test]
+fn the_weights_of_the_router_are_those_of_its_training_set() {
+    const BYTES_MAX: usize = 300_000;
+    let set = lab::router::TrainingSet::read().expect("the training set");
+    let bytes = set.train().to_bytes();
+    assert!(bytes.len() <= BYTES_MAX, "{} bytes of weights are too many", bytes.len());
+    let path = lab::router::root().join(lab::router::WEIGHTS);
+    if std::fs::read(&path).unwrap_or_default() != bytes {
+        std::fs::write(&path, bytes).expect("it can be written");
+        panic!("{} was stale and has been renewed; measure it with `baton eval routes --rules-only` and commit it", path.display());
+    }
+}
+
 /// One picture each, as GitHub and others draw them.
 #[test]
 fn every_flow_is_drawn_in_the_architecture() {

@@ -140,8 +140,12 @@ impl Answer {
             let title = one_line(&source.title, SENTENCE_CHARS_MAX);
             let address = source.address.as_ref().filter(|address| **address != source.title);
             let address = address.map(|address| format!("  {}", one_line(address, 300))).unwrap_or_default();
-            let places =
-                if source.places.is_empty() { String::new() } else { format!("  ({})", one_line(&source.places.join("; "), SENTENCE_CHARS_MAX)) };
+            let places = match (source.places.is_empty(), &source.address) {
+                (true, _) => String::new(),
+                // A tool's reply: `stories.search (query: upstream), total`.
+                (false, None) => format!(", {}", one_line(&source.places.join("; "), SENTENCE_CHARS_MAX)),
+                (false, Some(_)) => format!("  ({})", one_line(&source.places.join("; "), SENTENCE_CHARS_MAX)),
+            };
             format!("{} {title}{}", paint(BOLD, format!("[{}]", at + 1)), paint(DIM, format!("{address}{places}")))
         };
         self.sources.iter().enumerate().map(line).collect()

@@ -2,14 +2,15 @@
 
 use engine::{Door, Order};
 use flows::input::Mind;
-use graph::{Budget, Graph, ThreadId};
-use serde_json::{Value, json};
+use graph::{ALLOW_ALL, Budget, Graph, ThreadId};
+use serde_json::{Map, Value, json};
 
 use crate::command::budget;
 use crate::config::Config;
 use crate::exit::{Result, Trouble};
 use crate::mind::Thinking;
 use crate::place::Place;
+use crate::settings;
 use crate::wiring;
 
 /// How a user wants to be answered: the options of one question and of a session.
@@ -30,6 +31,15 @@ pub(crate) struct Wishes {
     /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
     #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
     budget: Option<Budget>,
+    /// A tool (server.tool) or a server whose calls need no permission here; may be given several times
+    #[arg(long, value_name = "TOOL_OR_SERVER")]
+    allow: Vec<String>,
+    /// Allow every tool call without asking; meant for a job in a sandbox that nobody attends
+    #[arg(long)]
+    yes: bool,
+    /// A setting of the flow; `baton flows show FLOW` lists them. May be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     #[command(flatten)]
     pub(crate) thinking: Thinking,
 }
@@ -40,14 +50,47 @@ impl Wishes {
         self.thread.as_deref().map(thread).transpose()
     }
 
-    /// A question asked with these options.
-    pub(crate) fn asking<'a>(&self, flow: &'a str, question: &'a str, thread: Option<ThreadId>, place: &Place) -> Result<Asking<'a>> {
-        // A script plays a world without a configuration.
-        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+    /// What `--set` says for this flow.
+    pub(crate) fn settings(&self, flow: &str) -> Result<Map<String, Value>> {
+        settings::parse_all(flow, &self.set)
+    }
+
+    /// A question asked with these options, and these settings of the flow.
+    pub(crate) fn asking<'a>(
+        &self,
+        flow: &'a str,
+        question: &'a str,
+        thread: Option<ThreadId>,
+        place: &Place,
+        set: &Map<String, Value>,
+    ) -> Result<Asking<'a>> {
+        let config = Config::for_run(place)?;
         let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
         let (approve, strict) = (self.approve, self.strict.then_some(true));
-        let settings = settings(flow, &config);
-        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings })
+        let settings = config.settings.settings_for(flow, &json!(set)).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let allowed = self.allowed(&config, place)?;
+        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings, allowed })
+    }
+
+    /// What needs no permission in these runs. A name that fits no server is a mistake.
+    fn allowed(&self, config: &Config, place: &Place) -> Result<Vec<String>> {
+        if place.script.is_none() && !self.allow.is_empty() {
+            let servers = self.thinking.servers.names(place, config)?;
+            self.allow.iter().try_for_each(|name| must_be_known(name, &servers))?;
+        }
+        let all = self.yes.then(|| ALLOW_ALL.to_owned());
+        Ok(self.allow.iter().cloned().chain(all).collect())
+    }
+}
+
+/// Whether a name is one of these servers, or a tool of one.
+pub(crate) fn must_be_known(name: &str, servers: &[String]) -> Result<()> {
+    let server = name.split_once('.').map_or(name, |(server, _)| server);
+    match servers.iter().any(|known| known == server) {
+        true => Ok(()),
+        false => {
+            Err(Trouble::Usage(format!("there is no server {server:?}, so {name:?} is none of its tools; the servers are: {}", servers.join(", "))))
+        }
     }
 }
 
@@ -72,16 +115,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) budget: Budget,
     /// There are documents to answer from.
     pub(crate) has_docs: bool,
-    /// See [`settings`].
+    /// As `Configured::settings_for` makes them.
     pub(crate) settings: Value,
-}
-
-/// What a flow is told beyond the question.
-pub(crate) fn settings(flow: &str, config: &Config) -> Value {
-    match flow {
-        "auto" => json!({ "flows": BEHIND_THE_FRONT_DOOR, "each": { "supervise": config.settings_of("supervise") } }),
-        flow => config.settings_of(flow),
-    }
+    /// Tools and servers that need no permission in this run.
+    pub(crate) allowed: Vec<String>,
 }
 
 /// The flow that was named, or the usual one. Known before anything is made ready for it.
@@ -126,6 +163,7 @@ impl Asking<'_> {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             budget: self.budget,
             thread: self.thread.clone(),
+            allowed: self.allowed.clone(),
             ..Order::new(self.flow, self.input(mind))
         })
     }
@@ -157,7 +195,7 @@ impl Asking<'_> {
 }
 
 /// Where a question goes that names no flow.
-pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 3) };
+pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 4) };
 
 /// What `auto` may choose from.
 pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];

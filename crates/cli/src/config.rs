@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flows::specialist::{self, Specialist};
 use serde::Deserialize;
+use world::agent::TeamAgent;
 use world::model::{Endpoint, Name, Row, Table, embedded};
 
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
+use crate::settings::Configured;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -26,6 +29,11 @@ pub(crate) struct Config {
     /// Agents elsewhere, by name.
     agents: BTreeMap<String, world::agent::Agent>,
     pub(crate) team: Team,
+    /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
+    flows: BTreeMap<String, serde_json::Value>,
+    /// What `flows` and `team` set, checked.
+    #[serde(skip)]
+    pub(crate) settings: Configured,
     /// Where it was read, if there was one.
     #[serde(skip)]
     pub(crate) path: Option<PathBuf>,
@@ -55,6 +63,12 @@ pub(crate) struct Tools {
     pub(crate) private_hosts: Vec<String>,
     /// Tools that change things outside and need no yes of yours: `server.tool`, or a whole `server`.
     pub(crate) allowed: Vec<String>,
+    /// A registry whose tools are used too, as http://host:8021; "off" uses none [default: one that answers at http://localhost:8021].
+    pub(crate) registry: Option<String>,
+    /// What the registry says about its tools counts: one that it calls read-only may be called without asking.
+    pub(crate) registry_trusted: bool,
+    /// The variable of the environment that holds the registry's bearer token [default: BATON_REGISTRY_TOKEN].
+    pub(crate) registry_token_env: Option<String>,
     /// Folders that `docs` searches, beside those of `--docs`.
     pub(crate) docs: Vec<PathBuf>,
     pub(crate) code: tools::code::Settings,
@@ -76,12 +90,38 @@ pub(crate) struct Team {
     pub(crate) page_port: Option<u16>,
     /// Only these agents of the team are started [default: all].
     pub(crate) agents: Option<Vec<String>>,
-    /// How long one call of an agent may take [default: 900].
-    agent_s_max: Option<u64>,
-    /// How often an agent that cannot be reached is called [default: 6].
-    attempts_max: Option<u32>,
-    /// How often an agent that answers and is not done is asked again [default: 2].
-    retries_max: Option<u32>,
+    /// Whether agents of the team that listen on this machine are used although nobody named their addresses [default: true].
+    discover: Option<bool>,
+    /// Seconds that one call of an agent may take; `agent_ms_max` of the flow `supervise`.
+    pub(crate) agent_s_max: Option<u64>,
+    /// How often an agent that cannot be reached is called; `attempts_max` of the flow `supervise`.
+    pub(crate) attempts_max: Option<u32>,
+    /// How often an agent that answers and is not done is asked again; `retries_max` of the flow `supervise`.
+    pub(crate) retries_max: Option<u32>,
+}
+
+/// Where document 000 has the registry.
+const REGISTRY_PORT: u16 = 8021;
+
+impl Team {
+    /// Where an agent of the team listens on this machine. The configuration may call it by any of its names.
+    pub(crate) fn port(&self, one: &Specialist) -> u16 {
+        let configured = self.ports.iter().find(|(name, _)| is_named(name, one));
+        configured.map_or(one.port, |(_, port)| *port)
+    }
+
+    pub(crate) fn registry_port(&self) -> u16 {
+        self.registry_port.unwrap_or(REGISTRY_PORT)
+    }
+
+    /// Whether `baton up` starts it.
+    pub(crate) fn has(&self, one: &Specialist) -> bool {
+        self.agents.as_ref().is_none_or(|agents| agents.iter().any(|name| is_named(name, one)))
+    }
+}
+
+fn is_named(name: &str, one: &Specialist) -> bool {
+    specialist::named(name).is_some_and(|named| named.flow == one.flow)
 }
 
 /// What is remembered from one run to the next.
@@ -90,18 +130,25 @@ pub(crate) struct Team {
 pub(crate) struct Memory {
     /// Notes are dropped after so many days; 0 keeps none.
     days: u32,
+    /// Conversations are deleted after so many days without use; 0 keeps them.
+    pub(crate) conversation_days: u32,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Memory { days: 30 }
+        Memory { days: 30, conversation_days: 0 }
     }
 }
 
+const DAY_MS: i64 = 86_400_000;
+
 impl Memory {
     pub(crate) fn notes_ms(&self) -> i64 {
-        const DAY_MS: i64 = 86_400_000;
         i64::from(self.days) * DAY_MS
+    }
+
+    pub(crate) fn threads_ms(&self) -> i64 {
+        i64::from(self.conversation_days) * DAY_MS
     }
 }
 
@@ -119,31 +166,26 @@ impl Config {
         let wrong = |why: String| Trouble::Usage(format!("the configuration {} {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
-        Ok(Config { path: Some(path), ..config })
+        let settings = Configured::new(&config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        Ok(Config { path: Some(path), settings, ..config })
     }
 
-    /// Agents that are not flows here: those configured, and those of the team whose address the environment says.
+    /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
+    pub(crate) fn for_run(place: &Place) -> Result<Config> {
+        if place.script.is_some() && place.config.is_none() { Ok(Config::default()) } else { Config::read(place) }
+    }
+
+    /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at
+    /// their ports of this machine.
     pub(crate) fn agents(&self) -> Result<world::agent::Agents> {
-        let usual: Vec<&str> = flows::specialist::ALL.iter().map(|one| one.flow).collect();
-        world::agent::Agents::new(&self.agents, &usual, &env).map_err(Trouble::Usage)
-    }
-
-    /// What flows of ours are told beyond the question: by name of the flow.
-    pub(crate) fn settings_of(&self, flow: &str) -> serde_json::Value {
-        let mailer = serde_json::json!({ "me": self.team.me });
-        match flow {
-            "mailer" => mailer,
-            "supervise" => {
-                let usual = flows::supervise::Settings::default();
-                serde_json::json!({
-                    "each": { "mailer": mailer },
-                    "agent_ms_max": self.team.agent_s_max.map_or(usual.agent_ms_max, |seconds| seconds.saturating_mul(1_000)),
-                    "attempts_max": self.team.attempts_max.unwrap_or(usual.attempts_max),
-                    "retries_max": self.team.retries_max.unwrap_or(usual.retries_max),
-                })
-            }
-            _ => serde_json::Value::Null,
-        }
+        let as_agent = |one: &Specialist| TeamAgent {
+            name: one.flow.to_owned(),
+            capability: one.capability.to_owned(),
+            aliases: one.aliases.iter().map(|&alias| alias.to_owned()).collect(),
+            port: self.team.discover.unwrap_or(true).then(|| self.team.port(one)),
+        };
+        let team: Vec<TeamAgent> = specialist::ALL.iter().map(as_agent).collect();
+        world::agent::Agents::new(&self.agents, &team, &env).map_err(Trouble::Usage)
     }
 
     pub(crate) fn table(&self) -> Table {

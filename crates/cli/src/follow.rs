@@ -130,7 +130,7 @@ impl<'a> Follow<'a> {
                     let is_attended = matches!(self.view, View::People(_)) && std::io::stdin().is_terminal();
                     match open.first() {
                         Some(first) if is_attended => {
-                            if let Some(exit) = self.ask(first).await? {
+                            if let Some(exit) = self.ask(first, &open).await? {
                                 return Ok(exit);
                             }
                         }
@@ -246,7 +246,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Asks at the terminal. An exit means that nobody answered.
-    async fn ask(&mut self, open: &Open) -> Result<Option<Exit>> {
+    async fn ask(&mut self, open: &Open, all: &[Open]) -> Result<Option<Exit>> {
         let proposal = approval::proposal(self.engine, open).await?;
         let value = match &proposal {
             Some(proposal) => self.ask_plan(open, proposal).await?,
@@ -256,7 +256,7 @@ impl<'a> Follow<'a> {
             Answered::With(value) => value,
             Answered::Nothing => return Ok(None),
             Answered::Later(exit) => {
-                remark(&format!("still open; {}", question::how(open)));
+                remark(&format!("still open; {}", question::how(open, all)));
                 return Ok(Some(exit));
             }
             Answered::Cancelled => {
@@ -274,8 +274,21 @@ impl<'a> Follow<'a> {
 
     async fn ask_words(&mut self, open: &Open) -> Result<Answered> {
         let question = &open.waiting.question;
-        remark(&format!("\n{} {}", paint(YELLOW, "?"), paint(BOLD, evidence::visible(&question.prompt))));
-        let prompt = format!("{}› ", question::words(question).join("/"));
+        let asked = evidence::visible(&question.prompt);
+        let prompt = match question::legend(open) {
+            None => {
+                remark(&format!("\n{} {}", paint(YELLOW, "?"), paint(BOLD, asked)));
+                format!("{}› ", question::words(question).join("/"))
+            }
+            Some(legend) => {
+                let (first, rest) = asked.split_once('\n').unwrap_or((&asked, ""));
+                remark(&format!("\n{} {}", paint(YELLOW, "?"), paint(BOLD, first)));
+                rest.lines().for_each(|line| remark(&format!("  {line}")));
+                remark(&format!("  {legend}"));
+                let letters: Vec<String> = question::words(question).iter().map(|word| word.chars().take(1).collect()).collect();
+                format!("{}› ", letters.join("/"))
+            }
+        };
         Ok(match self.typed(&mut Editor::new()?, &prompt).await? {
             Ok(typed) if typed.trim().is_empty() => Answered::Nothing,
             Ok(typed) => Answered::With(question::answer(question, &typed)),
@@ -349,9 +362,9 @@ impl<'a> Follow<'a> {
             print_json(&json!({ "run": row.run, "thread": row.thread, "flow": row.flow, "status": row.status, "waiting": open }))?;
             return Ok(Exit::Asking);
         }
-        for open in open {
-            remark(&format!("\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt)));
-            remark(&format!("  answer with: {}", paint(BOLD, question::how(open))));
+        for one in open {
+            remark(&format!("\n{} {}", paint(YELLOW, "?"), evidence::visible(&one.waiting.question.prompt)));
+            remark(&format!("  answer with: {}", paint(BOLD, question::how(one, open))));
         }
         if open.is_empty() {
             remark(&format!("the run waits, but asks nothing any more; `baton runs resume {}` goes on", tail(self.run)));
@@ -398,7 +411,7 @@ enum Answered {
 }
 
 /// Waits until the run rests. If a run below it was answered, that one goes first: its end is what those above it wait for.
-async fn rest(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<At> {
+pub(crate) async fn rest(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<At> {
     if let Some(below) = answered.filter(|below| below != run) {
         engine.wait(&below).await?;
         match engine.resume(run).await {

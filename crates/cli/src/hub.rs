@@ -6,7 +6,8 @@ use std::sync::Arc;
 use index::Folders;
 use tools::Thinker;
 use tools::workspace::Workspaces;
-use world::tool::{Builder, Config, Tools};
+use world::tool::config::Private;
+use world::tool::{Builder, Config, RegistrySource, Tools, is_registry_at};
 
 use crate::config;
 use crate::exit::{Result, Trouble};
@@ -16,6 +17,13 @@ use crate::shelf;
 
 /// Made-up data has no place in an answer until somebody wants it there: `baton tools enable stories`.
 const SAMPLES: [&str; 1] = ["stories"];
+
+/// In place of an address: no registry is used, not even one at the default address.
+const OFF: &str = "off";
+/// The variable that says where the registry is.
+pub(crate) const REGISTRY_URL: &str = "BATON_REGISTRY_URL";
+/// The variable that holds a registry's bearer token unless the configuration names another.
+const REGISTRY_TOKEN: &str = "BATON_REGISTRY_TOKEN";
 
 /// Which servers a command uses.
 #[derive(clap::Args, Default)]
@@ -31,6 +39,12 @@ pub(crate) struct Servers {
     /// The folder in which `files` and `code` work, for this command [default: one of Baton's own for each thread]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
+    /// A registry whose tools are used too: http://host:8021, or `off` [default: the configuration's, or one that answers at http://localhost:8021]
+    ///
+    /// Its tools count as untrusted unless the configuration says [tools] registry_trusted = true. Servers that are built in or configured here are
+    /// used from here.
+    #[arg(long, value_name = "URL", env = REGISTRY_URL, hide_env = true)]
+    registry: Option<String>,
     /// An index that is open already, in place of one over `docs`.
     #[arg(skip)]
     pub(crate) shelf: Option<Arc<Folders>>,
@@ -39,11 +53,73 @@ pub(crate) struct Servers {
 impl Servers {
     /// Only what comes with Baton, over these documents.
     pub(crate) fn over(docs: PathBuf) -> Self {
-        Servers { docs: vec![docs], ..Servers::default() }
+        Servers { docs: vec![docs], registry: Some(OFF.to_owned()), ..Servers::default() }
+    }
+
+    /// What the environment says, for commands without these options.
+    pub(crate) fn of_environment() -> Self {
+        Servers { registry: config::env(REGISTRY_URL), ..Servers::default() }
+    }
+
+    /// The registry whose tools are used: the one that was named, or one that answers at the default address.
+    pub(crate) async fn registry(&self, settings: &config::Config) -> Result<Option<RegistrySource>> {
+        let named = self.registry.as_deref().or(settings.tools.registry.as_deref()).map(str::trim);
+        let url = match named {
+            Some("" | OFF) => return Ok(None),
+            Some(url) if url.starts_with("http://") || url.starts_with("https://") => url.to_owned(),
+            Some(other) => return Err(Trouble::Usage(format!("{other:?} is no address of a registry; write http://host:8021, or `{OFF}`"))),
+            None => {
+                let url = format!("http://localhost:{}", settings.team.registry_port());
+                if !is_registry_at(&url).await {
+                    return Ok(None);
+                }
+                url
+            }
+        };
+        let token = match &settings.tools.registry_token_env {
+            None => config::env(REGISTRY_TOKEN),
+            Some(variable) => {
+                let lacks = || Trouble::Usage(format!("[tools] registry_token_env names {variable}, which is not set"));
+                Some(config::env(variable).ok_or_else(lacks)?)
+            }
+        };
+        Ok(Some(RegistrySource { url, is_trusted: settings.tools.registry_trusted, token: token.map(Private::new) }))
+    }
+
+    /// Whether a registry was named here. A registry itself uses none.
+    pub(crate) fn names_registry(&self) -> bool {
+        self.registry.as_deref().is_some_and(|url| !matches!(url.trim(), "" | OFF))
+    }
+
+    /// The names of all servers: those that come with Baton and those that are configured. Nothing is started by this.
+    pub(crate) fn names(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
+        let built_in = tools::KINDS.iter().map(|kind| kind.name.to_owned());
+        Ok(built_in.chain(self.configured(place, settings)?.servers.into_keys()).collect())
     }
 
     /// Nothing is started by this: servers are when somebody needs them.
-    pub(crate) fn hub(&self, place: &Place, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<Tools> {
+    pub(crate) fn hub(
+        &self,
+        place: &Place,
+        settings: &config::Config,
+        thinker: Option<Arc<dyn Thinker>>,
+        registry: Option<&RegistrySource>,
+    ) -> Result<Tools> {
+        let folder = folder(place)?;
+        let config = self.configured(place, settings)?;
+        for remark in &config.remarks {
+            tracing::warn!("{remark}");
+        }
+        let hub = Tools::builder().with_config(config).with_off(&SAMPLES).with_memory(folder.join("tools.json"));
+        let hub = match registry {
+            Some(source) => hub.with_registry(source),
+            None => hub,
+        };
+        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
+        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
+    }
+
+    fn configured(&self, place: &Place, settings: &config::Config) -> Result<Config> {
         let folder = folder(place)?;
         let mut config = Config::default();
         let by_default = folder.join("mcp.json");
@@ -58,12 +134,7 @@ impl Servers {
         if imported.exists() {
             config.merge(read(&imported)?);
         }
-        for remark in &config.remarks {
-            tracing::warn!("{remark}");
-        }
-        let hub = Tools::builder().with_config(config).with_off(&SAMPLES).with_memory(folder.join("tools.json"));
-        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
-        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
+        Ok(config)
     }
 }
 

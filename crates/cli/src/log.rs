@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer as fmt_layer};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -26,12 +26,14 @@ pub(crate) fn to_stderr(traces: &Traces) {
     let filter = std::env::var("BATON_LOG")
         .ok()
         .map(|filter| EnvFilter::new(format!("{filter},{},{}=off", world::model::remote::LOG_FILTER, engine::trace::TARGET)));
+    // A connection that fails is reported by the hub, in words; the library's own report repeats it.
+    let usual = |level: LevelFilter| Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF);
     let is_json = std::env::var("BATON_LOG_FORMAT").is_ok_and(|format| format == "json");
     let log = match (filter, is_json) {
         (Some(filter), true) => log.event_format(Lines).with_filter(filter).boxed(),
-        (None, true) => log.event_format(Lines).with_filter(LevelFilter::INFO).boxed(),
+        (None, true) => log.event_format(Lines).with_filter(usual(LevelFilter::INFO)).boxed(),
         (Some(filter), false) => log.without_time().with_filter(filter).boxed(),
-        (None, false) => log.without_time().with_filter(LevelFilter::WARN).boxed(),
+        (None, false) => log.without_time().with_filter(usual(LevelFilter::WARN)).boxed(),
     };
     tracing_subscriber::registry().with(log).with(traces.layer()).init();
     traces.complain();

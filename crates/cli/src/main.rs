@@ -25,6 +25,7 @@ mod question;
 mod rank;
 mod sample;
 mod served;
+mod settings;
 mod shelf;
 mod streamed;
 mod text;

@@ -8,7 +8,7 @@ use world::World;
 use world::model::choice::{self, Choice, Source, Wish};
 use world::model::embedded::Embedded;
 use world::model::embedded::weights::{self, Pinned};
-use world::model::{Family, Models, Name, cassette, remote};
+use world::model::{Family, Model, Models, Name, cassette, remote};
 use world::rooms::Rooms;
 use world::tool::{Room, Tools};
 
@@ -39,6 +39,9 @@ pub(crate) struct Thinking {
     pub(crate) replay: Option<std::path::PathBuf>,
     #[command(flatten)]
     pub(crate) servers: Servers,
+    /// A model of the caller's own that answers in place of all others.
+    #[arg(skip)]
+    pub(crate) own_model: Option<Arc<dyn Model>>,
 }
 
 impl Thinking {
@@ -52,26 +55,41 @@ impl Thinking {
             let mind = named.map(|name| mind_of(&name, config)).unwrap_or_default();
             return Ok(House { world: Arc::new(replaying), mind, tools: None, choice: None });
         }
-        let (models, choice) = self.models(config, is_quiet).await?;
-        if !is_quiet {
-            say(&choice);
-        }
+        let (models, choice) = match &self.own_model {
+            Some(model) => (with_own(model, config)?, None),
+            None => {
+                let (models, choice) = self.models(config, is_quiet).await?;
+                if !is_quiet {
+                    say(&choice);
+                }
+                (models, Some(choice))
+            }
+        };
         let models = Arc::new(models);
-        let hub = self.servers.hub(place, config, Lent::of(&models))?;
+        let mind = mind_of(models.chosen(), config);
+        let registry = self.servers.registry(config).await?;
+        if let Some(source) = registry.as_ref().filter(|_| !is_quiet) {
+            remark(&paint(DIM, format!("registry {}", source.url)));
+        }
+        let hub = self.servers.hub(place, config, Lent::of(&models), registry.as_ref())?;
         hub.meet_locals().await;
         let tools = Room::new(hub.clone(), config.tools.allowed.clone());
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
-        let mind = mind_of(&choice.model, config);
         let world: Arc<dyn World> = match &self.record {
             Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
             None => Arc::new(rooms),
         };
-        Ok(House { world, mind, tools: Some(hub), choice: Some(choice) })
+        Ok(House { world, mind, tools: Some(hub), choice })
     }
 
-    async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
-        let may_pull = config.embedded.pull && !self.no_pull;
-        let mut choice = choose(self.model.clone(), config, may_pull, Look::IfNeeded).await?;
+    /// Which model would be used; nothing is fetched or loaded.
+    pub(crate) async fn choose(&self, config: &Config) -> Result<Choice> {
+        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, Look::IfNeeded).await
+    }
+
+    /// The models as these options want them, with the weights fetched if that is what it takes, and which one was chosen.
+    pub(crate) async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
+        let mut choice = self.choose(config).await?;
         let folder = config.embedded.folder()?;
         if choice.model.family == Family::Embedded {
             let pinned = pinned(&choice.model)?;
@@ -113,6 +131,13 @@ pub(crate) fn mind_of(name: &Name, config: &Config) -> Mind {
         }
         _ => Mind { is_small: false, context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS) },
     }
+}
+
+/// The models with one of the caller's own, which answers. It counts as a large one.
+fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
+    let name = Name { family: Family::Compat("own".to_owned()), model: "model".to_owned() };
+    let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+    Ok(models.with(name, model.clone()))
 }
 
 /// Every pulled model stands ready, and none is loaded before it is asked.
@@ -183,7 +208,7 @@ pub(crate) fn pinned(name: &Name) -> Result<Pinned> {
 }
 
 /// Who thinks, and for those without any model how to do better.
-fn say(choice: &Choice) {
+pub(crate) fn say(choice: &Choice) {
     let by = match choice.by {
         Source::Flag => "--model",
         Source::Configuration => "the configuration",

@@ -21,6 +21,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A database and a configuration of the caller's own.
+    pub(crate) fn new(db: PathBuf, config: PathBuf) -> Place {
+        Place { db: Some(db), config: Some(config), script: None }
+    }
+
     /// For commands that begin something: the file is made if there is none.
     pub(crate) fn open_or_make(&self) -> Result<SqliteStore> {
         let path = self.path()?;

@@ -1,21 +1,27 @@
 //! What a run has to ask people: finding it, printing it, and turning what a person types into an answer.
 
 pub(crate) use engine::OpenQuestion as Open;
-use graph::{Question, TaskId};
+use graph::{Consent, Question, TaskId};
 use serde_json::{Value, json};
 
 use crate::exit::{Result, Trouble};
 use crate::text::tail;
 
-pub(crate) fn how(open: &Open) -> String {
+/// The command that answers a question; `all` are those that are open with it.
+pub(crate) fn how(open: &Open, all: &[Open]) -> String {
     let words = words(&open.waiting.question);
+    if open.waiting.call.is_some() {
+        let is_alone = all.iter().filter(|other| other.run == open.run).count() <= 1;
+        let task = if is_alone { String::new() } else { format!("{} ", open.waiting.task) };
+        return format!("baton runs answer {} {task}{}", tail(&open.run), words.join("|"));
+    }
     let other = words.get(1..).filter(|others| !others.is_empty()).map(|others| format!("   (or {})", others.join(", "))).unwrap_or_default();
     format!("baton runs answer {} {} {}{other}", tail(&open.run), open.waiting.task, words.first().map_or("VALUE", String::as_str))
 }
 
 /// The one that is meant: by its task, or because there is no other.
 pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
-    let listed = || open.iter().map(|open| format!("\n  {}", how(open))).collect::<String>();
+    let listed = || open.iter().map(|one| format!("\n  {}", how(one, open))).collect::<String>();
     let fitting: Vec<&Open> = open.iter().filter(|open| task.is_none_or(|task| open.waiting.task == task)).collect();
     match (fitting.as_slice(), task) {
         ([one], _) => Ok((*one).clone()),
@@ -31,9 +37,38 @@ pub(crate) fn answer(question: &Question, typed: &str) -> Value {
     let Some((name, field)) = only_field(question).filter(|_| !value.is_object()) else { return value };
     let value = match (field.get("type").and_then(Value::as_str), yes_or_no(&value)) {
         (Some("boolean"), Some(yes)) => Value::Bool(yes),
-        _ => value,
+        _ => chosen(&words(question), &value).map_or(value, Value::String),
     };
     json!({ name: value })
+}
+
+/// The one of several words that was meant: by itself, by its beginning where no other begins so, or as a plain yes or no.
+fn chosen(words: &[String], typed: &Value) -> Option<String> {
+    let is_word = |word: &str| words.iter().any(|known| known == word);
+    if let Some(typed) = typed.as_str().map(str::to_lowercase) {
+        if is_word(&typed) {
+            return Some(typed);
+        }
+        let mut fitting = words.iter().filter(|word| !typed.is_empty() && word.starts_with(&typed));
+        if let (Some(word), None) = (fitting.next(), fitting.next()) {
+            return Some(word.clone());
+        }
+    }
+    let word = if yes_or_no(typed)? { Consent::Once } else { Consent::No };
+    is_word(word.as_str()).then(|| word.as_str().to_owned())
+}
+
+/// What the answers to a question about a tool call mean, each with its letter.
+pub(crate) fn legend(open: &Open) -> Option<String> {
+    open.waiting.call.as_ref()?;
+    let meaning = |word: &str| match Consent::parse(word)? {
+        Consent::Once => Some("o once"),
+        Consent::Conversation => Some("c in this conversation"),
+        Consent::Tool => Some("t always this tool"),
+        Consent::Server => Some("s always this server"),
+        Consent::No => Some("n no"),
+    };
+    Some(words(&open.waiting.question).iter().filter_map(|word| meaning(word)).collect::<Vec<_>>().join(", "))
 }
 
 /// What one may type, where that is a choice.
@@ -89,5 +124,22 @@ mod tests {
         check(doubt.clone(), "again", &json!({ "verdict": "again" }));
         let question = Question { prompt: String::new(), schema: Some(doubt) };
         assert_eq!(words(&question), ["done", "again"]);
+    }
+
+    #[test]
+    fn a_permission_is_given_by_word_letter_or_a_plain_yes_or_no() {
+        let words = ["once", "conversation", "tool", "server", "no"];
+        let allow = json!({ "required": ["allow"], "properties": { "allow": { "enum": words } } });
+        for word in words {
+            for typed in [word, &word[..1], &word.to_uppercase()] {
+                check(allow.clone(), typed, &json!({ "allow": word }));
+            }
+        }
+        for (typed, word) in [("yes", "once"), ("true", "once"), ("y", "once"), ("false", "no"), ("{\"allow\": true}", "")] {
+            let value = if word.is_empty() { json!({ "allow": true }) } else { json!({ "allow": word }) };
+            check(allow.clone(), typed, &value);
+        }
+        check(allow.clone(), "always", &json!({ "allow": "always" }));
+        check(allow, "", &json!({ "allow": "" }));
     }
 }

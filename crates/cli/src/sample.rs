@@ -33,6 +33,10 @@ impl World for SampleWorld {
         self.script.nature(job)
     }
 
+    fn objection(&self, job: &Job) -> Option<graph::Objection> {
+        self.script.objection(job)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         let reply = self.script.perform(job, progress).await;
         match self.nature(job) {

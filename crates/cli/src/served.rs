@@ -1,11 +1,12 @@
 //! Every flow as LangServe's clients find it: `/{flow}/invoke` and its siblings, and for an agent its own flow at `/graph`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use flows::input::Mind;
 use flows::specialist::{self, Specialist};
 use serde_json::{Map, Value, json};
-use server::langserve::{Dress, Served};
+use server::langserve::{Dress, FlowSettings, Served};
 use wire::langserve::{Capability, Description};
 
 use crate::asking::BEHIND_THE_FRONT_DOOR;
@@ -27,19 +28,22 @@ fn one(flow: &str, mind: Mind, config: &Config, has_docs: bool) -> Served {
         flow if flow == "auto" || BEHIND_THE_FRONT_DOOR.contains(&flow) => Dress::Question,
         _ => Dress::Bare,
     };
-    let settings = match flow {
-        "auto" => json!({ "flows": BEHIND_THE_FRONT_DOOR, "each": { "supervise": config.settings_of("supervise") } }),
-        flow => config.settings_of(flow),
-    };
     let mut base = Map::new();
     if dress != Dress::Bare {
         base.insert("model".to_owned(), json!(mind));
         base.insert("docs".to_owned(), json!(has_docs));
-        if settings != Value::Null {
-            base.insert("settings".to_owned(), settings);
-        }
     }
-    Served { flow: flow.to_owned(), dress, base }
+    Served { flow: flow.to_owned(), dress, base, settings: settings_of(flow, config) }
+}
+
+fn settings_of(flow: &str, config: &Config) -> FlowSettings {
+    let properties = flows::settings::schema(flow).and_then(|mut schema| match schema["properties"].take() {
+        Value::Object(properties) => Some(properties),
+        _ => None,
+    });
+    let (configured, flow) = (config.settings.clone(), flow.to_owned());
+    let resolve = move |given: Map<String, Value>| configured.settings_for(&flow, &Value::Object(given)).map_err(|error| error.to_string());
+    FlowSettings { schema: properties.unwrap_or_default(), resolve: Arc::new(resolve) }
 }
 
 pub(crate) fn description(one: &Specialist) -> Description {
@@ -64,6 +68,7 @@ mod tests {
                 Dress::Bare => continue,
             };
             input.as_object_mut().unwrap().extend(served.base.clone());
+            input["settings"] = (served.settings.resolve)(Map::new()).unwrap();
             let started = graph::Run::start(&flows[&served.flow], graph::Start::new(&served.flow, "t", "r", input));
             assert!(started.is_ok(), "{path}: {:?}", started.err());
         }

@@ -32,7 +32,7 @@ pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: 
 
 /// The same, in a world that was made ready.
 pub(crate) fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place) -> Result<Engine> {
-    engine(store, world, notes_ms(place)?)
+    engine(store, world, &memory(place)?)
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
@@ -42,7 +42,7 @@ pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
 
 /// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
 pub(crate) fn idle_engine_over(store: Arc<SqliteStore>) -> Result<Engine> {
-    engine(store, Arc::new(Rooms::default()), 0)
+    engine(store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 })
 }
 
 pub(crate) fn flows() -> Result<Flows> {
@@ -78,14 +78,21 @@ pub(crate) async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) ->
     Ok(House { world: Arc::new(world), mind: Mind::default(), tools: None, choice: None })
 }
 
-/// A script plays a world without a configuration.
-fn notes_ms(place: &Place) -> Result<i64> {
-    let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
-    Ok(config.memory.notes_ms())
+/// How long an engine keeps notes and threads.
+struct Kept {
+    notes_ms: i64,
+    threads_ms: i64,
 }
 
-fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, notes_ms: i64) -> Result<Engine> {
-    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), notes_ms, ..Settings::default() };
+/// A script plays a world without a configuration, unless one is named.
+fn memory(place: &Place) -> Result<Kept> {
+    let config = if place.script.is_some() && place.config.is_none() { Config::default() } else { Config::read(place)? };
+    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms() })
+}
+
+fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept) -> Result<Engine> {
+    let (notes_ms, threads_ms) = (kept.notes_ms, kept.threads_ms);
+    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), notes_ms, threads_ms, ..Settings::default() };
     Ok(Engine::new(store, world, flows()?.into_values(), settings))
 }
 

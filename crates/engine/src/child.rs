@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use graph::{AgentCall, Failure, FailureKind, Job, Outcome, Parent, Reply, Run, RunId, Start, child_run};
+use graph::{AgentCall, Effect, Event, Failure, FailureKind, Job, Outcome, Parent, Reply, Run, RunId, Start, child_run};
 use store::{Status, StoreError};
 use tokio::sync::oneshot;
+use world::Nature;
 
 use crate::embedded::{Beginning, Live};
 use crate::flight::Landed;
@@ -19,7 +20,7 @@ impl Inner {
         let replied = |reply| Landed::Replied { task, attempt, reply };
         let deadline = Duration::from_millis(job.deadline_ms);
         match tokio::time::timeout(deadline, self.child_rest(&child, job, call)).await {
-            Ok(Ok(At::Over(closing))) => replied(reply_of(&closing)),
+            Ok(Ok(At::Over(closing))) => replied(self.with_acts(reply_of(&closing), &child, job).await),
             Ok(Ok(At::Parked(_))) => Landed::ChildParked { task },
             Ok(Ok(At::Going)) => Landed::ChildLost(EngineError::Restless { run: child }),
             Ok(Ok(At::Lost(e))) => Landed::ChildLost(e),
@@ -28,9 +29,30 @@ impl Inner {
             Err(_) => {
                 let words = format!("agent {} did not finish within {} ms", call.agent, job.deadline_ms);
                 self.cancel_child(&child, &words).await;
-                replied(Reply::failed(Failure::new(FailureKind::Timeout, words)).taking_us(job.deadline_ms.saturating_mul(1_000)))
+                let reply = Reply::failed(Failure::new(FailureKind::Timeout, words)).taking_us(job.deadline_ms.saturating_mul(1_000));
+                replied(self.with_acts(reply, &child, job).await)
             }
         }
+    }
+
+    /// A failed child's reply says whether the child, or one below it, had begun anything that changes things outside.
+    async fn with_acts(self: &Arc<Self>, mut reply: Reply, child: &RunId, job: &Job) -> Reply {
+        if let Err(failure) = &mut reply.result {
+            let engine = crate::Engine(self.clone());
+            let past = crate::family::family_past(&engine, child).await;
+            let mut asked = past.iter().flat_map(|(_, events)| events).filter_map(|told| match &told.event {
+                Event::Asked { effect, .. } => Some(effect),
+                _ => None,
+            });
+            // What cannot be read may have been anything.
+            failure.has_acted = past.is_empty()
+                || asked.any(|effect| {
+                    let is_local = matches!(&**effect, Effect::CallAgent(call) if self.graph(&call.agent).is_ok());
+                    let is_outside = matches!(&**effect, Effect::CallTool(_) | Effect::CallAgent(_)) && !is_local;
+                    is_outside && self.world.nature(&Job { effect: effect.clone(), ..job.clone() }) != Nature::Repeatable
+                });
+        }
+        reply
     }
 
     /// Ends a child whose parent no longer wants it. Trouble is logged: the child's own parent is over, so the next start ends it.
@@ -98,6 +120,7 @@ impl Inner {
             user: job.user.clone(),
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
+            allowed: job.allowed.clone(),
             has_heard: job.has_heard || !job.filled.is_empty() || has_recalled,
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{FutureExt, future};
 use graph::{Effect, Entry, Event, Fault, Job, Next, Outcome, Reply, Run, RunId, TaskId, ThreadId, Told, Waiting, child_run};
+use serde_json::Value;
 use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, Status};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch as cell};
 use tokio::time::Instant;
@@ -25,7 +26,7 @@ use crate::flight::{Landed, Past, fly};
 use crate::lease::{Parting, UNCLAIMED};
 use crate::open::guarded;
 use crate::watch::{Feed, Seen};
-use crate::{At, Closing, Control, EngineError, Inner, Result, open, trace};
+use crate::{At, Closing, Control, EngineError, Inner, Result, open, permissions, trace};
 
 /// Words that may wait for one run; past that, whoever speaks waits.
 const CONTROL_MAX: usize = 64;
@@ -247,9 +248,18 @@ impl Live {
             };
             let mut launches = Vec::with_capacity(jobs.len());
             for job in jobs {
-                match self.engine.world.objection(&job).filter(|_| !job.is_allowed) {
+                // What was begun before a crash was allowed then; whether it happened is looked up, and not whether it may.
+                let is_begun = self.begun.contains(&(job.task, job.attempt));
+                let objection = match is_begun {
+                    true => None,
+                    false => match self.engine.objection(&job).await {
+                        Ok(objection) => objection,
+                        Err(e) => return Left::Lost(e),
+                    },
+                };
+                match objection {
                     None => launches.push(self.intend(job)),
-                    Some(why) => match self.machine.hold(job.task, job.attempt, &why) {
+                    Some(objection) => match self.machine.hold(job.task, job.attempt, objection) {
                         Ok(entry) => self.write(&entry),
                         Err(e) => return Left::Lost(e.into()),
                     },
@@ -400,14 +410,11 @@ impl Live {
                 self.flights.clear();
                 self.waiting.extend(done);
             }
-            Control::Answer { task, attempt, value, done } => match self.machine.feed(task, attempt, Reply::ok(value)) {
-                Ok(entry) => {
-                    self.answered(task, entry);
-                    self.waiting.extend(done);
-                }
+            Control::Answer { task, attempt, value, done } => match self.take_answer(task, attempt, &value) {
+                Ok(()) => self.waiting.extend(done),
                 Err(e) => {
                     if let Some(done) = done {
-                        let _ = done.send(Err(e.into()));
+                        let _ = done.send(Err(e));
                     }
                 }
             },
@@ -424,6 +431,23 @@ impl Live {
             }
             Control::Stop { by } => self.stop_by = Some(by),
         }
+    }
+
+    /// Takes a person's answer. What it allows for good is written in the same commit, and open questions that it covers are answered with it.
+    fn take_answer(&mut self, task: TaskId, attempt: u32, value: &Value) -> Result<()> {
+        let open = self.machine.waiting();
+        let asked = open.iter().find(|waiting| (waiting.task, waiting.attempt) == (task, attempt));
+        let permission = asked.and_then(|waiting| permissions::given(self.machine.facts(), waiting, value, (self.engine.settings.clock)()));
+        let Some(entry) = self.machine.feed(task, attempt, Reply::ok(value.clone()))? else { return Ok(()) };
+        self.answered(task, Some(entry));
+        let Some(permission) = permission else { return Ok(()) };
+        let thread = self.machine.facts().thread.clone();
+        for other in open.iter().filter(|other| other.task != task && permissions::covers(&permission.grant, &thread, other)) {
+            let entry = self.machine.feed(other.task, other.attempt, Reply::ok(value.clone()))?;
+            self.answered(other.task, entry);
+        }
+        self.commit.permissions.push(permission);
+        Ok(())
     }
 
     fn land(&mut self, landed: Landed) -> Result<()> {

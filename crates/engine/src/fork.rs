@@ -34,6 +34,8 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         parent: None,
         depth: 0,
         shape: None,
+        // Given for the run that is forked, and for no other.
+        allowed: Vec::new(),
         forked_from: Some(Origin { run: run.clone(), step: fork.at_step }),
         ..then
     };

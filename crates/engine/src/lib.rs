@@ -22,6 +22,7 @@ mod lease;
 mod memory;
 mod open;
 mod open_questions;
+mod permissions;
 mod replay;
 mod settings;
 pub mod trace;
@@ -144,6 +145,8 @@ pub struct Order {
     pub has_heard: bool,
     /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
     pub depth: u32,
+    /// Tool calls that need no permission in this run and its children: `server.tool`, a server, or [`graph::ALLOW_ALL`].
+    pub allowed: Vec<String>,
 }
 
 impl Order {
@@ -158,6 +161,7 @@ impl Order {
             title: None,
             has_heard: false,
             depth: 0,
+            allowed: Vec::new(),
         }
     }
 }
@@ -246,7 +250,8 @@ impl Engine {
         let graph = self.0.graph(&order.flow)?;
         let (user, mut input) = (order.user, order.input);
         let has_heard = self.0.recall(&graph, &user, &thread, &mut input).await? || order.has_heard;
-        let start = Start { budget: order.budget, user, has_heard, depth: order.depth, ..Start::new(&order.flow, thread, run.clone(), input) };
+        let (budget, depth, allowed) = (order.budget, order.depth, order.allowed);
+        let start = Start { budget, user, has_heard, depth, allowed, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };
@@ -307,8 +312,16 @@ impl Engine {
         Ok(opened.machine.waiting())
     }
 
-    /// Gives a person's answer, wherever the run is driven.
+    /// Gives a person's answer, wherever the run is driven. What it allows for good is in the store when this returns `Taken`.
     pub async fn answer(&self, run: &RunId, task: TaskId, attempt: u32, value: Value) -> Result<Delivery> {
+        let delivery = self.give(run, task, attempt, &value).await?;
+        if delivery == Delivery::Taken && permissions::is_standing(&value) {
+            self.answer_covered(run).await;
+        }
+        Ok(delivery)
+    }
+
+    async fn give(&self, run: &RunId, task: TaskId, attempt: u32, value: &Value) -> Result<Delivery> {
         let post = SignalKind::Answer { task, attempt, value: value.clone() };
         self.tell(run, post, |done| Control::Answer { task, attempt, value: value.clone(), done: Some(done) }).await
     }

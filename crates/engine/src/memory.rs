@@ -9,11 +9,12 @@
 //! what other processes write. Notes go into the commit that ends a run, in whichever process that is, so they are neither lost nor kept twice.
 //! They are dropped after `Settings::notes_ms`; what was said stays as long as its thread.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use graph::{Context, Graph, Message, Note, Run, ThreadId, UserId};
+use graph::{Context, Graph, Message, Note, Run, RunId, ThreadId, UserId, WITHOUT_FINDINGS};
 use serde_json::Value;
-use store::{NOTES_MAX, NewNote, NoteFilter, RunFilter, Status, StoreError, ThreadRow};
+use store::{NOTES_MAX, NewNote, NoteFilter, RunFilter, RunRow, Status, StoreError, ThreadRow};
 
 use crate::open::words_of;
 use crate::{Inner, Result};
@@ -23,7 +24,7 @@ const MESSAGES_MAX: u64 = 200;
 const HISTORY_BYTES_MAX: usize = 64 << 10;
 /// One long answer may not push out all else.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// Runs looked at to find the last one that was asked for and is over; those between are children.
+/// Runs of the thread that are looked at; with a question and an answer each, they cover `MESSAGES_MAX`.
 const RUNS_MAX: usize = 100;
 
 impl Inner {
@@ -46,22 +47,24 @@ impl Inner {
             if row.user.as_ref().is_some_and(|owner| owner != user) {
                 return Err(StoreError::NotYours { thread: thread.clone() }.into());
             }
-            (context.history, context.turns) = self.said(&row).await?;
-            let filter = RunFilter { thread: Some(thread.clone()), limit: RUNS_MAX, ..RunFilter::default() };
+            let filter = RunFilter { thread: Some(thread.clone()), roots_only: true, limit: RUNS_MAX, ..RunFilter::default() };
             let runs = self.store.runs(filter).await?;
-            let last = runs.iter().find(|run| run.parent.is_none() && run.status.is_over());
+            let last = runs.iter().find(|run| run.status.is_over());
             context.has_failed_before = last.is_some_and(|run| run.status == Status::Failed);
+            let without_findings: HashSet<&RunId> = runs.iter().filter(|run| is_without_findings(run)).map(|run| &run.run).collect();
+            self.fill_history(&mut context, &row, &without_findings).await?;
         }
         Ok(context)
     }
 
-    /// The last messages, oldest first, and how many turns there were in all.
-    async fn said(&self, thread: &ThreadRow) -> Result<(Vec<Message>, u64)> {
+    /// The last messages, oldest first, which of them hold no findings, and how many turns there were in all.
+    async fn fill_history(&self, context: &mut Context, thread: &ThreadRow, without_findings: &HashSet<&RunId>) -> Result<()> {
         let from = thread.messages.saturating_sub(MESSAGES_MAX);
         let rows = self.store.messages(&thread.thread, from, MESSAGES_MAX as usize).await?;
-        let asked = rows.iter().filter(|row| row.role == "user").count() as u64;
+        // What is further back is questions and answers in turn.
+        context.turns = from / 2 + rows.iter().filter(|row| row.role == "user").count() as u64;
         let mut bytes = 0;
-        let mut said: Vec<Message> = Vec::with_capacity(rows.len());
+        let mut kept: Vec<(Message, bool)> = Vec::with_capacity(rows.len());
         for row in rows.into_iter().rev() {
             let mut content = row.content;
             content.truncate(content.floor_char_boundary(MESSAGE_BYTES_MAX));
@@ -69,11 +72,13 @@ impl Inner {
             if bytes > HISTORY_BYTES_MAX {
                 break;
             }
-            said.push(Message { role: row.role, content });
+            let is_without_findings = row.role != "user" && without_findings.contains(&row.run);
+            kept.push((Message { role: row.role, content }, is_without_findings));
         }
-        said.reverse();
-        // What is further back is questions and answers in turn.
-        Ok((said, from / 2 + asked))
+        kept.reverse();
+        context.without_findings = kept.iter().enumerate().filter(|(_, (_, is_about))| *is_about).map(|(index, _)| index).collect();
+        context.history = kept.into_iter().map(|(message, _)| message).collect();
+        Ok(())
     }
 
     /// What a run that ended leaves for later ones.
@@ -97,4 +102,10 @@ impl Inner {
         };
         notes.into_iter().filter(|note| kept_ms(note) > 0).map(new).collect()
     }
+}
+
+/// Whether a finished run says that its answer holds no findings.
+fn is_without_findings(run: &RunRow) -> bool {
+    let output = run.outcome.as_ref().and_then(|outcome| outcome.get("output"));
+    output.and_then(|output| output.get(WITHOUT_FINDINGS)).and_then(Value::as_bool) == Some(true)
 }

@@ -19,6 +19,8 @@ pub struct Settings {
     pub snapshot_bytes_min: usize,
     /// What runs left for later ones is dropped after so long; 0 keeps nothing.
     pub notes_ms: i64,
+    /// Threads that were not used for so long are deleted with their runs, unless one of those is unfinished; 0 keeps them.
+    pub threads_ms: i64,
     pub clock: Clock,
 }
 
@@ -36,6 +38,7 @@ impl Default for Settings {
             poll_ms: 250,
             snapshot_bytes_min: 64 << 10,
             notes_ms: 30 * 86_400_000,
+            threads_ms: 0,
             clock: Arc::new(wall_ms),
         }
     }

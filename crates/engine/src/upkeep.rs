@@ -6,19 +6,41 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use graph::RunId;
-use store::{RunFilter, RunRow, SignalKind, Status, StoreError};
+use store::{Retention, RunFilter, RunRow, SignalKind, Status, StoreError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::{Control, Engine, EngineError, Inner, Result};
 
 /// Runs looked at in one go.
 const PAGE_RUNS: usize = 256;
+/// How often expired threads are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn spawn(engine: &Arc<Inner>) {
     let renew_every = Duration::from_millis((engine.settings.lease_ms.max(3) / 3) as u64);
     let poll = Duration::from_millis(engine.settings.poll_ms.max(1));
     tokio::spawn(renew(Arc::downgrade(engine), renew_every));
     tokio::spawn(look_around(Arc::downgrade(engine), poll, 3 * renew_every));
+    if engine.settings.threads_ms > 0 {
+        tokio::spawn(expire_threads(Arc::downgrade(engine)));
+    }
+}
+
+/// Deletes threads that were not used for `Settings::threads_ms`, at once and then from time to time. Runs do not wait for it: the store deletes in
+/// small transactions, and what a process that ends early leaves is deleted by the next. Ends when the engine is dropped.
+async fn expire_threads(engine: Weak<Inner>) {
+    let mut ticks = interval(EXPIRE_EVERY);
+    loop {
+        ticks.tick().await;
+        let Some(engine) = engine.upgrade() else { return };
+        let now_ms = (engine.settings.clock)();
+        let ms = now_ms.saturating_sub(engine.settings.threads_ms);
+        match engine.store.retain(Retention::KeepSince { ms }, now_ms).await {
+            Ok(freed) if freed.threads > 0 => tracing::info!(threads = freed.threads, runs = freed.runs, "expired conversations were deleted"),
+            Ok(_) => {}
+            Err(e) => tracing::warn!("expired conversations could not be deleted: {e}"),
+        }
+    }
 }
 
 /// Keeps the leases, and does nothing else: whatever is slow, this must not be. Ends when the engine is dropped.

@@ -5,10 +5,12 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, claim};
-use crate::judge::{Verdict, Wanted, judge};
+use crate::derive::bears;
+use crate::judge::{Verdict, Wanted, judge, nearest};
+use crate::number::Number;
 use crate::sentences::{Unit, units};
-use crate::span::Span;
-use crate::spans::Spans;
+use crate::span::{Form, Span};
+use crate::spans::{Read, Spans};
 use crate::words::Scanner;
 
 /// How alike two texts are in meaning, 0 to 1, by whoever can tell (vectors); `None` if nobody can.
@@ -23,11 +25,14 @@ pub struct Options<'o> {
     /// Asked when words alone do not decide. It can lift a sentence whose facts all hold, and never one whose facts do not.
     pub likeness: Option<&'o Likeness>,
     pub likeness_min: f32,
+    /// Text whose numbers may have been calculated with. A number that is the sum or the difference of one of them, or of the claim's, and one of the
+    /// sources' is then no problem.
+    pub calculated_from: Option<&'o str>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8 }
+        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8, calculated_from: None }
     }
 }
 
@@ -56,6 +61,9 @@ pub struct Sentence {
     pub found: Vec<usize>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+    /// How many numbers, dates, names and quotations it has that can be looked up.
+    #[serde(skip)]
+    pub facts: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,6 +84,9 @@ pub enum Status {
 pub struct Problem {
     pub kind: ProblemKind,
     pub words: String,
+    /// The number, date, name or quotation itself, as the sentence has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub what: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +141,16 @@ impl Spans<'_> {
         Checked { sentences }
     }
 
+    /// What the spans say that is nearest to a text, in their words.
+    pub fn nearest(&self, text: &str) -> Option<String> {
+        let mut scanner = Scanner::default();
+        let unit = units(text).into_iter().next()?;
+        let claim = claim(&unit, &mut scanner);
+        let wanted = Wanted::new(&claim, self);
+        let first = *self.nearest_spans(&wanted).first()?;
+        nearest(&claim, &wanted, &self.read[first])
+    }
+
     pub(crate) fn sentence(&self, unit: &Unit, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
         let mut cites: Vec<usize> = Vec::new();
         let mut missing: Vec<usize> = Vec::new();
@@ -143,11 +164,21 @@ impl Spans<'_> {
         let mut problems: Vec<Problem> = Vec::new();
         if !missing.is_empty() {
             let list = missing.iter().map(|number| format!("[{number}]")).collect::<Vec<_>>().join(", ");
-            problems.push(Problem { kind: ProblemKind::NoSuchSpan, words: format!("it cites {list}, which does not exist") });
+            problems.push(Problem { kind: ProblemKind::NoSuchSpan, words: format!("it cites {list}, which does not exist"), what: String::new() });
         }
         let claim = claim(unit, scanner);
         if claim.is_empty {
-            return Sentence { range: unit.range.clone(), text, status: Status::NoClaim, score: 0.0, cites, missing, found: Vec::new(), problems };
+            return Sentence {
+                range: unit.range.clone(),
+                text,
+                status: Status::NoClaim,
+                score: 0.0,
+                cites,
+                missing,
+                found: Vec::new(),
+                problems,
+                facts: 0,
+            };
         }
         let wanted = Wanted::new(&claim, self);
         let mut found = Vec::new();
@@ -168,11 +199,21 @@ impl Spans<'_> {
             verdict
         };
         problems.extend(verdict.problems);
-        Sentence { range: unit.range.clone(), text, status: verdict.status, score: verdict.score, cites, missing, found, problems }
+        Sentence {
+            range: unit.range.clone(),
+            text,
+            status: verdict.status,
+            score: verdict.score,
+            cites,
+            missing,
+            found,
+            problems,
+            facts: claim.facts(),
+        }
     }
 
-    /// The best verdict any span, or the two nearest together, can give.
-    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+    /// Those that share most words with a claim, best first.
+    fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
         let mut near = vec![0.0_f32; self.len()];
         for (id, weight) in wanted.ids() {
             let spans = &self.postings[id as usize];
@@ -184,9 +225,29 @@ impl Spans<'_> {
         let mut order: Vec<usize> = (0..self.len()).filter(|span| near[*span] > 0.0).collect();
         order.sort_by(|a, b| near[*b].total_cmp(&near[*a]).then(a.cmp(b)));
         order.truncate(LOOKED_UP_MAX);
+        order
+    }
+
+    /// The best verdict any span, or the two nearest together, can give.
+    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+        let mut order = self.nearest_spans(wanted);
+        // `2 of them are done` has no word but what was counted, `12% of 4350 is 522` none at all.
+        let is_bare = order.is_empty();
+        let is_given =
+            |number: &Number, read: &Read| bears(claim, number, read) || is_bare && read.numbers.iter().any(|given| number.is_borne_out_by(given));
+        let borne = |span: usize| claim.numbers.iter().filter(|number| is_given(number, &self.read[span])).count();
+        let mut counted: Vec<(usize, usize)> = (0..self.len()).filter(|span| !order.contains(span)).map(|span| (borne(span), span)).collect();
+        counted.retain(|(borne, _)| *borne > 0);
+        counted.sort_by_key(|(borne, span)| (std::cmp::Reverse(*borne), *span));
+        order.extend(counted.into_iter().take(LOOKED_UP_MAX).map(|(_, span)| span));
         let mut best: Option<(Verdict, Vec<usize>)> = None;
         let pair = if order.len() > 1 { vec![order[0] + 1, order[1] + 1] } else { Vec::new() };
-        let tries = order.iter().map(|span| vec![span + 1]).chain((!pair.is_empty()).then_some(pair));
+        // What one call returned may take several of its rows, and what they come to.
+        let task = order.first().and_then(|first| self.all()[*first].task.as_ref());
+        let is_of_call = |span: &&usize| task.is_some() && self.all()[**span].task.as_ref() == task && self.all()[**span].form != Form::Text;
+        let call: Vec<usize> = order.iter().filter(is_of_call).map(|span| span + 1).collect();
+        let call = (call.len() > 1 && call != pair).then_some(call);
+        let tries = order.iter().map(|span| vec![span + 1]).chain((!pair.is_empty()).then_some(pair)).chain(call);
         for numbers in tries {
             let verdict = judge(claim, text, wanted, self, &numbers, options);
             let is_better = best.as_ref().is_none_or(|(than, _)| (verdict.status, -verdict.score) < (than.status, -than.score));

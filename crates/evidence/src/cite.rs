@@ -167,7 +167,12 @@ impl Cited {
 
 impl Source {
     fn tail(&self) -> String {
-        if self.places.is_empty() { String::new() } else { format!(" ({})", self.places.join("; ")) }
+        match self.places.as_slice() {
+            [] => String::new(),
+            // `stories.search (query: upstream), total`
+            places if self.address.is_none() => format!(", {}", places.join("; ")),
+            places => format!(" ({})", places.join("; ")),
+        }
     }
 }
 
@@ -241,7 +246,9 @@ fn row_end(body: &str, start: usize) -> usize {
 fn source_of(number: usize, spans: &[Span], sources: &mut Vec<Source>) -> Option<usize> {
     let span = spans.get(number.checked_sub(1)?)?;
     let line = |text: &Option<String>| text.as_deref().map(one_line).filter(|text| !text.is_empty());
-    let (title, address) = (line(&span.title), line(&span.address));
+    let address = line(&span.address);
+    // What is found nowhere else is a tool's reply to one call, which is then the source.
+    let title = line(&span.task).filter(|_| address.is_none()).or_else(|| line(&span.title));
     let is_same = |source: &Source| match &address {
         Some(_) => source.address == address,
         None => source.spans.contains(&number) || (source.address.is_none() && title.as_ref() == Some(&source.title)),

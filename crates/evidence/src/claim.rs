@@ -68,6 +68,10 @@ pub(crate) fn claim(unit: &Unit, scanner: &mut Scanner) -> Claim {
 }
 
 impl Claim {
+    pub(crate) fn facts(&self) -> usize {
+        self.numbers.len() + self.dates.len() + self.names.len() + self.quotations.len() + self.identifiers.len()
+    }
+
     pub(crate) fn has_facts(&self) -> bool {
         !(self.numbers.is_empty() && self.dates.is_empty() && self.names.is_empty() && self.quotations.is_empty() && self.identifiers.is_empty())
     }
@@ -181,7 +185,9 @@ fn is_no_claim(unit: &Unit, claim: &Claim) -> bool {
 
 /// `The sources do not say when …`
 fn is_about_sources(plain: &[&str]) -> bool {
-    let head = &plain[..plain.len().min(9)];
+    // A sentence whose subject they are may first say what they do cover.
+    let is_subject = plain.iter().take(3).any(|word| matches!(*word, "sources" | "passages" | "documents" | "results"));
+    let head = &plain[..plain.len().min(if is_subject { 30 } else { 9 })];
     let names_sources = head
         .iter()
         .any(|word| matches!(*word, "sources" | "source" | "evidence" | "documents" | "passages" | "spans" | "context" | "results" | "information"));

@@ -39,6 +39,8 @@ pub fn fenced_all<'s>(spans: impl IntoIterator<Item = (usize, &'s Span)>) -> Str
 pub fn source_line(span: &Span) -> String {
     let known = |part: &Option<String>| part.as_deref().map(one_line).filter(|part| !part.is_empty());
     let (title, place) = (known(&span.title), known(&span.place).map(|place| headings(&place)));
+    // What a tool replied to one call is told apart by the call.
+    let title = known(&span.task).filter(|_| span.address.is_none()).or(title);
     // What is on the web may be fetched; of a file without a title, its name.
     let address = known(&span.address).and_then(|address| match address.contains("://") {
         true => Some(address),

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
 use crate::claim::Claim;
+use crate::derive::{self, Label};
+use crate::fact;
 use crate::lists;
 use crate::number::Unit;
 use crate::polarity;
@@ -92,17 +94,26 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     let place = place(numbers, spans.len());
     let mut problems = Vec::new();
     if reads.is_empty() {
-        problems.push(Problem { kind: ProblemKind::NoSource, words: "there is no source for this".to_owned() });
+        problems.push(Problem { kind: ProblemKind::NoSource, words: "there is no source for this".to_owned(), what: String::new() });
         return Verdict { status: Status::Unsupported, score: 0.0, problems };
     }
-    facts(claim, text, &reads, &place, &mut problems);
+    // What was asked of a tool counts only beside something that it replied.
+    let labels: Vec<&Label> = reads.iter().filter(|read| derive::is_anchored(claim, read)).filter_map(|read| read.label.as_ref()).collect();
+    let held_to = HeldTo { reads: &reads, labels: &labels, spans, options };
+    facts(claim, text, &held_to, &place, &mut problems);
+    if problems.is_empty() {
+        problems.extend(derive::crossed(claim, text, &reads, spans));
+    }
     let is_false = !problems.is_empty();
 
     // The best window of each span, best first; further spans count for what they add.
     let mut windows: Vec<Window<'_>> = reads.iter().filter_map(|read| best_window(claim, wanted, read)).collect();
     let worth = |window: &Window<'_>| wanted.weight(window.mask) + NUMBER_WEIGHT * window.facts.count_ones() as f32;
     windows.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    let (mask, held) = windows.iter().take(3).fold((0, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
+    let asked =
+        labels.iter().fold(0, |mask, label| mask | label.stems.iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits));
+    let (mask, held) = windows.iter().take(3).fold((asked, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
+    let held = held | derive::borne(claim, &reads);
     // Alone in a whole span but far apart, words count for less.
     let scattered = reads.iter().map(|read| wanted.weight(cover(wanted, read, 0..read.words.len()))).fold(0.0, f32::max) * 0.85;
     let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
@@ -114,7 +125,10 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         let found = polarity::problems(&claim.words, best.words(), score, &place);
         is_denied = found.iter().any(|problem| problem.kind == ProblemKind::Negation);
         problems.extend(found);
-        if !is_false && let Some(problem) = swapped(claim, best, &place).or_else(|| miscounted(claim, &reads, &place)) {
+        if !is_false
+            && let Some(problem) =
+                swapped(claim, best, &place).or_else(|| miscounted(claim, &reads, &place)).or_else(|| derive::misnamed(claim, &reads, &place))
+        {
             problems.push(problem);
         }
     }
@@ -134,9 +148,14 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     }
     let missing = missing_words(claim, wanted, mask);
     let words = if missing.is_empty() { format!("few of its words are in {place}") } else { format!("{place} does not speak of {missing}") };
-    problems.push(Problem { kind: ProblemKind::Words, words });
+    problems.push(Problem { kind: ProblemKind::Words, words, what: String::new() });
     let status = if score >= options.weak_min { Status::Weak } else { Status::Unsupported };
     Verdict { status, score, problems }
+}
+
+/// The sentences of a span that bear on a claim most, in its words.
+pub(crate) fn nearest(claim: &Claim, wanted: &Wanted, read: &Read) -> Option<String> {
+    best_window(claim, wanted, read).map(|window| window.text().to_owned())
 }
 
 /// A vector's likeness lifts a claim whose facts all hold, but never one that shares no word at all.
@@ -147,35 +166,61 @@ fn liked(likeness: &Likeness, text: &str, best: &Window<'_>, score: f32, options
     }
 }
 
-fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut Vec<Problem>) {
+/// What the facts of one claim are looked for in.
+struct HeldTo<'h> {
+    reads: &'h [&'h Read],
+    labels: &'h [&'h Label],
+    spans: &'h Spans<'h>,
+    options: &'h Options<'h>,
+}
+
+fn facts(claim: &Claim, text: &str, held_to: &HeldTo<'_>, place: &str, problems: &mut Vec<Problem>) {
+    let HeldTo { reads, labels, spans, options } = *held_to;
     let shown = |words: &Range<usize>| text[claim.words[words.start].range.start..claim.words[words.end - 1].range.end].trim().to_owned();
-    let mut push = |kind: ProblemKind, words: String| {
+    let mut push = |kind: ProblemKind, what: String, words: String| {
         if problems.len() < 12 {
-            problems.push(Problem { kind, words });
+            problems.push(Problem { kind, words, what });
         }
     };
     for number in &claim.numbers {
-        if !reads.iter().any(|read| read.numbers.iter().any(|given| number.is_borne_out_by(given))) {
+        let is_asked = labels.iter().any(|label| number.is_year() && label.numbers.iter().any(|asked| number.is_borne_out_by(asked)));
+        let is_given = reads.iter().any(|read| read.numbers.iter().any(|given| number.is_borne_out_by(given)));
+        if let Some(counted) = derive::miscounted(claim, number, reads, spans) {
+            let what = shown(&number.words);
+            push(ProblemKind::Number, what.clone(), format!("the number {what} is not what was counted: {counted}"));
+        } else if !is_given
+            && !is_asked
+            && !reads.iter().any(|read| derive::bears(claim, number, read))
+            && !derive::is_calculated(claim, number, reads, options)
+        {
             let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
             let noun = if number.is_year() { "the year" } else { "the number" };
-            push(kind, format!("{noun} {} is not in {place}", shown(&number.words)));
+            let what = shown(&number.words);
+            push(kind, what.clone(), format!("{noun} {what} is not in {place}"));
         }
     }
     for date in &claim.dates {
         if !reads.iter().any(|read| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years))) {
-            push(ProblemKind::Date, format!("the date {} is not in {place}", shown(&date.words)));
+            let what = shown(&date.words);
+            push(ProblemKind::Date, what.clone(), format!("the date {what} is not in {place}"));
         }
     }
     for name in &claim.names {
         let raw = |index: &usize| &text[claim.words[*index].range.clone()];
         let whole = name.iter().map(raw).collect::<Vec<_>>().join(" ");
-        let missing: Vec<&str> = name.iter().filter(|index| !reads.iter().any(|read| has_name(read, &claim.words[**index]))).map(raw).collect();
+        let missing: Vec<&str> = name
+            .iter()
+            .filter(|index| {
+                !reads.iter().any(|read| has_name(read, &claim.words[**index])) && !labels.iter().any(|label| label.has(&claim.words[**index]))
+            })
+            .map(raw)
+            .collect();
         let letters: String = name.iter().filter_map(|index| claim.words[*index].plain.chars().next()).collect();
         let is_short_there =
             name.len() > 1 && reads.iter().any(|read| read.words.iter().any(|word| word.shape == Shape::Upper && word.plain == letters));
         if !missing.is_empty() && !is_short_there {
             let of = if missing.len() < name.len() { format!(" (of “{whole}”)") } else { String::new() };
-            push(ProblemKind::Name, format!("the name {}{of} is not in {place}", missing.join(" ")));
+            push(ProblemKind::Name, missing.join(" "), format!("the name {}{of} is not in {place}", missing.join(" ")));
         }
     }
     for index in &claim.identifiers {
@@ -186,18 +231,19 @@ fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut
             .iter()
             .any(|read| read.plains.contains(&word.plain) || read.plains.contains(bare) || read.text.contains(raw) || read.address.contains(raw))
         {
-            push(ProblemKind::Name, format!("{raw} is not in {place}"));
+            push(ProblemKind::Name, raw.to_owned(), format!("{raw} is not in {place}"));
         }
     }
     for index in &claim.addresses {
         let address = text[claim.words[*index].range.clone()].trim_end_matches('/');
         if !reads.iter().any(|read| read.text.contains(address) || read.address.trim_end_matches('/') == address) {
-            push(ProblemKind::Address, format!("the address {address} is not in {place}"));
+            push(ProblemKind::Address, address.to_owned(), format!("the address {address} is not in {place}"));
         }
     }
     for quotation in &claim.quotations {
         if !reads.iter().any(|read| quotation.pieces.iter().all(|piece| read.has_in_a_row(piece))) {
-            push(ProblemKind::Quotation, format!("the words {} are not in {place}", text[quotation.range.clone()].trim()));
+            let what = text[quotation.range.clone()].trim();
+            push(ProblemKind::Quotation, what.to_owned(), format!("the words {what} are not in {place}"));
         }
     }
     for range in &claim.code {
@@ -205,7 +251,7 @@ fn facts(claim: &Claim, text: &str, reads: &[&Read], place: &str, problems: &mut
         let piece: Vec<String> =
             claim.words.iter().filter(|word| range.start <= word.range.start && word.range.end <= range.end).map(|word| word.plain.clone()).collect();
         if !piece.is_empty() && !reads.iter().any(|read| read.text.contains(inner) || read.has_in_a_row(&piece)) {
-            push(ProblemKind::Name, format!("`{inner}` is not in {place}"));
+            push(ProblemKind::Name, inner.to_owned(), format!("`{inner}` is not in {place}"));
         }
     }
 }
@@ -335,7 +381,11 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
             });
             if is_swapped {
                 let (a, b) = (&claim.words[*a].plain, &claim.words[*b].plain);
-                return Some(Problem { kind: ProblemKind::Swapped, words: format!("{a} and {b} seem to have changed places against {place}") });
+                return Some(Problem {
+                    kind: ProblemKind::Swapped,
+                    words: format!("{a} and {b} seem to have changed places against {place}"),
+                    what: String::new(),
+                });
             }
         }
     }
@@ -360,7 +410,11 @@ fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
                 same.iter().any(|given| number.is_borne_out_by(given))
             });
             if others > 0 && !is_given {
-                return Some(Problem { kind: ProblemKind::Swapped, words: format!("{place} gives another number for “{wanted}”") });
+                return Some(Problem {
+                    kind: ProblemKind::Swapped,
+                    words: format!("{place} gives another number for “{wanted}”"),
+                    what: fact::shown(number.value),
+                });
             }
         }
     }
@@ -368,7 +422,7 @@ fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
 }
 
 /// What a number counts: the word after it.
-fn counted<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
+pub(crate) fn counted<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
     let word = words.get(number.end)?;
     (word.is_content() && !word.breaks && !word.begins).then_some(word.stem.as_str())
 }

@@ -45,8 +45,8 @@
 //!
 //! # What a check can and cannot see
 //!
-//! Every number, date, name, quotation, identifier and address of a sentence must be in its spans; that is checked strictly, so a right fact in a
-//! form the rules do not know (a sum, a converted currency) is refused too. Negation, opposites and swapped places are seen where the words
+//! Every number, date, name, quotation, identifier and address of a sentence must be in its spans, or be a count, sum, extreme or mean of rows that the
+//! sentence names; that is checked strictly, so a right fact in a form the rules do not know (a converted currency) is refused too. Negation, opposites and swapped places are seen where the words
 //! are shared. A true paraphrase in wholly other words is `weak` unless `Options::likeness` (vectors) vouches for it, and a false one that uses only
 //! the span's words in a new order may pass. Code blocks, headings without numbers and questions are not checked. Word lists are English.
 //! `tests/checked` has the numbers.
@@ -56,24 +56,35 @@ mod citation;
 mod cite;
 mod claim;
 mod date;
+mod derive;
+mod fact;
 mod fence;
+mod fields;
 mod judge;
+mod label;
 mod link;
 mod lists;
 mod number;
+mod overlap;
 mod pick;
+mod place;
 mod polarity;
 mod sentences;
 mod span;
 mod spans;
 mod split;
+mod table;
 mod words;
 
 pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
 pub use citation::{Citation, citations};
 pub use cite::{Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
+pub use fact::{Fact, FactKind, Filter};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
+pub use label::task_label;
+pub use overlap::{content_words, has_words, shared_words};
 pub use pick::{PickOptions, Picked, PickedSpan, by_rank, pick, tokens};
-pub use span::{Found, Span, Trust};
+pub use place::reply_at;
+pub use span::{Form, Found, Span, Trust};
 pub use spans::Spans;
 pub use split::{SPAN_BYTES_MAX, SPANS_MAX, found};

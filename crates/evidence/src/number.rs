@@ -44,6 +44,12 @@ enum Hedge {
 }
 
 impl Number {
+    /// A number that was computed: exact, and of no unit.
+    pub(crate) fn computed(value: f64) -> Number {
+        let step = if value.fract() == 0.0 { 1.0 } else { 1e-6 };
+        Number { value, step, round: step, has_point: value.fract() != 0.0, is_bare: false, unit: Unit::None, hedge: Hedge::None, words: 0..0 }
+    }
+
     pub(crate) fn is_year(&self) -> bool {
         self.unit == Unit::None && self.value.fract() == 0.0 && (1000.0..=2100.0).contains(&self.value) && self.is_bare
     }

@@ -55,6 +55,9 @@ pub struct PickedSpan {
 
 /// A message's frame: role and number.
 const MESSAGE_TOKENS: usize = 6;
+/// Summaries of replies up to this size are picked first, for at most this part (a third) of the budget.
+const SUMMARY_BYTES_MAX: usize = 1_000;
+const SUMMARY_SHARE: usize = 3;
 /// A share of common words from which two spans say the same.
 const COPY_MIN: f32 = 0.85;
 /// How much likeness to what is picked already costs.
@@ -69,6 +72,17 @@ pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &P
     let mut picked = Picked::default();
     let mut left = budget_tokens;
     picked.left_out = spans.len() - rest.len();
+    // What a whole reply comes to takes a line or two, and nothing else says it: it goes first, within its share.
+    let mut share = budget_tokens / SUMMARY_SHARE;
+    rest.retain(|index| {
+        let is_short = spans.all()[*index].is_summary() && spans.all()[*index].text.len() <= SUMMARY_BYTES_MAX;
+        let one = is_short.then(|| fitted(question, spans, *index, budget_tokens, left.min(share), options)).flatten().filter(|one| one.is_whole);
+        let Some(one) = one else { return true };
+        (left, share) = (left - one.tokens, share - one.tokens);
+        picked.tokens += one.tokens;
+        picked.spans.push(one);
+        false
+    });
     while !rest.is_empty() {
         let worth = |index: usize| scores[index] * (1.0 - ECHO_COST * echo[index]);
         // The first of the best, so that equal ones stay in order.

@@ -34,7 +34,7 @@ pub(crate) fn problems(claim: &[Word], source: &[Word], score: f32, place: &str)
 
 fn negation(claim: &[Word], source: &[Word], score: f32, place: &str) -> Option<Problem> {
     let (here, there) = (denied(claim), denied(source));
-    let problem = |words: String| Some(Problem { kind: ProblemKind::Negation, words });
+    let problem = |words: String| Some(Problem { kind: ProblemKind::Negation, words, what: String::new() });
     let count = |words: &[Word], stem: &str| words.iter().filter(|word| word.stem == stem).count();
     for index in &here {
         let word = &claim[*index];
@@ -53,7 +53,7 @@ fn negation(claim: &[Word], source: &[Word], score: f32, place: &str) -> Option<
         }
     }
     if !here.is_empty() && there.is_empty() && score >= 0.6 && !has_dark_word(source) {
-        return Some(Problem { kind: ProblemKind::Opposite, words: format!("it denies something, and {place} does not") });
+        return Some(Problem { kind: ProblemKind::Opposite, words: format!("it denies something, and {place} does not"), what: String::new() });
     }
     None
 }
@@ -125,7 +125,7 @@ fn denied(words: &[Word]) -> Vec<usize> {
 
 fn opposite(claim: &[Word], source: &[Word], place: &str) -> Option<Problem> {
     let problem = |here: &str, there: &str| {
-        Some(Problem { kind: ProblemKind::Opposite, words: format!("it says “{here}” where {place} says “{there}”") })
+        Some(Problem { kind: ProblemKind::Opposite, words: format!("it says “{here}” where {place} says “{there}”"), what: String::new() })
     };
     let here: HashSet<&str> = claim.iter().map(|word| word.stem.as_str()).collect();
     let there: HashSet<&str> = source.iter().map(|word| word.stem.as_str()).collect();

@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::fact::Fact;
+
 /// One passage that a tool gave, whole. Its number is its place in a run's list of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
@@ -12,7 +14,7 @@ pub struct Span {
     /// Where a person finds it: an `https:` address or a file's path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Where in there: a heading, lines (`Recovery, lines 12-20`).
+    /// Where in there: a heading, lines (`Recovery, lines 12-20`), the path in a tool's reply (`items[3]`, `row 4`, `total`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// When it was written or last changed, RFC 3339, as far as the source says.
@@ -23,6 +25,42 @@ pub struct Span {
     pub rank: Option<u32>,
     #[serde(default)]
     pub trust: Trust,
+    /// The call that found it, as `task_label` says it: `stories.search (query: upstream)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    #[serde(default, skip_serializing_if = "Form::is_text")]
+    pub form: Form,
+    /// Of `Form::Derived`: what was counted and added up over the rows at `place`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Fact>,
+}
+
+/// How a span's text is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Words as the tool wrote them.
+    #[default]
+    Text,
+    /// Lines of `field: value`: the scalars of a reply.
+    Scalars,
+    /// Lines of `field: value`: one or a few rows of a list or a table.
+    Rows,
+    /// Counts, sums, extremes and means over rows; `Span::facts` has them, and the text says them in words.
+    Derived,
+}
+
+impl Form {
+    fn is_text(&self) -> bool {
+        *self == Form::Text
+    }
+}
+
+impl Span {
+    /// Whether it says what a whole reply comes to, in a few lines: its scalars, or what follows from its rows.
+    pub fn is_summary(&self) -> bool {
+        matches!(self.form, Form::Scalars | Form::Derived)
+    }
 }
 
 /// Whose words these are. None of them are instructions.

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::date::{Date, dates};
+use crate::derive::{Derived, Field, Label, nouns};
 use crate::fence;
 use crate::lists;
 use crate::number::{Number, numbers};
 use crate::sentences::sentences;
-use crate::span::Span;
+use crate::span::{Form, Span};
 use crate::words::{Scanner, Shape, Word};
 
 /// Spans that answers can be checked against. A span's number is its place, from 1.
@@ -37,6 +38,14 @@ pub(crate) struct Read {
     pub(crate) dates: Vec<Date>,
     pub(crate) years: Vec<u32>,
     pub(crate) address: String,
+    pub(crate) form: Form,
+    /// Of lines of `field: value`: the words of each line, and the stems of its field's name.
+    pub(crate) fields: Vec<Field>,
+    /// What was asked of the tool, of spans that are the whole of what it replied.
+    pub(crate) label: Option<Label>,
+    pub(crate) derived: Vec<Derived>,
+    /// What the rows are, or what a total is of: stems of the list's and the tool's names.
+    pub(crate) nouns: HashSet<String>,
 }
 
 impl<'s> Spans<'s> {
@@ -116,6 +125,9 @@ impl<'s> Spans<'s> {
     }
 }
 
+/// A longer text says for itself what it is about.
+const LABELLED_BYTES_MAX: usize = 400;
+
 impl Read {
     fn new(span: &Span, scanner: &mut Scanner, note: &mut dyn FnMut(&str) -> u32) -> Read {
         let mut text = String::new();
@@ -160,6 +172,18 @@ impl Read {
             .map(|number| number.value as u32)
             .chain(dates.iter().filter_map(|date| date.year))
             .collect();
+        if span.form == Form::Derived {
+            // They are in `facts`, with what each is the number of.
+            numbers.clear();
+        }
+        let form = span.form;
+        let derived: Vec<Derived> = span.facts.iter().map(|fact| Derived::new(fact, scanner)).collect();
+        let fields = if matches!(form, Form::Scalars | Form::Rows) { Field::read(&text, heads_end, &words, scanner) } else { Vec::new() };
+        let has_counts = !derived.is_empty() || form == Form::Scalars && fields.iter().any(|field| field.is_count);
+        let nouns = if has_counts { nouns(span, scanner) } else { HashSet::new() };
+        let is_whole_reply =
+            span.is_summary() || form == Form::Text && span.title.is_none() && span.address.is_none() && span.text.len() <= LABELLED_BYTES_MAX;
+        let label = span.task.as_deref().filter(|_| is_whole_reply).map(|task| Label::new(task, scanner, note));
         let plains = words.iter().flat_map(|word| [word.plain.clone(), word.stem.clone()]).collect();
         let initials = initials(&words);
         Read {
@@ -174,6 +198,11 @@ impl Read {
             dates,
             years,
             address: span.address.clone().unwrap_or_default(),
+            form,
+            fields,
+            label,
+            derived,
+            nouns,
         }
     }
 

@@ -1,14 +1,16 @@
 //! A tool's reply as spans.
 //!
 //! A tool that says `passages` is taken at its word. Text of any other kind is cut at paragraphs, and long paragraphs at sentence ends; headings
-//! of Markdown become the place of what follows them; JSON becomes one span for each thing in it. Every word of the text is in exactly one
-//! span, in order. Only past `SPANS_MAX` spans of `SPAN_BYTES_MAX` bytes is the rest left out, and the last span says how much; `Found.text`
+//! of Markdown become the place of what follows them; JSON and tables become one span for each thing in them (`fields`), with what their rows
+//! come to. Every word of a text that is no table is in exactly one span, in order. Only past `SPANS_MAX` spans of `SPAN_BYTES_MAX` bytes is the rest left out, and the last span says how much; `Found.text`
 //! has it all.
 
 use serde_json::Value;
 
+use crate::fields::{self, Detail};
 use crate::sentences::sentences;
-use crate::span::{Found, Span, Trust};
+use crate::span::{Form, Found, Span, Trust};
+use crate::table;
 
 pub const SPANS_MAX: usize = 500;
 pub const SPAN_BYTES_MAX: usize = 4_000;
@@ -20,19 +22,51 @@ const SPAN_BYTES_MIN: usize = 200;
 /// A tool's reply, with its spans.
 pub fn found(source: &str, trust: Trust, text: &str, data: Option<&Value>) -> Found {
     let frame = Span { source: source.to_owned(), trust, ..Span::default() };
-    let mut spans = match data.and_then(|data| data.get("passages")).and_then(Value::as_array) {
-        Some(passages) => (0..).zip(passages).flat_map(|(rank, passage)| from_passage(passage, rank, &frame)).collect(),
-        None => {
-            let parsed = json(text);
-            let value = parsed.as_ref().or(data.filter(|data| !data.is_null() && text.trim().is_empty()));
-            match value {
-                Some(value) => from_json(value, &frame),
-                None => from_text(text, &frame),
-            }
-        }
+    let data = data.filter(|data| !data.is_null());
+    let mut spans = match data {
+        Some(data) => from_data(text, data, &frame),
+        None => match json(text) {
+            Some(value) => fields::spans(&value, &frame, Detail::All),
+            None => from_text(text, &frame),
+        },
     };
     bound(&mut spans, &frame);
     Found { text: text.to_owned(), data: data.cloned().unwrap_or(Value::Null), spans }
+}
+
+/// A reply with structured content, and mostly with the same in words beside it: what both say is kept once.
+fn from_data(text: &str, data: &Value, frame: &Span) -> Vec<Span> {
+    if let Some(passages) = data.get("passages").and_then(Value::as_array) {
+        let mut spans: Vec<Span> = (0..).zip(passages).flat_map(|(rank, passage)| from_passage(passage, rank, frame)).collect();
+        let said: Vec<String> = spans.iter().flat_map(|span| words_of(&span.text)).collect();
+        let detail = if is_within(&words_of(&fields::listed(data)), &said) { Detail::Totals } else { Detail::Lists };
+        spans.extend(fields::spans(data, frame, detail));
+        return spans;
+    }
+    // Servers that only know text repeat their data as JSON in it.
+    if text.trim().is_empty() || json(text).is_some_and(|parsed| &parsed == data) || is_within(&words_of(text), &fields::words(data)) {
+        return fields::spans(data, frame, Detail::All);
+    }
+    let mut spans = match json(text) {
+        Some(value) => fields::spans(&value, frame, Detail::All),
+        None => from_text(text, frame),
+    };
+    let detail = if is_within(&words_of(&fields::values(data)), &words_of(text)) { Detail::Totals } else { Detail::All };
+    spans.extend(fields::spans(data, frame, detail));
+    spans
+}
+
+/// A share of words from which one text says nothing that the other does not.
+const WITHIN_MIN: f32 = 0.9;
+
+fn is_within(some: &[String], all: &[String]) -> bool {
+    let known: std::collections::HashSet<&str> = all.iter().map(String::as_str).collect();
+    let shared = some.iter().filter(|word| known.contains(word.as_str())).count();
+    shared as f32 >= WITHIN_MIN * some.len() as f32
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
 fn from_passage(passage: &Value, rank: u32, frame: &Span) -> Vec<Span> {
@@ -46,15 +80,19 @@ fn from_passage(passage: &Value, rank: u32, frame: &Span) -> Vec<Span> {
     if whole.text.trim().is_empty() {
         return Vec::new();
     }
-    if whole.text.len() <= SPAN_BYTES_MAX {
-        vec![whole]
+    // A file that is a table stays as it is; what its rows come to is added.
+    let derived = table::table(&whole.text).and_then(|table| fields::derived(&table.rows.iter().collect::<Vec<_>>(), "table", &whole));
+    let mut spans: Vec<Span> = if whole.text.len() <= SPAN_BYTES_MAX {
+        vec![whole.clone()]
     } else {
         pieces(&whole.text).into_iter().map(|text| Span { text, ..whole.clone() }).collect()
-    }
+    };
+    spans.extend(derived.map(|span| Span { place: whole.place, ..span }));
+    spans
 }
 
 /// Paragraphs, put together or cut apart to a good size, under their headings.
-fn from_text(text: &str, frame: &Span) -> Vec<Span> {
+pub(crate) fn from_text(text: &str, frame: &Span) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut headings: Vec<(usize, String)> = Vec::new();
     let mut open = String::new();
@@ -65,7 +103,14 @@ fn from_text(text: &str, frame: &Span) -> Vec<Span> {
         }
         open.clear();
     };
+    let mut tables = 0;
     for paragraph in paragraphs(text) {
+        if let Some(table) = table::table(paragraph) {
+            close(&mut open, &headings, &mut spans);
+            tables += 1;
+            spans.extend(fields::of_table(&table, tables, frame));
+            continue;
+        }
         if let Some((level, words)) = heading(paragraph) {
             close(&mut open, &headings, &mut spans);
             headings.retain(|(above, _)| *above < level);
@@ -121,7 +166,7 @@ fn heading(paragraph: &str) -> Option<(usize, &str)> {
 }
 
 /// A text no piece of which is longer than a span may be: cut at sentence ends if it can be.
-fn pieces(text: &str) -> Vec<String> {
+pub(crate) fn pieces(text: &str) -> Vec<String> {
     let text = text.trim_matches('\n');
     if text.trim().is_empty() {
         return Vec::new();
@@ -164,64 +209,6 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-const TITLES: &[&str] = &["title", "name", "headline", "subject"];
-const ADDRESSES: &[&str] = &["address", "url", "link", "href", "uri", "path", "file"];
-const TIMES: &[&str] = &["at", "date", "published", "published_at", "updated", "updated_at", "created_at", "timestamp"];
-
-/// One span for each object of a list; an object's own fields first, then the lists in it.
-fn from_json(value: &Value, frame: &Span) -> Vec<Span> {
-    let mut spans = Vec::new();
-    gather(value, "", frame, &mut spans, 0);
-    spans
-}
-
-const DEPTH_MAX: usize = 32;
-
-fn gather(value: &Value, path: &str, frame: &Span, spans: &mut Vec<Span>, depth: usize) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    let place = (!path.is_empty()).then(|| path.to_owned());
-    match value {
-        Value::Array(items) if depth < DEPTH_MAX && items.iter().any(|item| item.is_object() || item.is_array()) => {
-            for (index, item) in items.iter().enumerate() {
-                gather(item, &format!("{path}[{index}]"), frame, spans, depth + 1);
-            }
-        }
-        Value::Object(fields) if depth < DEPTH_MAX => {
-            let is_list = |value: &Value| value.as_array().is_some_and(|items| items.iter().any(|item| item.is_object() || item.is_array()));
-            let has_lists = |value: &Value| is_list(value) || value.as_object().is_some_and(|fields| fields.values().any(is_list));
-            let said = |names: &[&str]| {
-                names.iter().find_map(|name| fields.get(*name)).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned)
-            };
-            let lines: Vec<String> = fields.iter().filter(|(_, value)| !has_lists(value)).map(|(key, value)| line(key, value)).collect();
-            if !lines.is_empty() {
-                let whole = Span { title: said(TITLES), address: said(ADDRESSES), at: said(TIMES), place, ..frame.clone() };
-                spans.extend(pieces(&lines.join("\n")).into_iter().map(|text| Span { text, ..whole.clone() }));
-            }
-            for (key, value) in fields.iter().filter(|(_, value)| has_lists(value)) {
-                gather(value, &below(key), frame, spans, depth + 1);
-            }
-        }
-        leaf => spans.extend(pieces(&shown(leaf)).into_iter().map(|text| Span { text, place: place.clone(), ..frame.clone() })),
-    }
-}
-
-fn line(key: &str, value: &Value) -> String {
-    match value {
-        Value::Object(fields) => fields.iter().map(|(inner, value)| line(&format!("{key}.{inner}"), value)).collect::<Vec<_>>().join("\n"),
-        value => format!("{key}: {}", shown(value)),
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
-            items.iter().map(shown).collect::<Vec<_>>().join(", ")
-        }
-        value => value.to_string(),
-    }
-}
-
 /// Too many small spans are put together; what is still too much is named.
 fn bound(spans: &mut Vec<Span>, frame: &Span) {
     if spans.len() <= SPANS_MAX {
@@ -230,7 +217,13 @@ fn bound(spans: &mut Vec<Span>, frame: &Span) {
     let mut merged: Vec<Span> = Vec::new();
     for span in spans.drain(..) {
         match merged.last_mut() {
-            Some(last) if last.address == span.address && last.title == span.title && last.text.len() + span.text.len() + 2 <= SPAN_BYTES_MAX => {
+            Some(last)
+                if last.form == span.form
+                    && last.form != Form::Derived
+                    && last.address == span.address
+                    && last.title == span.title
+                    && last.text.len() + span.text.len() + 2 <= SPAN_BYTES_MAX =>
+            {
                 last.text.push_str("\n\n");
                 last.text.push_str(&span.text);
                 if last.place != span.place {
@@ -263,14 +256,14 @@ mod tests {
     #[test]
     fn replies_become_spans_of_what_they_are() {
         let data = json!({"passages": [{"text": "One.", "title": "T", "address": "https://a.example", "place": "p", "at": "2024-01-01T00:00:00Z", "confidence": 0.5}, "Two.", {"text": " "}], "count": 2});
-        check("", Some(&data), &[("One.", Some("p")), ("Two.", None)]);
+        check("", Some(&data), &[("One.", Some("p")), ("Two.", None), ("count: 2", Some("count"))]);
         let one = &found("s.t", Trust::Own, "", Some(&data)).spans[0];
         assert_eq!(
             (one.title.as_deref(), one.at.as_deref(), one.trust, one.source.as_str()),
             (Some("T"), Some("2024-01-01T00:00:00Z"), Trust::Own, "s.t")
         );
         let ranks = |text: &str, data| found("s.t", Trust::Own, text, data).spans.iter().map(|span| span.rank).collect::<Vec<_>>();
-        assert_eq!((ranks("", Some(&data)), ranks("Just a line.", None)), (vec![Some(0), Some(1)], vec![None]));
+        assert_eq!((ranks("", Some(&data)), ranks("Just a line.", None)), (vec![Some(0), Some(1), None], vec![None]));
         check("Just a line.", None, &[("Just a line.", None)]);
         check("", None, &[]);
         check(
@@ -279,18 +272,19 @@ mod tests {
             &[("# A\n\nalpha", Some("A")), ("## B\n\nbeta\n\nmore", Some("A › B")), ("# C\n\ngamma", Some("C"))],
         );
         let text =
-            r#"{"total": 2, "items": [{"n": 1, "title": "x", "url": "https://x.example"}, {"by": {"name": "z"}, "tags": ["a", "b"], "title": "y"}]}"#;
+            r#"{"items": [{"n": 1, "title": "x", "url": "https://x.example"}, {"by": {"name": "z"}, "tags": ["a", "b"], "title": "y"}], "total": 2}"#;
         check(
             text,
             None,
             &[
-                ("total: 2", None),
+                ("total: 2", Some("total")),
+                ("items: 2 rows\nrows by tags: a 1, b 1\nrows with n: 1\nrows with url: 1\nrows with by: 1\nrows with tags: 1", Some("items")),
                 ("n: 1\ntitle: x\nurl: https://x.example", Some("items[0]")),
                 ("by.name: z\ntags: a, b\ntitle: y", Some("items[1]")),
             ],
         );
         check("{not json", None, &[("{not json", None)]);
-        check("", Some(&json!({"answer": 42})), &[("answer: 42", None)]);
+        check("", Some(&json!({"answer": 42})), &[("answer: 42", Some("answer"))]);
         check("[1, 2]", None, &[("1, 2", None)]);
     }
 

@@ -3,8 +3,10 @@
 //! ```text
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
 //! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
+//! label(&mut spans, tool, arguments)                                   which call found them, where the world does not say
 //! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
 //! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
+//! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
 //! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
 //! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
@@ -68,6 +70,20 @@ pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
     shown.collect()
 }
 
+/// Says of each span which call found it, where the world has not said so.
+pub fn label(spans: &mut [Span], tool: &str, arguments: &Value) {
+    let label = evidence::task_label(tool, arguments);
+    for span in spans.iter_mut().filter(|span| span.task.is_none()) {
+        span.task = Some(label.clone());
+    }
+}
+
+/// Whether two spans are one passage, though two calls found it. What a whole reply comes to is the reply's own.
+pub fn is_same(a: &Span, b: &Span) -> bool {
+    let is_one = a.text == b.text && a.title == b.title && a.address == b.address && a.place == b.place && a.source == b.source;
+    is_one && (a.task == b.task || !a.is_summary())
+}
+
 pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
@@ -79,12 +95,22 @@ pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
     Answer { short, ..answer }
 }
 
+/// What a flow says by itself from tools' own replies: cited, and left as it is.
+pub(crate) fn finish_own(said: Said, shown: &[Span]) -> Answer {
+    let answer = cited(&said.markdown, shown, Strict::Leave);
+    Answer { short: said.short, ..answer }
+}
+
 pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
     let how = match (strict, shown.is_empty()) {
         (true, _) => Strict::Remove,
         (false, true) => Strict::Leave,
         (false, false) => Strict::Mark,
     };
+    cited(raw_text, shown, how)
+}
+
+fn cited(raw_text: &str, shown: &[Span], how: Strict) -> Answer {
     let cited = evidence::cite(raw_text, &Spans::new(shown), how, &Options::default());
     let (text, plain) = (cited.to_markdown(), cited.to_plain());
     let Cited { body, sources, checked, removed, refused, .. } = cited;

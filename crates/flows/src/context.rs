@@ -20,16 +20,22 @@ pub struct Preference {
 }
 
 /// All there are.
-pub const PREFERENCES: [Preference; 2] = [
+pub const PREFERENCES: [Preference; 3] = [
     Preference {
         name: WAY,
         about: "how to answer what no rule decides: at once, or by planning and looking things up",
         choices: &["direct", "agentic"],
     },
+    Preference {
+        name: DEPTH,
+        about: "how much effort the flow `reason` spends: directly unless a tool is needed, as usual, or always planned and reflected on",
+        choices: &["quick", "normal", "deep"],
+    },
     Preference { name: STRICT, about: "whether sentences that nothing supports are removed, and not only marked", choices: &["yes", "no"] },
 ];
 
 pub const WAY: &str = "way";
+pub const DEPTH: &str = "depth";
 const STRICT: &str = "strict";
 
 impl Preference {

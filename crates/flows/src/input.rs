@@ -13,13 +13,15 @@
 //! flows that discover tools find `docs.search` among them anyway.
 
 use graph::Message;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// A longer question is a document, and belongs into one.
 pub const QUESTION_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+#[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Input<S = NoSettings> {
     /// Not empty, without control characters, trimmed.
     #[serde(deserialize_with = "question")]
@@ -27,6 +29,9 @@ pub struct Input<S = NoSettings> {
     /// What was said in the thread before, oldest first.
     #[serde(default)]
     pub history: Vec<Message>,
+    /// Indexes into `history` of answers that hold no findings, such as those about the conversation itself.
+    #[serde(default)]
+    pub without_findings: Vec<usize>,
     #[serde(default)]
     pub model: Mind,
     /// Sentences that nothing supports are removed and not only marked.
@@ -37,11 +42,11 @@ pub struct Input<S = NoSettings> {
     pub docs: bool,
     #[serde(default)]
     pub approve: Approve,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::settings::read")]
     pub settings: Option<S>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}
 

@@ -10,6 +10,8 @@
 //! ```
 
 use graph::{Context, Message};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -106,7 +108,7 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
 
 /// What an agent of a team is given.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "Given<S>", bound = "S: Deserialize<'de>")]
+#[serde(try_from = "Given<S>", bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Visit<S> {
     pub messages: Vec<Turn>,
     pub context: Map<String, Value>,
@@ -129,7 +131,7 @@ pub fn asked(messages: &[Turn]) -> String {
 
 /// As it comes: a state, or what every other flow is given.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+#[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 struct Given<S> {
     #[serde(default)]
     messages: Vec<Turn>,
@@ -149,7 +151,7 @@ struct Given<S> {
     _docs: bool,
     #[serde(default)]
     approve: Approve,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::settings::read")]
     settings: Option<S>,
 }
 

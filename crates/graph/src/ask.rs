@@ -74,6 +74,9 @@ pub struct Request {
     pub effect: Effect,
     pub needs: Vec<Need>,
     pub holes: Vec<Hole>,
+    /// Places that the flow itself filled from replies of earlier steps: a JSON pointer into the effect's body, and the effect's name. They count as
+    /// holes where it matters whose words an argument carries.
+    pub filled: Vec<(String, String)>,
     pub attempts_max: u32,
     pub deadline_ms: u64,
     pub backoff: Backoff,
@@ -90,6 +93,7 @@ impl From<Effect> for Request {
             effect,
             needs: Vec::new(),
             holes: Vec::new(),
+            filled: Vec::new(),
             attempts_max: 1,
             deadline_ms: 60_000,
             backoff: Backoff::default(),
@@ -119,6 +123,12 @@ impl Request {
 
     pub fn hole(mut self, hole: Hole) -> Self {
         self.holes.push(hole);
+        self
+    }
+
+    /// Says that the value at `at` came out of an earlier reply of the effect called `by`.
+    pub fn filled_from(mut self, at: impl Into<String>, by: impl Into<String>) -> Self {
+        self.filled.push((at.into(), by.into()));
         self
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Budget, Digest, Name, Reply, RunId, TaskId, ThreadId, UserId};
+use crate::{Budget, Digest, HeldCall, Name, Reply, RunId, TaskId, ThreadId, UserId};
 
 /// The version this build writes, and the newest it reads.
 pub const ENTRY_VERSION: u32 = 1;
@@ -30,6 +30,8 @@ pub enum Entry {
         task: TaskId,
         attempt: u32,
         why: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<HeldCall>,
     },
     /// A fork's change to the state on entering a step, as a JSON merge patch.
     Edited {
@@ -65,6 +67,9 @@ pub struct Start {
     /// Not all of the input is the user's own words: it holds what tools or agents said.
     #[serde(default, skip_serializing_if = "is_default")]
     pub has_heard: bool,
+    /// Tool calls that were allowed when the run was started: `server.tool`, a server, or [`crate::ALLOW_ALL`]. Child runs have the same.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub allowed: Vec<String>,
 }
 
 /// The effect that a child run answers.
@@ -95,6 +100,7 @@ impl Start {
             depth: 0,
             forked_from: None,
             has_heard: false,
+            allowed: Vec::new(),
         }
     }
 }
@@ -164,7 +170,8 @@ mod tests {
             Entry::Replied { task, attempt: 1, asked, reply: Arc::new(Reply::ok(json!("x"))) },
             Entry::Replied { task, attempt: 2, asked, reply: Arc::new(failed) },
             Entry::Doubted { task, attempt: 1 },
-            Entry::Held { task, attempt: 1, why: "it sends mail".into() },
+            Entry::Held { task, attempt: 1, why: "it sends mail".into(), call: None },
+            Entry::Held { task, attempt: 1, why: "it sends mail".into(), call: Some(HeldCall { tool: "mail.send".into(), ..HeldCall::default() }) },
             Entry::Edited { step: 2, patch: Arc::new(json!({"a": null})) },
             Entry::Cancelled { reason: "enough".into() },
         ] {
@@ -180,6 +187,14 @@ mod tests {
         let Entry::Replied { reply, .. } = Entry::decode(line).unwrap() else { panic!("a reply") };
         assert_eq!(reply.result, Err(Failure::new(FailureKind::Invalid, "no JSON")));
         assert!(!String::from_utf8(Entry::decode(line).unwrap().encode()).unwrap().contains("said"), "and is written as it was");
+    }
+
+    #[test]
+    fn a_call_held_before_questions_named_their_tool_is_read() {
+        let line = br#"{"v":1,"held":{"task":[0,0],"attempt":1,"why":"it sends mail"}}"#;
+        let entry = Entry::decode(line).unwrap();
+        assert_eq!(entry, Entry::Held { task: TaskId { step: 0, index: 0 }, attempt: 1, why: "it sends mail".into(), call: None });
+        assert_eq!(entry.encode(), line);
     }
 
     #[test]

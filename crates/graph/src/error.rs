@@ -9,7 +9,7 @@ pub enum FeedError {
     NeverTried { task: TaskId, attempt: u32, at: u32 },
     #[error("task {task} is in doubt: answer {{\"verdict\":\"done\",\"value\":…}}, {{\"verdict\":\"again\"}} or {{\"verdict\":\"failed\"}} ({why})")]
     NoVerdict { task: TaskId, why: String },
-    #[error("task {task} waits for a yes: answer {{\"allow\":true}} or {{\"allow\":false}} ({why})")]
+    #[error("task {task} waits for permission: answer {{\"allow\":\"once\"}} or {{\"allow\":\"no\"}} ({why})")]
     NoConsent { task: TaskId, why: String },
     #[error("task {task} is not in flight, so it can be neither in doubt nor held")]
     NotInFlight { task: TaskId },

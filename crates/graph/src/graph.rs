@@ -66,6 +66,7 @@ impl Graph {
             output: Box::new(|state| serde_json::to_value(state).unwrap_or(Value::Null)),
             recall: None,
             keep: Box::new(|_| Vec::new()),
+            phase_limit_ms: Box::new(|_, _| None),
             state: PhantomData,
         }
     }
@@ -108,6 +109,7 @@ impl std::fmt::Debug for Graph {
 type Input<S> = Box<dyn Fn(Value) -> Result<S, String> + Send + Sync>;
 type Output<S> = Box<dyn Fn(&S) -> Value + Send + Sync>;
 type Keep<S> = Box<dyn Fn(&S) -> Vec<Note> + Send + Sync>;
+type PhaseLimit<S> = Box<dyn Fn(&S, &str) -> Option<u64> + Send + Sync>;
 type Named<S> = (String, Box<dyn Node<S>>, Vec<String>);
 
 #[must_use]
@@ -122,6 +124,7 @@ pub struct Builder<S> {
     output: Output<S>,
     recall: Option<Recall>,
     keep: Keep<S>,
+    phase_limit_ms: PhaseLimit<S>,
     state: PhantomData<fn() -> S>,
 }
 
@@ -155,6 +158,13 @@ where
     /// left fail as `Limit`, which the node's `fold` can answer with something simpler.
     pub fn phase(mut self, name: &str, limit_ms: u64, nodes: &[&str]) -> Self {
         self.phases.push((name.to_owned(), limit_ms, nodes.iter().map(|&node| node.to_owned()).collect()));
+        self
+    }
+
+    /// A run's own limit of a phase in milliseconds, by the phase's name; `None` keeps the graph's. It is read on entering a node, so that settings of a
+    /// run can shorten or extend its phases.
+    pub fn phase_limit_ms(mut self, limit_ms: impl Fn(&S, &str) -> Option<u64> + Send + Sync + 'static) -> Self {
+        self.phase_limit_ms = Box::new(limit_ms);
         self
     }
 
@@ -248,7 +258,13 @@ where
             end: END.into(),
             blank: "".into(),
             shape: Digest::of_text(""),
-            behaviour: Box::new(Typed { nodes: behaviour, input: self.input, output: self.output, keep: self.keep }),
+            behaviour: Box::new(Typed {
+                nodes: behaviour,
+                input: self.input,
+                output: self.output,
+                keep: self.keep,
+                phase_limit_ms: self.phase_limit_ms,
+            }),
             recall: self.recall,
         };
         inner.shape = Digest::of_text(&crate::draw::mermaid(&inner));
@@ -290,6 +306,7 @@ pub(crate) trait Behaviour: Send + Sync {
     fn fold(&self, node: usize, state: &mut State, replies: &Replies<'_>) -> Go;
     fn output(&self, state: &State) -> Value;
     fn keep(&self, state: &State) -> Vec<Note>;
+    fn phase_limit_ms(&self, state: &State, phase: &str) -> Option<u64>;
 }
 
 struct Typed<S> {
@@ -297,6 +314,7 @@ struct Typed<S> {
     input: Input<S>,
     output: Output<S>,
     keep: Keep<S>,
+    phase_limit_ms: PhaseLimit<S>,
 }
 
 impl<S> Behaviour for Typed<S>
@@ -329,6 +347,10 @@ where
 
     fn keep(&self, state: &State) -> Vec<Note> {
         (self.keep)(known(state))
+    }
+
+    fn phase_limit_ms(&self, state: &State, phase: &str) -> Option<u64> {
+        (self.phase_limit_ms)(known(state), phase)
     }
 }
 

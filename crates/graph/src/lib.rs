@@ -73,10 +73,10 @@ pub use event::{Event, Told};
 pub use graph::{Builder, END, Graph, GraphError};
 pub use key::{Digest, Key, RunId, TaskId, ThreadId, UserId, child_run};
 pub use limits::Limits;
-pub use memory::{Context, Note, Reach};
+pub use memory::{Context, Note, Reach, WITHOUT_FINDINGS};
 pub use node::{Go, Node, Replies};
 pub use reply::{Failure, FailureKind, Reply, Retry};
-pub use run::{Consent, Fault, Job, Next, Outcome, Run, Snapshot, SnapshotError, Verdict, Waiting};
+pub use run::{ALLOW_ALL, Consent, Fault, HeldCall, Job, Next, Objection, Outcome, Run, Snapshot, SnapshotError, Verdict, Waiting};
 
 /// A name shared by many events and jobs; cloning it costs a counter.
 pub type Name = std::sync::Arc<str>;

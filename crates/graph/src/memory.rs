@@ -13,11 +13,17 @@ use serde_json::Value;
 
 use crate::Message;
 
+/// A run whose output has this field set to `true` says that its answer holds no findings: it is about the conversation itself ("what did I
+/// ask first?"), or nothing was found. Later runs of the thread are told which messages of the history are such answers.
+pub const WITHOUT_FINDINGS: &str = "without_findings";
+
 /// What is known when a run begins, of one user in one thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
     /// The end of what was said in the thread, oldest first.
     pub history: Vec<Message>,
+    /// Indexes into `history` of answers that hold no findings (see [`WITHOUT_FINDINGS`]).
+    pub without_findings: Vec<usize>,
     /// How often somebody asked something in the thread.
     pub turns: u64,
     /// The run before this one in the thread did not end well.

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Usage;
 
@@ -41,7 +41,18 @@ impl Reply {
         self.about = Some(about);
         self
     }
+
+    /// Marks a tool's reply that holds no foreign text: all of it is Baton's own, or of servers that the user trusts. Only the world says this.
+    pub fn without_foreign_text(self) -> Self {
+        self.about(json!({ NO_FOREIGN_TEXT: true }))
+    }
+
+    pub(crate) fn has_foreign_text(&self) -> bool {
+        !self.about.as_ref().is_some_and(|about| about[NO_FOREIGN_TEXT] == true)
+    }
 }
+
+const NO_FOREIGN_TEXT: &str = "no_foreign_text";
 
 /// Why an effect has no result, in words for a person and a kind for a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -54,11 +65,14 @@ pub struct Failure {
     /// What the other side said all the same, in its own words: a flow may find in it what it needs. A long one is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
+    /// A run that failed, or one below it, had begun something by then that changes things outside. Said of children only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_acted: bool,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), retry: Retry::No, said: None }
+        Failure { kind, message: message.into(), retry: Retry::No, said: None, has_acted: false }
     }
 
     pub fn retry(mut self) -> Self {

@@ -15,6 +15,8 @@
 //!
 //! A run is its caller's, as the guard knows them, and so must be the thread it names (`configurable.thread_id`) and what it answers.
 //!
+//! `config.configurable` holds the flow's settings by name; a wrong one is refused. Keys that LangChain's clients send for themselves are left alone.
+//!
 //! What goes wrong is said in LangServe's forms: 422 with a `detail`, and in a stream, where the status has been said, as `event: error`.
 
 mod state;
@@ -66,7 +68,56 @@ pub struct Served {
     pub dress: Dress,
     /// What every run is given beside what its caller says; a caller cannot change it.
     pub base: Map<String, Value>,
+    pub settings: FlowSettings,
 }
+
+/// Checks settings that a client sent for a flow, and puts them into the form its input takes.
+type ResolveSettings = dyn Fn(Map<String, Value>) -> Result<Value, String> + Send + Sync;
+
+/// What a caller may set for a run.
+#[derive(Clone)]
+pub struct FlowSettings {
+    /// The schema of each setting, by name.
+    pub schema: Map<String, Value>,
+    /// What the flow is given under `settings` if its caller sets these; `null` if it takes none. An error says what can be set.
+    pub resolve: Arc<ResolveSettings>,
+}
+
+impl FlowSettings {
+    /// Of a flow that has none.
+    pub fn none(flow: &str) -> FlowSettings {
+        let flow = flow.to_owned();
+        let resolve = move |given: Map<String, Value>| match given.is_empty() {
+            true => Ok(Value::Null),
+            false => Err(format!("the flow {flow} has no settings")),
+        };
+        FlowSettings { schema: Map::new(), resolve: Arc::new(resolve) }
+    }
+
+    /// The settings among what a client configures.
+    fn of(&self, config: &Config) -> Result<Value, Refused> {
+        let is_setting = |key: &str| !CLIENT_KEYS.contains(&key) && !CLIENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+        let configured = config.configurable.iter().flatten().filter(|(key, _)| is_setting(key));
+        let given: Map<String, Value> = configured.map(|(key, value)| (key.clone(), value.clone())).collect();
+        (self.resolve)(given).map_err(|why| Refused::wrong("value_error", &["config", "configurable"], why))
+    }
+}
+
+/// What LangChain's and LangGraph's clients put into `configurable` for themselves and for checkpointers; none of it is a setting.
+const CLIENT_KEYS: [&str; 11] = [
+    "assistant_id",
+    "checkpoint",
+    "checkpoint_id",
+    "checkpoint_map",
+    "checkpoint_ns",
+    "graph_id",
+    "run_id",
+    "session_id",
+    "thread_id",
+    "thread_ts",
+    "user_id",
+];
+const CLIENT_PREFIXES: [&str; 2] = ["__", "langgraph_"];
 
 /// What is served. Cheap to clone.
 #[derive(Clone)]
@@ -238,6 +289,10 @@ impl Call {
         if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {
             base.extend(api.0.desk.given(&who.user));
         }
+        match served.settings.of(config)? {
+            Value::Null => {}
+            settings => base.extend([("settings".to_owned(), settings)]),
+        }
         let (input, came, answers) = state::taken(served.dress, base, input)?;
         let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, user: who.user.clone(), ..Order::new(&served.flow, input) };
         order.title = came.title();
@@ -321,7 +376,7 @@ async fn output_schema(State(service): State<Service>, Path(path): Path<String>)
 }
 
 async fn config_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {
-    schema(&service, &path, |served| wire::langserve::config_schema(&format!("{}Config", served.flow)))
+    schema(&service, &path, |served| wire::langserve::config_schema(&format!("{}Config", served.flow), &served.settings.schema))
 }
 
 fn schema(service: &Service, path: &str, of: impl Fn(&Served) -> Value) -> Response {

@@ -9,6 +9,7 @@
 mod error;
 mod memory;
 mod rows;
+mod scratch;
 mod sqlite;
 
 use std::collections::BTreeMap;
@@ -20,10 +21,11 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote, NewRun,
-    NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
-    ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
+    NewPermission, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Retention,
+    RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
+pub use scratch::{Rows, Scratch};
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -63,6 +65,8 @@ pub trait Store: Send + Sync + 'static {
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>>;
     /// Most recently used first; `before` is the last one of the page before.
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
+    /// The thread of this user that was made last, among those whose name begins so.
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>>;
     /// Threads with what a list shows of them, most recently used first.
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>>;
     /// In order, from a number on, at most `limit`.
@@ -92,6 +96,13 @@ pub trait Store: Send + Sync + 'static {
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
     /// Takes one back, with all that was made with it. Says whether there was one.
     async fn drop_token(&self, token: u64) -> Result<bool>;
+
+    /// What a user allowed for good, in the order it was allowed.
+    async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>>;
+    /// Allows something for good, and says its number. What is allowed already keeps its number and its time.
+    async fn keep_permission(&self, permission: NewPermission) -> Result<u64>;
+    /// Takes one of a user's permissions back. Says whether there was one.
+    async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool>;
 
     /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
     /// live lease is kept.

@@ -4,6 +4,7 @@
 //! everything first and then changes everything, which makes it one moment for whoever looks on.
 
 mod cards;
+mod permissions;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,8 +14,8 @@ use graph::{Reach, RunId, TaskId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewToken, NoteFilter, NoteRow, Result,
-    Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission, NewToken, NoteFilter,
+    NoteRow, PermissionRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
 };
 
 #[derive(Default)]
@@ -94,6 +95,12 @@ impl Store for MemoryStore {
         let before = before.map(|thread| rooms.known_thread(thread).map(Thread::place)).transpose()?;
         let listed = rooms.by_use().into_iter().filter(|(place, _)| before.is_none_or(|before| *place < before));
         listed.take(limit).map(|(_, name)| rooms.known_thread(&name).map(|thread| thread.row(&name))).collect()
+    }
+
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
+        let rooms = self.rooms();
+        let fits = |(id, thread): &(&ThreadId, &Thread)| id.as_str().starts_with(name_prefix) && thread.user.as_ref() == Some(user);
+        Ok(rooms.threads.iter().filter(fits).max_by_key(|(_, thread)| thread.number).map(|(id, thread)| thread.row(id)))
     }
 
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
@@ -182,6 +189,18 @@ impl Store for MemoryStore {
         Ok(self.rooms().drop_token(token))
     }
 
+    async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>> {
+        Ok(self.rooms().permissions(user))
+    }
+
+    async fn keep_permission(&self, permission: NewPermission) -> Result<u64> {
+        self.rooms().keep_permission(permission)
+    }
+
+    async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
+        Ok(self.rooms().revoke_permission(user, permission))
+    }
+
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
         Ok(self.rooms().retain(retention, now_ms))
     }
@@ -215,6 +234,8 @@ struct Rooms {
     preferences: BTreeMap<UserId, BTreeMap<String, Value>>,
     tokens: cards::Tokens,
     tokens_made: u64,
+    permissions: permissions::Permissions,
+    permissions_made: u64,
     /// No fence given out from now on is lower or equal: a thread that was deleted and made again must not repeat one.
     fence_floor: u64,
 }
@@ -247,7 +268,23 @@ struct Run {
 
 impl Rooms {
     fn commit(&mut self, commit: Commit) -> Result<()> {
-        let Commit { run: id, lease, at_ms, new, first_seq, lines, intents, settled, messages, notes, status, outcome, snapshot, release } = commit;
+        let Commit {
+            run: id,
+            lease,
+            at_ms,
+            new,
+            first_seq,
+            lines,
+            intents,
+            settled,
+            messages,
+            notes,
+            permissions,
+            status,
+            outcome,
+            snapshot,
+            release,
+        } = commit;
         let is_new = new.is_some();
         let wanted = match self.runs.get(&id) {
             Some(run) if !is_new && run.row.thread != lease.thread => return Err(StoreError::Fenced { thread: lease.thread }),
@@ -255,6 +292,9 @@ impl Rooms {
             None if is_new => 0,
             None => return Err(StoreError::NoRun { run: id }),
         };
+        for thread in permissions.iter().filter_map(|permission| permission.grant.thread()) {
+            self.known_thread(thread)?;
+        }
         let Some(thread) = self.threads.get_mut(&lease.thread).filter(|thread| thread.is_held_with(&lease)) else {
             return Err(StoreError::Fenced { thread: lease.thread });
         };
@@ -326,6 +366,9 @@ impl Rooms {
         if !notes.is_empty() {
             self.notes.retain(|_, note| note.row.until_ms > at_ms);
             notes.into_iter().for_each(|note| self.keep(note, &lease.thread, &id, at_ms));
+        }
+        for permission in permissions {
+            self.keep_permission(permission)?;
         }
         Ok(())
     }
@@ -466,6 +509,7 @@ impl Rooms {
     fn delete(&mut self, id: &ThreadId, freed: &mut Freed) {
         let Some(thread) = self.threads.remove(id) else { return };
         self.notes.retain(|_, note| note.row.thread != *id);
+        self.permissions.retain(|_, (_, row)| row.grant.thread() != Some(id));
         self.fence_floor = self.fence_floor.max(thread.fence);
         freed.threads += 1;
         for id in thread.runs {

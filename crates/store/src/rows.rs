@@ -74,6 +74,8 @@ pub struct Commit {
     pub messages: Vec<NewMessage>,
     /// What the run leaves for later ones.
     pub notes: Vec<NewNote>,
+    /// What the user allowed for good with the answers in `lines`.
+    pub permissions: Vec<NewPermission>,
     /// A change of status, if there is one.
     pub status: Option<Status>,
     /// How it ended; with it goes the run's snapshot.
@@ -96,6 +98,7 @@ impl Commit {
             settled: Vec::new(),
             messages: Vec::new(),
             notes: Vec::new(),
+            permissions: Vec::new(),
             status: None,
             outcome: None,
             snapshot: None,
@@ -160,6 +163,61 @@ impl NewNote {
         let is_kept = !self.value.is_null() && key.len() + value.len() <= NOTE_BYTES_MAX;
         (key, is_kept.then_some(value))
     }
+}
+
+/// Permissions a user can have; the oldest are dropped, and then asked for again.
+pub const PERMISSIONS_MAX: usize = 1_000;
+
+/// What a user allowed for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "scope", rename_all = "snake_case")]
+pub enum Grant {
+    /// One tool in one thread.
+    Conversation { thread: ThreadId, tool: String },
+    /// One tool, as `server.tool`, in every thread.
+    Tool { tool: String },
+    /// Every tool of a server.
+    Server { server: String },
+}
+
+impl Grant {
+    pub fn scope(&self) -> &'static str {
+        match self {
+            Grant::Conversation { .. } => "conversation",
+            Grant::Tool { .. } => "tool",
+            Grant::Server { .. } => "server",
+        }
+    }
+
+    /// The tool or the server.
+    pub fn name(&self) -> &str {
+        match self {
+            Grant::Conversation { tool, .. } | Grant::Tool { tool } => tool,
+            Grant::Server { server } => server,
+        }
+    }
+
+    pub fn thread(&self) -> Option<&ThreadId> {
+        match self {
+            Grant::Conversation { thread, .. } => Some(thread),
+            Grant::Tool { .. } | Grant::Server { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPermission {
+    pub user: UserId,
+    pub grant: Grant,
+    pub created_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PermissionRow {
+    pub permission: u64,
+    #[serde(flatten)]
+    pub grant: Grant,
+    pub created_ms: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -206,7 +206,7 @@ fn the_file_says_what_it_is() {
     let raw = Connection::open(&path).unwrap();
     let ask = |pragma: &str| raw.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
     assert_eq!(ask("application_id"), 0x4261_746e_i64.into());
-    assert_eq!(ask("user_version"), 3_i64.into());
+    assert_eq!(ask("user_version"), 4_i64.into());
     assert_eq!(ask("journal_mode"), "wal".to_owned().into());
     assert_eq!(ask("auto_vacuum"), 2_i64.into());
 }
@@ -284,7 +284,7 @@ async fn a_newer_database_is_refused() {
     make(&path).await;
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("PRAGMA user_version = 1000").unwrap();
-    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 3 };
+    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 4 };
     assert!(bytes_of(&wal_of(&path)) > 0);
     assert_refused(&path, |error| *error == newer);
     drop(raw);

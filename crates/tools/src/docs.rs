@@ -4,7 +4,8 @@
 //! every few seconds and never by two at once, so an answer is as new as the files.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::Kind;
@@ -62,7 +63,6 @@ pub struct Read {
 pub struct Passages {
     pub passages: Vec<Passage>,
     /// By which lists they were found: full text, vectors, titles, links.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<String>,
     /// What the caller should know: vectors are still being filled in, the text was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,11 +87,13 @@ pub struct Passage {
 pub struct Docs {
     folders: Arc<Folders>,
     looked: Mutex<Option<Instant>>,
+    /// The folders were looked at once; before that there may be nothing to find.
+    has_looked: AtomicBool,
 }
 
 impl Docs {
     pub fn new(folders: Arc<Folders>) -> Self {
-        Docs { folders, looked: Mutex::new(None) }
+        Docs { folders, looked: Mutex::new(None), has_looked: AtomicBool::new(false) }
     }
 
     /// Takes its time on files: not for an async thread.
@@ -135,6 +137,8 @@ impl Docs {
         let mut looked = match self.looked.try_lock() {
             Ok(looked) => looked,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // The first search indexes the folders, and those beside it wait for that.
+            Err(TryLockError::WouldBlock) if !self.has_looked.load(Ordering::Acquire) => self.looked.lock().unwrap_or_else(PoisonError::into_inner),
             // Somebody else is looking; what is indexed now will do.
             Err(TryLockError::WouldBlock) => return Some("the folders are being indexed".into()),
         };
@@ -143,6 +147,7 @@ impl Docs {
         }
         let refreshed = self.folders.refresh(&mut |_| ());
         *looked = Some(Instant::now());
+        self.has_looked.store(true, Ordering::Release);
         match refreshed {
             Ok(_) => None,
             Err(error @ Error::Busy) => Some(error.to_string()),
@@ -282,6 +287,10 @@ mod tests {
         assert_eq!(tools.len(), 2);
         assert!(tools.iter().all(|tool| tool.annotations.as_ref().unwrap().read_only_hint == Some(true) && tool.output_schema.is_some()));
         let result = client.call_tool(CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone())).await.unwrap();
+        if let Some(data) = &result.structured_content {
+            let schema = tools.iter().find(|one| one.name == tool).and_then(|one| one.output_schema.clone()).unwrap();
+            assert!(jsonschema::is_valid(&Value::Object((*schema).clone()), data), "{tool} does not keep its own promise: {data}");
+        }
         client.cancel().await.unwrap();
         serving.await.unwrap().unwrap();
         result
@@ -305,6 +314,23 @@ mod tests {
         assert!(passage["at"].as_str().unwrap().ends_with('Z'));
         assert_eq!(data["passages"].as_array().unwrap().len(), 1);
         assert!(said(&result).contains("A lease is renewed"));
+    }
+
+    #[tokio::test]
+    async fn a_search_that_finds_nothing_is_an_empty_list() {
+        let result = call(&place(), "search", json!({"query": "xylophone"})).await;
+        assert_eq!(result.structured_content.unwrap()["passages"], json!([]));
+    }
+
+    #[tokio::test]
+    async fn searches_beside_the_first_one_wait_for_the_index() {
+        let place = place();
+        let search = |query: &'static str| call(&place, "search", json!({ "query": query }));
+        let (first, second, third) = tokio::join!(search("lease"), search("parked run"), search("renewed"));
+        for result in [first, second, third] {
+            let passages = result.structured_content.unwrap()["passages"].as_array().unwrap().len();
+            assert!(passages > 0, "the index was not ready");
+        }
     }
 
     #[tokio::test]

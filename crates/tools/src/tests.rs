@@ -7,8 +7,8 @@ use rmcp::service::ServiceExt as _;
 use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value, json};
 
-use crate::workspace::Workspaces;
 use crate::testing::{Session, session_of, session_with};
+use crate::workspace::Workspaces;
 use crate::{Settings, serve};
 
 fn settings(root: &std::path::Path) -> Settings {

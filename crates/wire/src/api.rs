@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// What went wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +45,44 @@ pub struct Flow {
     pub is_shown: bool,
     /// Its nodes and where they lead.
     pub graph: Value,
+    /// What a run of it can be started with under `settings`.
+    pub settings: Vec<Setting>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flows {
+    pub flows: Vec<Flow>,
+}
+
+/// A setting of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    pub name: String,
+    pub kind: SettingKind,
+    /// What it is if the request does not set it: the configured value, or the built-in one; `null` if it is not set at all then.
+    pub default: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<Number>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<Number>,
+    /// Of the kind `choice`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    pub help: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingKind {
+    /// A whole number.
+    Integer,
+    Number,
+    Boolean,
+    Text,
+    /// One of `choices`.
+    Choice,
+    /// A list of texts.
+    List,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -127,6 +165,12 @@ pub struct NewRun {
     pub strict: Option<bool>,
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Tool calls that need no permission in this run: `server.tool`, a server, or `*` for all, which is meant for jobs in a sandbox.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Settings of the flow by name, as `GET /api/flows` lists them; what is left out is as configured.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
 }
 
 /// What a run may spend.
@@ -208,6 +252,51 @@ pub struct Waiting {
     /// The plan as it is: the lists that an answer may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
+    /// The tool call that waits for permission. The answer is `{"allow": "once"}`, or `conversation`, `tool`, `server` or `no`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<HeldCall>,
+}
+
+/// A tool call that waits for permission. Long values are shortened, and nothing in the text is invisible.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldCall {
+    /// `server.tool`
+    pub tool: String,
+    pub server: String,
+    /// JSON text.
+    pub arguments: String,
+    /// Where the arguments came from.
+    pub sources: Vec<String>,
+    pub why: String,
+}
+
+/// What the user allowed for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Permissions {
+    pub permissions: Vec<Permission>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Permission {
+    pub id: u64,
+    pub scope: PermissionScope,
+    /// `server.tool`, or the server.
+    pub name: String,
+    /// Of a conversation: which one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    pub created_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionScope {
+    /// One tool in one conversation.
+    Conversation,
+    /// One tool in every conversation.
+    Tool,
+    /// Every tool of a server.
+    Server,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -337,12 +426,14 @@ pub struct Span {
     pub place: Option<String>,
     /// `untrusted`, `own` or `computed`.
     pub trust: String,
+    /// The call that found it: `stories.search (query: upstream)`.
+    pub task: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpanInPlace {
     pub span: Span,
-    /// The document around it, if it is one that this server can read.
+    /// The document around it, if it is one that this server can read; otherwise the tool's reply it stands in.
     pub document: Option<Excerpt>,
 }
 
@@ -362,6 +453,7 @@ pub struct Excerpt {
 #[serde(deny_unknown_fields)]
 pub struct Query {
     pub query: String,
+    /// The thread it continues; `new` begins another conversation. Left out, the client's newest conversation goes on.
     #[serde(default)]
     pub thread: Option<String>,
 }

@@ -536,15 +536,17 @@ pub fn state_schema(title: &str) -> Value {
     })
 }
 
-/// What a caller may configure.
-pub fn config_schema(title: &str) -> Value {
+/// What a caller may configure: the thread, and the flow's settings with the schema of each.
+pub fn config_schema(title: &str, settings: &Map<String, Value>) -> Value {
+    let mut configurable = Map::from_iter([("thread_id".to_owned(), json!({ "default": null, "title": "Thread Id", "type": "string" }))]);
+    configurable.extend(settings.clone());
     json!({
         "properties": {
             "tags": { "default": null, "items": { "type": "string" }, "title": "Tags", "type": "array" },
             "metadata": { "additionalProperties": true, "default": null, "title": "Metadata", "type": "object" },
             "recursion_limit": { "default": null, "title": "Recursion Limit", "type": "integer" },
             "configurable": {
-                "properties": { "thread_id": { "default": null, "title": "Thread Id", "type": "string" } },
+                "properties": configurable,
                 "title": "Configurable",
                 "type": "object",
             },

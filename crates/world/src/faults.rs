@@ -55,7 +55,7 @@ impl<W: World> World for Faulty<W> {
         self.inner.nature(job)
     }
 
-    fn objection(&self, job: &Job) -> Option<String> {
+    fn objection(&self, job: &Job) -> Option<graph::Objection> {
         self.inner.objection(job)
     }
 

@@ -16,16 +16,17 @@ pub mod traceparent;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph::{Job, Reply};
+use graph::{Job, Objection, Reply};
 
 #[async_trait]
 pub trait World: Send + Sync + 'static {
     /// What performing this twice would mean. Asked before anything is done, so it must not call out.
     fn nature(&self, job: &Job) -> Nature;
 
-    /// Why a person must agree before this is performed, if one must: it destroys or sends something, and what it was given may not be
-    /// the user's own idea. Asked each time before it is performed, so it must not call out.
-    fn objection(&self, _job: &Job) -> Option<String> {
+    /// Why a person must agree before this is performed, if one must: it may change something, and either nobody vouches for the tool or what it
+    /// was given may not be the user's own idea. Asked each time before it is performed, so it must not call out. Whether the user has agreed
+    /// beforehand is the caller's to check.
+    fn objection(&self, _job: &Job) -> Option<Objection> {
         None
     }
 
@@ -45,7 +46,7 @@ impl<W: World + ?Sized> World for Arc<W> {
         (**self).nature(job)
     }
 
-    fn objection(&self, job: &Job) -> Option<String> {
+    fn objection(&self, job: &Job) -> Option<Objection> {
         (**self).objection(job)
     }
 

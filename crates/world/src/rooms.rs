@@ -36,7 +36,7 @@ impl World for Rooms {
         self.room(job).map_or(Nature::Repeatable, |room| room.nature(job))
     }
 
-    fn objection(&self, job: &Job) -> Option<String> {
+    fn objection(&self, job: &Job) -> Option<graph::Objection> {
         self.room(job).and_then(|room| room.objection(job))
     }
 

@@ -62,11 +62,10 @@ pub fn order(number: u64) -> Order {
     Order::new(flow, json!({ "question": question, "model": mind(), "settings": settings }))
 }
 
-/// What must have happened outside when the run is over. Panels only read, a chat only searches, and reasoning is offered nothing that destroys.
+/// What must have happened outside when the run is over. Panels only read here, and a chat only searches.
 pub fn due(number: u64) -> Outside {
     match flow_of(number) {
-        "search" | "auto" => Outside { mails: 1, lines: 1 },
-        "reason" => Outside { mails: 0, lines: 1 },
+        "search" | "auto" | "reason" => Outside { mails: 1, lines: 1 },
         _ => Outside { mails: 0, lines: 0 },
     }
 }

@@ -11,8 +11,8 @@ use futures::future;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewToken, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal,
-    SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PermissionRow, Result,
+    Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
 };
 use tokio::sync::Notify;
 
@@ -185,6 +185,10 @@ impl Store for GatedStore {
         self.read(self.inner.threads(before, limit)).await
     }
 
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
+        self.read(self.inner.newest_thread(user, name_prefix)).await
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.read(self.inner.cards(filter)).await
     }
@@ -239,6 +243,18 @@ impl Store for GatedStore {
 
     async fn drop_token(&self, token: u64) -> Result<bool> {
         self.write("drop token", "", self.inner.drop_token(token)).await
+    }
+
+    async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>> {
+        self.read(self.inner.permissions(user)).await
+    }
+
+    async fn keep_permission(&self, permission: NewPermission) -> Result<u64> {
+        self.write("keep permission", "", self.inner.keep_permission(permission)).await
+    }
+
+    async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
+        self.write("revoke permission", user.as_str(), self.inner.revoke_permission(user, permission)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

@@ -151,7 +151,7 @@ impl Client {
             }
             Act::WatchLeaveAndResume => self.leave_and_resume().await,
             Act::Query => {
-                let body = json!({ "query": "What is a relay baton?" });
+                let body = json!({ "query": "What is a relay baton?", "thread": "new" });
                 let said = self.call("query", Method::POST, "/api/query", Some(&body), &[200]).await?;
                 self.threads.push((word(&said["thread"]), word(&said["run"])));
                 self.is("query", said["intent"] == "search", &said)

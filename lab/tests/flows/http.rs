@@ -65,9 +65,11 @@ async fn c4_chat_searches_over_http_and_says_how_sure_it_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_reason_goes_through_its_phases_over_http() {
     over_http("reason", "Think about errand 5 and write it down.", &json!({}), |answered, seen, folder| {
-        assert_eq!((&answered["way"], &answered["iterations"], &answered["degraded"], seen.len()), (&json!("agentic"), &json!(1), &json!([]), 4));
+        assert_eq!((&answered["way"], &answered["iterations"], &answered["degraded"], seen.len()), (&json!("agentic"), &json!(1), &json!([]), 3));
         assert!(answered["results"].as_array().unwrap().iter().all(|step| step["success"] == true), "{answered}");
-        assert_eq!(std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap().lines().count(), 1);
+        assert_eq!(std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap(), "errand 5: 6\n", "a chain hands plain values on");
+        assert_eq!(answered["files"], json!([{ "path": LEDGER, "bytes": 12 }]));
+        assert_eq!(std::fs::read_dir(folder.join("outbox")).unwrap().count(), 1, "what may change something is planned too");
     })
     .await;
 }

@@ -6,6 +6,7 @@ mod bad_input;
 mod context;
 mod hanging;
 mod http;
+mod permissions;
 mod replay;
 
 use std::sync::Arc;

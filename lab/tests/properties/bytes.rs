@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use graph::{Budget, Digest, Entry, Failure, FailureKind, Parent, Reply, Retry, Run, RunId, Snapshot, Start, TaskId, Usage};
+use graph::{Budget, Digest, Entry, Failure, FailureKind, HeldCall, Parent, Reply, Retry, Run, RunId, Snapshot, Start, TaskId, Usage};
 use lab::sim::case::{Case, Kind};
 use lab::sim::dice::Dice;
 use lab::sim::flow::Flavour;
@@ -18,8 +18,13 @@ fn any_task() -> impl Strategy<Value = TaskId> {
 fn any_reply() -> impl Strategy<Value = Reply> {
     let kind = prop::sample::select(vec![FailureKind::Network, FailureKind::InDoubt, FailureKind::Limit, FailureKind::Internal]);
     let retry = prop_oneof![Just(Retry::No), Just(Retry::Yes), any::<u64>().prop_map(Retry::AfterMs)];
-    let failure =
-        (kind, any_text(), retry, prop::option::of(any_text())).prop_map(|(kind, message, retry, said)| Failure { kind, message, retry, said });
+    let failure = (kind, any_text(), retry, prop::option::of(any_text())).prop_map(|(kind, message, retry, said)| Failure {
+        kind,
+        message,
+        retry,
+        said,
+        has_acted: false,
+    });
     let usage =
         any::<(u64, u64, u64, u64)>().prop_map(|(tokens_in, tokens_out, usd_micros, calls)| Usage { tokens_in, tokens_out, usd_micros, calls });
     let result = prop_oneof![any_json().prop_map(Ok), failure.prop_map(Err)];
@@ -49,7 +54,10 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             reply: Arc::new(reply)
         }),
         (any_task(), any::<u32>()).prop_map(|(task, attempt)| Entry::Doubted { task, attempt }),
-        (any_task(), any::<u32>(), any_text()).prop_map(|(task, attempt, why)| Entry::Held { task, attempt, why }),
+        (any_task(), any::<u32>(), any_text(), proptest::option::of((any_text(), any_text(), any_text()))).prop_map(|(task, attempt, why, call)| {
+            let call = call.map(|(tool, server, arguments)| HeldCall { tool, server, sources: vec![arguments.clone()], arguments });
+            Entry::Held { task, attempt, why, call }
+        }),
         (any::<u64>(), any_json()).prop_map(|(step, patch)| Entry::Edited { step, patch: Arc::new(patch) }),
         any_text().prop_map(|reason| Entry::Cancelled { reason }),
     ]

@@ -1,8 +1,10 @@
-// How the next question is to be answered: flow, model, approval, limits. Kept in this browser.
+// How the next question is to be answered: flow, model, approval, limits, settings of the flow. Kept in this browser.
 import { cell } from "../core/cell.js";
 import { keep, kept } from "../core/kept.js";
+import { changed } from "../model/settings.js";
+import { flowNamed } from "./status.js";
 
-const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {} };
+const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {}, settings: {} };
 
 export const wishes = cell({ ...USUAL, ...kept("wishes", {}) });
 
@@ -13,7 +15,7 @@ export function wish(change) {
 
 /// As the server takes it; what is left at its usual is not said.
 export function asRequest(question, thread) {
-  const { flow, model, approve, strict, budget } = wishes.value;
+  const { flow, model, approve, strict, budget, settings } = wishes.value;
   const request = { question, flow };
   if (thread) request.thread = thread;
   if (model) request.model = model;
@@ -22,5 +24,8 @@ export function asRequest(question, thread) {
   const limits = Object.entries(budget).filter(([, limit]) => Number(limit) > 0);
   const said = ([name, limit]) => (name === "time_s" ? ["time_ms", Math.round(Number(limit) * 1_000)] : [name, Number(limit)]);
   if (limits.length > 0) request.budget = Object.fromEntries(limits.map(said));
+  // `settings` has what was typed for each flow; the server lists what the flow takes.
+  const set = changed(flowNamed(flow)?.settings ?? [], settings?.[flow]);
+  if (Object.keys(set).length > 0) request.settings = set;
   return request;
 }

@@ -3,6 +3,7 @@ import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { models, status } from "../data/status.js";
 import { wish, wishes } from "../data/wishes.js";
+import { FlowSettings } from "./flow_settings.js";
 import { Icon } from "./icons.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
@@ -111,6 +112,7 @@ function Options() {
             html`<label><span>${title}</span><input type="number" min="0" step=${step} placeholder=${none} value=${budget[name] ?? ""} onInput=${(event) => wish({ budget: { ...budget, [name]: event.target.value } })} /></label>`,
         )}
       </div>
+      <${FlowSettings} flow=${flow} />
     </fieldset>
   `;
 }

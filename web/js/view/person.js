@@ -26,13 +26,13 @@ export function Asking({ open, family, done }) {
     }
   };
   const lists = proposal(schema, family, open.plan);
-  const form = lists ? PlanEditor : formFor(schema);
+  const form = lists ? PlanEditor : open.call ? Permission : formFor(schema);
   return html`
     <section class="asking" ref=${card} aria-label="A question for you">
       <h3><${Icon} name="person" size="17" />${lists ? "Is this plan right?" : headline(schema)}</h3>
-      ${!lists && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
+      ${!lists && !open.call && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
       <fieldset disabled=${isSent}><legend class="hidden">Your answer</legend>
-        <${form} schema=${schema} lists=${lists} send=${send} prompt=${question.prompt} />
+        <${form} schema=${schema} lists=${lists} call=${open.call} send=${send} prompt=${question.prompt} />
       </fieldset>
       ${isSent && html`<p class="hidden" role="status">Sent.</p>`}
     </section>
@@ -67,6 +67,22 @@ const SPOKEN = { done: "It happened", again: "Do it again", failed: "It did not,
 function Choice({ schema, send }) {
   const [name, field] = onlyField(schema);
   return html`<div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${SPOKEN[word] ?? titled(word)}</button>`)}</div>`;
+}
+
+const CONSENTS = { once: "Once", conversation: "This conversation", tool: "Always this tool", server: "Always this server", no: "No" };
+
+/// A tool call that needs permission: what would be called, with what, why that is asked, and how far the permission reaches.
+function Permission({ schema, call, send }) {
+  const [name, field] = onlyField(schema);
+  return html`<dl class="asking-call">
+      <div><dt>Tool</dt><dd><code dir="ltr">${call.tool}</code></dd></div>
+      <div><dt>Server</dt><dd><code dir="ltr">${call.server}</code></dd></div>
+      <div><dt>Arguments</dt><dd><pre class="code" tabindex="0" dir="ltr">${call.arguments}</pre></dd></div>
+      <div><dt>They come from</dt><dd><ul>${call.sources.map((source) => html`<li>${source}</li>`)}</ul></dd></div>
+      <div><dt>Why this is asked</dt><dd>${call.why}</dd></div>
+    </dl>
+    <div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${CONSENTS[word] ?? titled(word)}</button>`)}</div>
+    <p class="quiet">Settings list what is allowed for good, and take it back.</p>`;
 }
 
 function Words({ schema, send }) {

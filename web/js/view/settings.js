@@ -1,7 +1,9 @@
-// Settings: what the page looks like, which models there are and what to do about each, and what the server keeps about the user's wishes.
+// Settings: what the page looks like, which models there are and what to do about each, what the server keeps about the user's wishes, and which
+// tools may be called without asking.
 import { html } from "../core/html.js";
 import { get, patch, remove } from "../core/api.js";
 import { useCell } from "../core/cell.js";
+import { to } from "../core/route.js";
 import { setTheme, theme } from "../core/theme.js";
 import { attempt, say } from "../data/notices.js";
 import { loadModels, models, status } from "../data/status.js";
@@ -16,6 +18,7 @@ export function Settings() {
       <${Look} />
       <${Models} />
       <${Preferences} />
+      <${Permissions} />
       <section class="setting"><h2>About</h2><p class="quiet">Baton ${known?.version ?? ""}${known?.user ? `, as ${known.user}` : ""}. The same is at the terminal: <code>baton --help</code>. Programs find the API at <a href="/api/openapi.json" target="_blank" rel="noopener">/api/openapi.json</a>.</p>
         ${known?.needs_token && html`<button type="button" class="button" onClick=${() => attempt(async () => (await remove("/api/session"), location.reload()))}>Sign out</button>`}</section>
     </section>
@@ -67,4 +70,27 @@ function Preferences() {
       return html`<label class="preference"><span>${title} <small>${about}</small></span>
         <select value=${at} disabled=${!known || known.trouble} onChange=${(event) => put(name, choices[Number(event.target.value)][0])}>${choices.map(([, words], index) => html`<option value=${index} selected=${index === at}>${words}</option>`)}</select></label>`;
     })}</section>`;
+}
+
+const SCOPES = { conversation: "this tool, in one conversation", tool: "this tool, always", server: "every tool of this server, always" };
+
+function Permissions() {
+  const [known, setKnown] = useState(null);
+  const load = () => get("/api/permissions").then(setKnown, (trouble) => setKnown({ trouble }));
+  useEffect(() => {
+    load();
+  }, []);
+  const revoke = ({ id, name }) =>
+    attempt(async () => {
+      await remove(`/api/permissions/${id}`);
+      await load();
+      say(`${name} is asked about again.`);
+    });
+  const all = known?.permissions ?? [];
+  return html`<section class="setting" aria-labelledby="permissions"><h2 id="permissions">Tools that need no permission</h2>
+    ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
+    ${known && !known.trouble && all.length === 0 && html`<p class="quiet">None. A tool that may change something is asked about before it is called; the answer can allow it for good.</p>`}
+    <ul class="models">${all.map((one) => html`<li key=${one.id}><div class="server-head"><strong dir="ltr">${one.name}</strong><span class="quiet">${SCOPES[one.scope] ?? one.scope}</span>
+      ${one.thread && html`<a href=${to.thread(one.thread)}>the conversation</a>`}
+      <button type="button" class="button" aria-label=${`Revoke ${one.name}`} onClick=${() => revoke(one)}>Revoke</button></div></li>`)}</ul></section>`;
 }

@@ -41,7 +41,7 @@ export function Span({ run, spans, at, number, source, answer }) {
       <button type="button" class="button-icon" disabled=${place === spans.length - 1} aria-label="The next passage" onClick=${() => setPlace(place + 1)}><${Icon} name="right" size="16" /></button>
     </div>`}
     ${isLoading ? html`<p role="status">Opening the source …</p>` : html`<${Text} span=${span} document=${document} trouble=${trouble} />`}
-    ${!isLoading && html`<p class="remark"><${Icon} name=${icon} size="15" />${trust}${span?.source ? ` · found by ${span.source}` : ""}</p>`}
+    ${!isLoading && html`<p class="remark"><${Icon} name=${icon} size="15" />${trust}${span?.task ?? span?.source ? ` · found by ${span.task ?? span.source}` : ""}</p>`}
   `;
 }
 

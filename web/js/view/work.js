@@ -49,7 +49,8 @@ const Why = ({ run }) => {
 const TOLD = {
   plan_fallback: (value) => `The plan could not be used (${value.why ?? value}); ${value.instead ?? ""}`,
   plan_unusable: (value) => `The plan could not be used: ${value}`,
-  plan_mended: (value) => `The plan was mended: ${[].concat(value).join("; ")}`,
+  plan_failed: (value) => `The plan could not be used and is made again: ${[].concat(value?.wrong ?? value).join("; ")}`,
+  tools_found: (value) => `More tools were looked for (${value?.query ?? ""}): ${value?.found?.join(", ") || "none was found"}`,
   no_tools: (value) => value,
   docs_failed: (value) => `The documents could not be searched: ${value}`,
   answer_failed: (value) => `No model wrote the answer: ${value}`,

@@ -14,7 +14,7 @@ use engine::{Engine, Settings};
 use graph::{Ask, END, Go, Graph, Replies};
 use serde_json::{Map, Value, json};
 use server::guard::Guard;
-use server::langserve::{Dress, Served, Service};
+use server::langserve::{Dress, FlowSettings, Served, Service};
 use store::{SqliteSettings, SqliteStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -164,7 +164,10 @@ pub(super) async fn serve(folder: &Path) -> Result<()> {
     let graph = Graph::of::<Value>("inc").node("inc", (|_: &Value| Ask::nothing(), inc), &[END]).build().map_err(wrong)?;
     let store = Arc::new(SqliteStore::open(folder.join("invoke.db"), SqliteSettings::default())?);
     let engine = Engine::new(store, Arc::new(Rooms::default()), [graph], Settings::default());
-    let served = BTreeMap::from([("graph".to_owned(), Served { flow: "inc".to_owned(), dress: Dress::Bare, base: Map::new() })]);
+    let served = BTreeMap::from([(
+        "graph".to_owned(),
+        Served { flow: "inc".to_owned(), dress: Dress::Bare, base: Map::new(), settings: FlowSettings::none("inc") },
+    )]);
     let guard = Guard::new(None);
     let listener = guard.bind(([127, 0, 0, 1], 0).into()).await.map_err(wrong)?;
     writeln!(anstream::stdout(), "listening {}", listener.local_addr()?.port())?;

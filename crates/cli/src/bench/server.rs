@@ -338,6 +338,10 @@ impl Desk for BenchDesk {
         None
     }
 
+    async fn workspace_file(&self, _: &ThreadId, _: &str) -> server::desk::Result<Vec<u8>> {
+        nothing()
+    }
+
     async fn export(&self, _: Export) -> server::desk::Result<Vec<u8>> {
         nothing()
     }

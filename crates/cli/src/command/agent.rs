@@ -25,7 +25,7 @@ use crate::wiring;
   curl -s localhost:8001/graph/invoke -H 'content-type: application/json' \\
     -d '{\"input\": {\"messages\": [{\"type\": \"human\", \"content\": \"research tides\"}], \"next\": \"\", \"context\": {}}}'")]
 pub(crate) struct Agent {
-    /// researcher, writer or mailer
+    /// researcher, writer (also: DocumentCreator) or mailer (also: Gmail)
     name: String,
     /// Listen on this port [default: researcher 8001, writer 8002, mailer 8003; 0: any that is free]
     #[arg(long, value_name = "N")]
@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 impl Agent {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let one = specialist::ALL.iter().find(|one| one.flow == self.name).ok_or_else(|| {
+        let one = specialist::named(&self.name).ok_or_else(|| {
             let names: Vec<&str> = specialist::ALL.iter().map(|one| one.flow).collect();
             Trouble::Usage(format!("there is no agent {:?}; there are {}", self.name, names.join(", ")))
         })?;
@@ -50,7 +50,7 @@ impl Agent {
     }
 
     async fn serve(&self, one: &specialist::Specialist, place: &Place) -> Result<Exit> {
-        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+        let config = Config::for_run(place)?;
         let guard = Guard::new(self.listening.token.as_deref());
         let (listener, address) = self.listening.bind(&guard, self.port.unwrap_or(one.port)).await?;
         let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;

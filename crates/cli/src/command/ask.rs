@@ -29,6 +29,7 @@ Examples:
   baton ask \"…\" --model ollama/qwen3:4b --budget tokens=4000,time=2m
   baton ask \"…\" --record tape.jsonl          then, without any model: --replay tape.jsonl
   baton ask \"…\" --flow search --approve     shows the plan first; y, n, or e to change it in $EDITOR
+  baton ask \"…\" --flow search --set max_turn_iterations=3 --set enabled_tools=docs,calc
   baton ask \"…\" --json | jq -r 'select(.event == \"replied\") | .task'
 
 Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
@@ -41,7 +42,7 @@ impl Ask {
         if wishes.approve {
             asking::must_plan(&flow)?;
         }
-        let asking = wishes.asking(&flow, &question, wishes.thread()?, place)?;
+        let asking = wishes.asking(&flow, &question, wishes.thread()?, place, &wishes.settings(&flow)?)?;
         wiring::block_on(async {
             let (engine, mind) = wiring::new_engine(place, &wishes.thinking, self.json).await?;
             let order = asking.order(mind)?;

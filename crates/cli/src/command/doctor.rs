@@ -7,6 +7,7 @@ use world::model::embedded::threads;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result};
+use crate::hub::Servers;
 use crate::mind::{self, Look};
 use crate::place::Place;
 use crate::text::{BOLD, DIM, GREEN, RED, YELLOW, paint};
@@ -28,7 +29,9 @@ impl Doctor {
         let config = Config::read(place)?;
         let folder = config.embedded.folder()?;
         let choice = wiring::block_on(mind::choose(self.model.clone(), &config, config.embedded.pull, Look::Always));
-        let places = places(place, &config, &folder)?;
+        let mut places = places(place, &config, &folder)?;
+        let (registry, agents) = wiring::block_on(elsewhere(&config))?;
+        (places["registry"], places["agents"]) = (json!(registry), json!(agents));
         let mut out = anstream::stdout().lock();
         if self.json {
             let model = match &choice {
@@ -96,9 +99,29 @@ pub(crate) fn word(source: Source) -> &'static str {
     }
 }
 
+/// The registry and the agents in other processes that would be used, in words.
+async fn elsewhere(config: &Config) -> Result<(String, String)> {
+    let registry = match Servers::of_environment().registry(config).await? {
+        Some(source) if source.is_trusted => format!("{} (trusted)", source.url),
+        Some(source) => format!("{} (not trusted; [tools] registry_trusted)", source.url),
+        None => format!("none; one at http://localhost:{} or named by [tools] registry would be used", config.team.registry_port()),
+    };
+    let found = config.agents()?.list().await;
+    let word = |agent: &Value, name: &str| evidence::visible(agent[name].as_str().unwrap_or_default());
+    let line = |agent: &Value| format!("{} at {} ({})", word(agent, "name"), word(agent, "address"), word(agent, "why"));
+    let agents: Vec<String> = found.data["agents"].as_array().into_iter().flatten().map(line).collect();
+    let none = || "none; flows of this process do their work (`baton up` starts a team)".to_owned();
+    Ok((registry, if agents.is_empty() { none() } else { agents.join(", ") }))
+}
+
 fn places(place: &Place, config: &Config, folder: &Path) -> Result<Value> {
     let is_there = |path: &Path| if path.exists() { path.display().to_string() } else { format!("{} (not there yet)", path.display()) };
     let usual = || dirs::config_dir().map(|folder| format!("none; it would be {}", folder.join("baton").join("baton.toml").display()));
     let configuration = config.path.as_deref().map(is_there).or_else(usual).unwrap_or_else(|| "none".into());
-    Ok(json!({ "configuration": configuration, "database": is_there(&place.path()?), "weights": is_there(folder) }))
+    let conversations = match config.memory.conversation_days {
+        0 => "kept until you delete them ([memory] conversation_days = N lets them expire)".to_owned(),
+        days => format!("deleted after {days} days without use ([memory] conversation_days)"),
+    };
+    let (database, weights) = (is_there(&place.path()?), is_there(folder));
+    Ok(json!({ "configuration": configuration, "database": database, "weights": weights, "conversations": conversations }))
 }

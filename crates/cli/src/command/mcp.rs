@@ -8,9 +8,16 @@ use clap::Args;
 use serde_json::json;
 use tools::Settings;
 
+use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
+use crate::mind::Thinking;
+use crate::place::Place;
 use crate::text::Table;
+use crate::thinker::OnDemand;
 use crate::wiring;
+
+/// The only built-in server that a model writes for.
+const SUMMARY: &str = "summary";
 
 /// Serve one of the built-in tool servers over MCP, or list them
 #[derive(Args)]
@@ -32,20 +39,26 @@ pub(crate) struct Mcp {
     /// A host that `fetch` may reach although its address is private, such as `wiki.corp` or `10.0.0.7:8080`
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
+    /// Which model writes for `summary`, as for `baton ask` [default: what `baton doctor` says]
+    #[arg(long, value_name = "MODEL", requires = "name")]
+    model: Option<String>,
+    /// Never fetch the embedded model's weights by itself
+    #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    no_pull: bool,
     /// List as one JSON object a line
     #[arg(long, conflicts_with = "name")]
     json: bool,
 }
 
 impl Mcp {
-    pub(crate) fn run(self) -> Result<Exit> {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         match &self.name {
             None => list(self.json),
-            Some(name) => self.serve(name),
+            Some(name) => self.serve(name, place),
         }
     }
 
-    fn serve(&self, name: &str) -> Result<Exit> {
+    fn serve(&self, name: &str, place: &Place) -> Result<Exit> {
         let kind = tools::kind(name).ok_or_else(|| {
             let names: Vec<&str> = tools::KINDS.iter().map(|kind| kind.name).collect();
             Trouble::Usage(format!("there is no built-in server `{name}`; there are {}", names.join(", ")))
@@ -61,8 +74,15 @@ impl Mcp {
             settings.docs = Some(std::sync::Arc::new(crate::shelf::folders(&self.docs)?));
         }
         settings.private_hosts.extend(self.allow_host.iter().cloned());
-        let builtin = kind.build(&settings).map_err(|lack| Trouble::Usage(lack.to_string()))?;
+        if name != SUMMARY && self.model.is_some() {
+            return Err(Trouble::Usage(format!("--model is for `baton mcp {SUMMARY}`; {name} needs no model")));
+        }
         wiring::block_on_all_cores(async {
+            if name == SUMMARY {
+                let thinking = Thinking { model: self.model.clone(), no_pull: self.no_pull, ..Thinking::default() };
+                settings.thinker = OnDemand::choose(thinking, Config::read(place)?).await?;
+            }
+            let builtin = kind.build(&settings).map_err(|lack| Trouble::Usage(lack.to_string()))?;
             let serving = async {
                 if self.stdio {
                     return tools::serve::stdio(builtin).await;

@@ -7,7 +7,7 @@ mod chat;
 mod completions;
 pub(crate) mod doctor;
 mod eval;
-mod flows;
+pub(crate) mod flows;
 mod index;
 mod mcp;
 mod memory;
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Index(index::Index),
     #[command(subcommand)]
     Eval(eval::Eval),
+    #[command(hide = true)]
+    EvalServer(eval::server::EvalServer),
     Completions(completions::Completions),
 }
 
@@ -67,10 +69,10 @@ impl Command {
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),
-            Command::Flows(flows) => flows.run(),
+            Command::Flows(flows) => flows.run(place),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
-            Command::Mcp(mcp) => mcp.run(),
+            Command::Mcp(mcp) => mcp.run(place),
             Command::Tools(tools) => tools.run(place),
             Command::Registry(registry) => registry.run(place),
             Command::Agent(agent) => agent.run(place),
@@ -78,6 +80,7 @@ impl Command {
             Command::Bench(bench) => bench.run(),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(place),
+            Command::EvalServer(server) => server.run(),
             Command::Completions(completions) => completions.run(),
         }
     }

@@ -8,6 +8,7 @@ use world::tool::import;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
+use crate::follow::remark;
 use crate::hub::{self, Servers};
 use crate::listening::Listening;
 use crate::place::Place;
@@ -64,7 +65,10 @@ impl Registry {
     }
 
     async fn serve(&self, place: &Place, imported: &Path) -> Result<Exit> {
-        let tools = self.servers.hub(place, &Config::read(place)?, None)?;
+        if self.servers.names_registry() {
+            remark("a registry offers its own servers only; the registry that --registry or BATON_REGISTRY_URL names is not used");
+        }
+        let tools = self.servers.hub(place, &Config::read(place)?, None, None)?;
         let guard = Guard::new(self.listening.token.as_deref());
         let (listener, address) = self.listening.bind(&guard, self.port).await?;
         let mut out = anstream::stdout();

@@ -1,10 +1,12 @@
+mod permissions;
+
 use std::io::Write as _;
 use std::time::Duration;
 
 use graph::{Failure, FailureKind};
 use serde_json::Value;
 use world::Progress;
-use world::tool::{CallOptions, Is, ToolInfo, Tools as Hub};
+use world::tool::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
@@ -20,7 +22,8 @@ use crate::wiring;
   baton tools show notes.search
   baton tools call notes.search '{\"query\": \"relay\"}'
   baton tools search \"send a message\"
-  baton tools disable notes.delete")]
+  baton tools disable notes.delete
+  baton tools permissions                 what may be called without asking; `revoke notes.add` takes it back")]
 pub(crate) enum Tools {
     /// All tools of all servers
     List {
@@ -75,12 +78,20 @@ pub(crate) enum Tools {
         #[command(flatten)]
         servers: Servers,
     },
+    /// Which tools you allowed for good, and take it back
+    Permissions(permissions::Permissions),
 }
 
 impl Tools {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        if let Tools::Permissions(permissions) = self {
+            return permissions.run(place);
+        }
         wiring::block_on(async {
-            let hub = self.servers().hub(place, &Config::read(place)?, None)?;
+            let config = Config::read(place)?;
+            let registry = self.servers().registry(&config).await?;
+            let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
+            hub.meet_registry().await;
             let done = self.work(&hub).await;
             hub.close().await;
             done
@@ -89,6 +100,7 @@ impl Tools {
 
     fn servers(&self) -> &Servers {
         match self {
+            Tools::Permissions(permissions) => &permissions.servers,
             Tools::List { servers, .. } | Tools::Show { servers, .. } | Tools::Call { servers, .. } => servers,
             Tools::Search { servers, .. } | Tools::Enable { servers, .. } | Tools::Disable { servers, .. } => servers,
         }
@@ -131,6 +143,8 @@ impl Tools {
                     false => writeln!(out, "{}", found.text)?,
                 }
             }
+            // It needs no hub, and was done before one was made.
+            Tools::Permissions(_) => {}
             Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
         }
@@ -155,7 +169,8 @@ fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json
 /// A list that is shorter than it should be says so.
 fn complain(hub: &Hub) {
     for health in hub.health() {
-        if let (true, Is::Down { why, .. }) = (health.enabled, &health.is) {
+        // Of the registry the hub has said so.
+        if let (true, Is::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.is) {
             // Nowhere is left to complain to.
             let _ = writeln!(anstream::stderr(), "{}", paint(DIM, format!("{} is down: {why}", health.server)));
         }

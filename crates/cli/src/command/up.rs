@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::hub;
+use crate::hub::{self, REGISTRY_URL};
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::text::{BOLD, DIM, paint};
@@ -50,7 +50,6 @@ struct Part {
     environment: Vec<(String, String)>,
 }
 
-const REGISTRY_PORT: u16 = 8021;
 const PAGE_PORT: u16 = 8080;
 const PAUSE_MIN: Duration = Duration::from_millis(300);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -73,26 +72,29 @@ impl Up {
         let folder = hub::folder(place)?.join("agents");
         std::fs::create_dir_all(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
         let names: Vec<&str> = specialist::ALL.iter().map(|one| one.flow).collect();
-        let wanted = |name: &str| config.team.agents.as_ref().is_none_or(|agents| agents.iter().any(|agent| agent == name));
-        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| !names.contains(&name.as_str()));
+        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| specialist::named(name).is_none());
         if let Some(unknown) = unknown {
             return Err(Trouble::Usage(format!("[team] names {unknown:?}, which is no agent of the team; there are {}", names.join(", "))));
         }
-        let mut parts = Vec::new();
-        for one in specialist::ALL.iter().filter(|one| wanted(one.flow)) {
-            let port = config.team.ports.get(one.flow).copied().unwrap_or(one.port);
+        let mut parts: Vec<Part> = Vec::new();
+        let registry = (REGISTRY_URL.to_owned(), format!("http://localhost:{}", config.team.registry_port()));
+        for one in specialist::ALL.iter().filter(|one| config.team.has(one)) {
+            let port = config.team.port(one);
             let mut arguments = words(&["agent", one.flow, "--port", &port.to_string(), "--json"]);
             arguments.extend(words(&["--db", &text(&folder.join(format!("{}.db", one.flow)))?]));
             arguments.extend(self.passed_on(place)?);
-            parts.push(Part { name: one.flow.to_owned(), port, arguments, environment: Vec::new() });
+            parts.push(Part { name: one.flow.to_owned(), port, arguments, environment: vec![registry.clone()] });
         }
-        let port = config.team.registry_port.unwrap_or(REGISTRY_PORT);
+        let port = config.team.registry_port();
         let mut arguments = words(&["registry", "--port", &port.to_string(), "--json", "--db", &text(&folder.join("registry.db"))?]);
         if let Some(path) = &place.config {
             arguments.extend(words(&["--config", &text(path)?]));
         }
-        let environment = parts.iter().map(|part| (address_of(&part.name), format!("http://localhost:{}", part.port))).collect();
-        parts.push(Part { name: "registry".to_owned(), port, arguments, environment: Vec::new() });
+        let mut environment: Vec<(String, String)> =
+            parts.iter().map(|part| (address_of(&part.name), format!("http://localhost:{}", part.port))).collect();
+        environment.push(registry);
+        let no_registry = vec![(REGISTRY_URL.to_owned(), String::new())];
+        parts.push(Part { name: "registry".to_owned(), port, arguments, environment: no_registry });
         let port = config.team.page_port.unwrap_or(PAGE_PORT);
         let mut arguments = words(&["serve", "--port", &port.to_string(), "--json", "--db", &text(&place.path()?)?]);
         arguments.extend(self.passed_on(place)?);
@@ -155,7 +157,7 @@ fn free(parts: &[Part]) -> Result<()> {
 async fn keep_up(parts: Vec<Part>, log: Log) -> Result<Exit> {
     let program = std::env::current_exe()?;
     log.say("up", &format!("one log for all: {}", log.path.display()));
-    for (name, address) in parts.iter().flat_map(|part| &part.environment) {
+    for (name, address) in parts.last().iter().flat_map(|page| &page.environment) {
         log.say("up", &format!("{name}={address}"));
     }
     if let Some(page) = parts.last() {

@@ -28,7 +28,7 @@ fn piped(mut command: Command, lines: &str) -> Said {
 }
 
 /// A terminal, which waits as long as a busy machine may need.
-fn at_terminal(mut command: Command, home: &Home) -> PtySession {
+pub(crate) fn at_terminal(mut command: Command, home: &Home) -> PtySession {
     command.env("TERM", "xterm").env_remove("NO_COLOR").env("HOME", home.folder.path());
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
     spawn_command(command, Some(60_000)).unwrap()

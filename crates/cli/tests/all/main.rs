@@ -7,13 +7,20 @@ mod ask;
 mod bench;
 mod chat;
 mod crash;
+mod eval;
+mod eval_tasks;
 mod mcp;
 mod memory;
 mod models;
+mod permissions;
+mod registry;
+mod results;
 mod runs;
 mod serve;
 mod serve_hostile;
 mod serve_langserve;
+mod settings;
+mod tasks;
 mod team;
 mod traces;
 mod wrong;
@@ -53,6 +60,8 @@ impl Home {
             .env_remove("BATON_LOG")
             .env("BATON_SCRIPT", "sample")
             .env("BATON_NO_PULL", "1")
+            // Whatever listens at the default port of this machine is not part of a test.
+            .env("BATON_REGISTRY_URL", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

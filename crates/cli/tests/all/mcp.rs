@@ -6,6 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::Home;
+use crate::models::{bare, openai};
 
 #[test]
 fn servers_are_listed_with_their_ports() {
@@ -48,4 +49,45 @@ fn x5_a_server_speaks_mcp_over_standard_input_and_output() {
     assert_eq!(read["result"]["structuredContent"]["passages"][0]["text"], "hello from a file", "{read}");
     drop(input);
     assert!(child.wait().unwrap().success(), "it ends with its input");
+}
+
+/// What a summary server that stands alone makes of two texts, and what it prints on the way.
+fn summed_up(home: &Home, args: &[&str]) -> (Value, String) {
+    let mut command = bare(home, &[&["mcp", "summary", "--stdio"], args].concat());
+    let mut child = command.env("HERE_KEY", "sk-very-secret").stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut say = |message: Value| writeln!(input, "{message}").unwrap();
+    let mut hear =
+        |id: u64| lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()).find(|message| message["id"] == id).unwrap();
+    say(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
+        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}));
+    hear(1);
+    say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let texts = json!({ "texts": ["A write-ahead log is a log that is written first.", "Pages are written later."] });
+    say(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "summarize", "arguments": texts}}));
+    let result = hear(2)["result"]["structuredContent"].clone();
+    drop(input);
+    let printed = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    (result, printed)
+}
+
+#[test]
+fn c5_a_summary_server_that_stands_alone_uses_the_model_that_ask_would() {
+    let home = Home::new();
+    let config = home.folder.path().join("baton.toml");
+    let url = openai(&["A log ", "that is ", "written first."]);
+    std::fs::write(&config, format!("model = \"compat/here/small\"\n[endpoints.here]\nurl = \"{url}\"\nkey = {{ env = \"HERE_KEY\" }}\n")).unwrap();
+    let config = config.to_str().unwrap();
+    let (written, printed) = summed_up(&home, &["--config", config]);
+    assert_eq!((&written["how"], &written["summary"]), (&json!("model"), &json!("A log that is written first.")), "{written}");
+    assert!(printed.contains("model compat/here/small (the configuration)"), "{printed}");
+    // The flag goes before the configuration, and where there is no model sentences are picked.
+    let (picked, printed) = summed_up(&home, &["--config", config, "--model", "extract"]);
+    assert_eq!(picked["how"], "extracted", "{picked}");
+    assert!(printed.contains("model extract (--model)"), "{printed}");
+    let (picked, _) = summed_up(&home, &["--no-pull"]);
+    assert_eq!(picked["how"], "extracted", "{picked}");
+    home.baton(&["mcp", "calc", "--stdio", "--model", "extract"]).complains(2, &["--model is for `baton mcp summary`"]);
+    home.baton(&["mcp", "summary", "--stdio", "--model", "gpt-4o"]).complains(2, &["openai/gpt-4o"]);
 }

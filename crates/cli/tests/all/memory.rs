@@ -174,3 +174,68 @@ fn c7_what_was_asked_is_exported_and_an_imported_thread_goes_on() {
     let copied = flows::chat::import(&home.well(&["threads", "export", "copy"]).out).unwrap();
     assert_eq!((&copied[..2], copied[2].turn, copied[2].query.as_str()), (&rows[..], 3, "And the tower?"));
 }
+
+#[test]
+fn c10_review_and_insights_are_computed_for_the_export() {
+    let home = Home::new();
+    let world = r#"
+when model intent text~Summarize reply {"intent": "summarize"}
+when model intent reply {"intent": "search"}
+when model plan text~Summarize reply {"stages": ["summarize"]}
+when model plan reply {"stages": ["search"]}
+when tool search.search query~tower reply {"text": "The bridge was built in 1901. The tower is 35 metres tall.", "data": {"confidence": 0.9}, "spans": []}
+when tool search.search reply {"text": "The bridge was built in 1901.", "data": {"confidence": 0.5}, "spans": []}
+when model answer text~tower reply "The tower is 35 metres tall."
+when model answer reply "The bridge was built in 1901."
+when tool summary.summarize reply {"text": "", "data": {"summary": "The bridge was built in 1901. The tower is 99 metres tall.", "confidence": 0.6}, "spans": []}
+"#;
+    let script = home.script(world);
+    for question in ["When was the old bridge built?", "How tall is the tower?", "Summarize"] {
+        home.well(&["ask", question, "--script", &script, "--flow", "chat", "--thread", "t"]);
+    }
+    let rows = flows::chat::import(&home.well(&["threads", "export", "t"]).out).unwrap();
+    assert_eq!((rows[0].insights.as_str(), rows[0].insights_confidence), ("The bridge was built in 1901.", Some(0.5)));
+    assert_eq!((rows[1].insights.as_str(), rows[1].insights_confidence), ("The tower is 35 metres tall.", Some(0.9)), "what the turn added");
+    assert_eq!((rows[2].reviewed_summary.as_str(), rows[2].review_confidence), ("The bridge was built in 1901.", Some(0.5)), "{:?}", rows[2]);
+    assert_eq!(rows[2].summary_confidence, Some(0.6));
+}
+
+#[test]
+fn r7_conversations_expire_where_the_configuration_says_so() {
+    let home = Home::new();
+    let day_ms = 86_400_000;
+    let now_ms = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let kept = |thread: &str, days_ago: i64| {
+        let (at_ms, thread) = (now_ms - days_ago * day_ms, graph::ThreadId::from(thread));
+        let store = store::SqliteStore::open(home.db(), store::SqliteSettings::default()).unwrap();
+        let work = async {
+            let lease = store::Store::claim(&store, &thread, "test", at_ms, at_ms + 1).await.unwrap();
+            let run = graph::RunId::from(format!("run-{thread}"));
+            let new = store::NewRun { flow: "direct".into(), parent: None, title: "old".into(), user: graph::UserId::default() };
+            let first =
+                store::Commit { new: Some(new), status: Some(store::Status::Done), release: true, ..store::Commit::new(run, lease, at_ms, 0) };
+            store::Store::commit(&store, first).await.unwrap();
+        };
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+    };
+    kept("ancient", 40);
+    kept("recent", 3);
+    let threads = || {
+        let lines = home.well(&["threads", "list", "--json"]).lines();
+        let mut names: Vec<String> = lines.iter().map(|line| line["thread"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    home.ask("Why?", &["--flow", "direct", "--thread", "new"]);
+    assert_eq!(threads(), ["ancient", "new", "recent"], "off by default");
+    let config = home.folder.path().join("baton.toml");
+    std::fs::write(&config, "[memory]\nconversation_days = 30\n").unwrap();
+    let config = config.to_str().unwrap();
+    home.ask("Why?", &["--flow", "direct", "--thread", "new", "--config", config]);
+    assert_eq!(threads(), ["new", "recent"]);
+    assert!(home.runs().iter().all(|run| run["run"] != "run-ancient"), "with its runs");
+    let told = home.well(&["doctor", "--model", "extract", "--config", config]).out;
+    assert!(told.contains("deleted after 30 days without use"), "{told}");
+    std::fs::write(config, "[memory]\nconversation_days = -1\n").unwrap();
+    home.baton(&["doctor", "--config", config]).complains(2, &["conversation_days", "line 2"]);
+}

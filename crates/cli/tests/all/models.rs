@@ -109,7 +109,7 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
 }
 
-/// A server that speaks OpenAI's stream, to whoever comes, for as long as the test lives.
+/// A server that speaks as OpenAI does, in a stream or at once, to whoever comes, for as long as the test lives.
 pub(crate) fn openai(words: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -124,7 +124,17 @@ pub(crate) fn openai(words: &'static [&'static str]) -> String {
                 }
                 line.clear();
             }
-            reader.read_exact(&mut vec![0; length]).unwrap();
+            let mut asked = vec![0; length];
+            reader.read_exact(&mut asked).unwrap();
+            if serde_json::from_slice::<Value>(&asked).unwrap()["stream"] != true {
+                let message = json!({ "role": "assistant", "content": words.concat() });
+                let choice = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);
+                let body = json!({ "id": "x", "object": "chat.completion", "created": 1, "model": "small", "choices": choice }).to_string();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+                continue;
+            }
             let chunk = |delta: Value, finish: Value| {
                 let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
                 format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))

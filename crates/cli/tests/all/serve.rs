@@ -84,7 +84,7 @@ impl Served {
     }
 
     /// The events behind a cursor, until one is the last wanted or the stream ends.
-    async fn events(&self, run: &str, after: Option<&str>, is_last: impl Fn(&Event) -> bool) -> Vec<Event> {
+    pub(crate) async fn events(&self, run: &str, after: Option<&str>, is_last: impl Fn(&Event) -> bool) -> Vec<Event> {
         let mut request = self.request(Method::GET, &format!("/api/runs/{run}/events"));
         if let Some(after) = after {
             request = request.header("last-event-id", after);
@@ -99,7 +99,7 @@ impl Served {
 }
 
 #[derive(Clone, Debug)]
-struct Event {
+pub(crate) struct Event {
     id: Option<String>,
     event: String,
     data: Value,
@@ -193,13 +193,13 @@ async fn x3_a_question_is_asked_followed_and_read_with_what_it_stands_on() {
 async fn x3_a_stream_goes_on_behind_its_cursor_after_the_server_was_killed() {
     let home = Home::new();
     let slow = LOOKS_UP
-        .replace("\"continue_iteration\": false}", "\"continue_iteration\": false} after 1500ms")
+        .replace("the last checkpoint [1].\"\n", "the last checkpoint [1].\" after 1500ms\n")
         .replace("when tool registry", "when model route reply {\"flow\": \"reason\"}\nwhen tool registry");
     let script = home.script(&slow);
     let mut served = home.serve(&script, &[]);
     let (run, _) = served.start(&json!({ "question": "Think step by step: what happens after a crash?", "flow": "reason" })).await;
-    let is_reflecting = |event: &Event| event.data["event"] == "asked" && event.data["effect"]["call_model"]["purpose"] == "reflect";
-    let before = served.events(&run, None, is_reflecting).await;
+    let is_answering = |event: &Event| event.data["event"] == "asked" && event.data["effect"]["call_model"]["purpose"] == "answer";
+    let before = served.events(&run, None, is_answering).await;
     let cursor = before.last().unwrap().id.clone().unwrap();
     served.kill();
 
@@ -304,4 +304,79 @@ async fn c1_a_query_is_answered_by_intent_with_what_ran() {
     let (_, again) = served.post("/api/query", &json!({ "query": "What did I ask?", "thread": first["thread"] })).await;
     assert_eq!(again["thread"], first["thread"], "{again}");
     assert_eq!(served.post("/api/query", &json!({ "query": "  " })).await.0, 422);
+}
+
+const SEARCHES: &str = r#"
+when model intent reply {"intent": "search"}
+when model plan reply {"stages": ["search"]}
+when tool search.search reply {"text": "A relay baton is handed on.", "data": {"confidence": 0.9}, "spans": []} after 30ms
+when model answer reply "A relay baton is handed on."
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c10_a_client_that_names_no_thread_goes_on_with_its_own_conversation() {
+    let home = Home::new();
+    let script = home.script(SEARCHES);
+    let mut served = home.serve(&script, &[]);
+    let ask = async |served: &Served, thread: Option<&str>, client: Option<&str>| {
+        let mut body = json!({ "query": "What is a relay baton?" });
+        if let Some(thread) = thread {
+            body["thread"] = json!(thread);
+        }
+        let mut request = served.request(Method::POST, "/api/query").json(&body);
+        if let Some(client) = client {
+            request = request.header("x-client-id", client);
+        }
+        let (status, answer) = said(request).await;
+        assert_eq!(status, 200, "{answer}");
+        (text(&answer["thread"]), answer["messages"].as_array().unwrap().len())
+    };
+    // Two first ones at once are both answered, in one conversation.
+    let (one, two) = tokio::join!(ask(&served, None, None), ask(&served, None, None));
+    let (first, _) = one;
+    assert_eq!(two.0, first);
+    assert_eq!(ask(&served, None, None).await, (first.clone(), 5), "what was said before is in it");
+    // Another one, which is continued from then on.
+    let (second, said_there) = ask(&served, Some("new"), None).await;
+    assert!(second != first && said_there == 2, "{second}");
+    assert_eq!(ask(&served, None, None).await, (second.clone(), 4));
+    assert_eq!(ask(&served, Some(&first), None).await.0, first, "a named one is taken by its name");
+    assert_eq!(ask(&served, None, None).await.0, second);
+    // Clients that say who they are do not share it.
+    let (of_phone, said_there) = ask(&served, None, Some("phone")).await;
+    assert!(of_phone != second && said_there == 2, "{of_phone}");
+    assert_eq!(ask(&served, None, Some("phone")).await, (of_phone.clone(), 4));
+    let long = "x".repeat(201);
+    let wrong = said(served.request(Method::POST, "/api/query").json(&json!({ "query": "x" })).header("x-client-id", long)).await;
+    assert_eq!(wrong.0, 422, "{}", wrong.1);
+    // It is in the store and not in the process.
+    served.kill();
+    let served = home.serve(&script, &[]);
+    assert_eq!((ask(&served, None, None).await.0, ask(&served, None, Some("phone")).await.0), (second.clone(), of_phone));
+    // One that was deleted is not continued.
+    assert_eq!(served.request(Method::DELETE, &format!("/api/threads/{second}")).send().await.unwrap().status(), 204);
+    assert_eq!(ask(&served, None, None).await.0, first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c5_a_conversation_answer_is_not_summarized_over_the_api() {
+    let home = Home::new();
+    let script = r#"
+when model intent text~Summarize reply {"intent": "summarize"}
+when model intent text~"did I ask" reply {"intent": "conversation_query"}
+when model intent reply {"intent": "search"}
+when model plan text~Summarize reply {"stages": ["summarize"]}
+when model plan reply {"stages": ["search"]}
+when tool search.search reply {"text": "A relay baton is handed on.", "data": {"confidence": 0.9}, "spans": []}
+when model answer text~"did I ask" reply "You asked about batons."
+when model answer reply "A relay baton is handed on."
+when tool summary.summarize texts~"You asked" reply {"text": "wrong", "data": {"summary": "wrong", "confidence": 0.1}, "spans": []}
+when tool summary.summarize reply {"text": "It is handed on.", "data": {"summary": "It is handed on.", "confidence": 0.6}, "spans": []}
+"#;
+    let served = home.serve(&home.script(script), &[]);
+    let ask = async |query: &str| served.post("/api/query", &json!({ "query": query })).await.1;
+    assert_eq!(ask("What is a relay baton?").await["executed_stages"], json!(["search"]));
+    assert_eq!(ask("What did I ask?").await["results"]["conversation_response"], "You asked about batons.");
+    let summary = ask("Summarize").await;
+    assert_eq!((&summary["executed_stages"], &summary["results"]["summary"]), (&json!(["summarize"]), &json!("It is handed on.")), "{summary}");
 }

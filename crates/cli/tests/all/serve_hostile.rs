@@ -11,7 +11,7 @@ use crate::{Home, LOOKS_UP};
 
 impl Served {
     /// As somebody with a token.
-    async fn by(&self, token: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+    pub(crate) async fn by(&self, token: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
         let request = self.request(method, path).bearer_auth(token);
         said(match body {
             Some(body) => request.json(body),

@@ -135,3 +135,27 @@ fn p8_up_starts_the_team_keeps_it_alive_and_stops_all_of_it() {
     let log = std::fs::read_to_string(home.folder.path().join("up.log")).unwrap();
     assert!(log.contains("the writer died") && log.contains("all stopped") && log.contains("mailer"), "{log}");
 }
+
+#[test]
+fn p9_agents_that_run_on_this_machine_are_used_without_configuration_and_shown() {
+    let home = Home::new();
+    let script = home.script(RESEARCH);
+    let mut command = home.command(&["agent", "Researcher", "--port", "0", "--json"]);
+    let mut agent = Process(command.env("BATON_SCRIPT", &script).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(agent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(said["agent"], "researcher", "by the document's name");
+    let port = said["listening"].as_str().unwrap().rsplit_once(':').unwrap().1;
+    // The ports of this test in place of the default ones; nobody listens at the others.
+    let config = home.folder.path().join("baton.toml");
+    std::fs::write(&config, format!("model = \"extract\"\n[team.ports]\nresearcher = {port}\nDocumentCreator = 1\nGmail = 1\n")).unwrap();
+    let other = Home::new();
+    let mut command = crate::models::bare(&other, &["ask", "--flow", "supervise", "research tides", "--config", config.to_str().unwrap()]);
+    let asked = crate::Said::of(command.output().unwrap());
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    let expected = format!("research (researcher at 127.0.0.1:{port}): The moon does it.");
+    assert!(asked.out.replace("**", "").contains(&expected), "{asked:?}");
+    assert!(home.runs().iter().any(|run| run["flow"] == "researcher" && run["status"] == "done"), "the process did it");
+    assert_eq!(other.runs().len(), 1, "and no flow of this one");
+}

@@ -105,3 +105,38 @@ async fn a_child_past_its_deadline_is_ended() {
     let all = ground.store.runs(RunFilter { statuses: vec![Status::Running], ..RunFilter::default() }).await.unwrap();
     assert!(all.is_empty(), "{all:?}");
 }
+
+/// Calls its effect, then fails.
+fn failing(name: &str, effect: graph::Effect) -> graph::Graph {
+    let node = (
+        move |_: &crate::flows::Notes| graph::Ask::one(effect.clone()),
+        |_: &mut crate::flows::Notes, _: &graph::Replies<'_>| graph::Go::fail("no luck"),
+    );
+    graph::Graph::of::<crate::flows::Notes>(name).node("n", node, &[graph::END]).output(|_| json!(null)).build().unwrap()
+}
+
+#[tokio::test]
+async fn x2_a_failed_child_says_whether_it_had_begun_to_change_something() {
+    let parent = {
+        let names = ["looked", "sent", "below", "far"];
+        let node = (
+            move |_: &crate::flows::Notes| graph::Ask { requests: names.map(|name| agent(name, json!({})).into()).to_vec() },
+            |notes: &mut crate::flows::Notes, replies: &graph::Replies<'_>| {
+                notes.got = replies.iter().map(|reply| json!(reply.result.as_ref().err().map(|failure| failure.has_acted))).collect();
+                graph::Go::end()
+            },
+        );
+        graph::Graph::of::<crate::flows::Notes>("parent").node("n", node, &[graph::END]).output(|notes| json!(notes.got)).build().unwrap()
+    };
+    let flows = vec![
+        parent,
+        failing("looked", tool("look", json!({}))),
+        failing("sent", tool("send", json!({}))),
+        failing("below", agent("sent", json!({}))),
+        // Somebody else's failure is not a run of ours.
+    ];
+    let ground = Ground::new();
+    let engine = ground.engine("when tool look reply 1\nwhen tool send reply 1 once\nwhen agent far fail tool \"no\"", flows);
+    let run = start(&engine, "parent", json!({})).await;
+    assert_eq!(output(&engine, &run).await, json!([false, true, true, false]));
+}

@@ -9,6 +9,7 @@ mod fork_replay;
 mod going;
 mod memory;
 mod people;
+mod permissions;
 mod watching;
 
 use std::sync::Arc;

@@ -146,3 +146,56 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
         assert_eq!((start.has_heard, start.user.as_str()), (expected, "ada"));
     }
 }
+
+#[tokio::test]
+async fn r7_threads_that_nobody_used_for_long_are_deleted_where_that_is_set() {
+    let ground = Ground::new();
+    let at = |now_ms: i64, threads_ms: i64| {
+        let world = world::script::ScriptedWorld::parse("when tool look reply 7").unwrap();
+        let settings = Settings { threads_ms, clock: Arc::new(move || now_ms), is_gone: Arc::new(|_| true), ..Settings::default() };
+        Engine::new(ground.store.clone(), Arc::new(world), vec![learner("learner")], settings)
+    };
+    let begun = at(1_000, 0);
+    for thread in ["old", "older"] {
+        let run = ask(&begun, "ada", thread).await.unwrap();
+        outcome(&begun, &run).await;
+    }
+    begun.stop(std::time::Duration::from_secs(5)).await;
+    // Without the setting all stay, however old.
+    let keeping = at(900_000, 0);
+    let run = ask(&keeping, "ada", "new").await.unwrap();
+    outcome(&keeping, &run).await;
+    assert_eq!(ground.store.threads(None, 9).await.unwrap().len(), 3);
+    keeping.stop(std::time::Duration::from_secs(5)).await;
+    let expiring = at(900_500, 10_000);
+    while ground.store.threads(None, 9).await.unwrap().len() > 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(ground.store.threads(None, 9).await.unwrap()[0].thread.as_str(), "new");
+    assert_eq!(ground.store.runs(RunFilter::default()).await.unwrap().len(), 1, "with their runs");
+    assert_eq!(told(&expiring, &ask(&expiring, "ada", "old").await.unwrap()).await[0], json!([]), "nothing is left of what was said");
+}
+
+#[tokio::test]
+async fn c5_a_run_is_told_which_earlier_answers_hold_no_findings() {
+    let talker = |notes: &mut Notes, _: &Replies<'_>| Go::end().say("user", "why?").say("assistant", notes.word.clone());
+    let told = |input: &mut Value, context: &Context| {
+        let marked: Vec<&str> = context.without_findings.iter().map(|index| context.history[*index].content.as_str()).collect();
+        input["got"] = json!([marked]);
+        false
+    };
+    let graph = Graph::of::<Notes>("talker")
+        .node("n", (|_: &Notes| Ask::nothing(), talker), &[END])
+        .output(|notes| json!({ "told": notes.got, "without_findings": notes.word == "talk" }))
+        .recall(told)
+        .build()
+        .unwrap();
+    let ground = Ground::new();
+    let engine = ground.engine("", vec![graph]);
+    let mut seen = Value::Null;
+    for word in ["fact", "talk", "other fact", "last"] {
+        let run = engine.start(Order { thread: Some("t".into()), ..Order::new("talker", json!({ "word": word })) }).await.unwrap();
+        seen = output(&engine, &run).await;
+    }
+    assert_eq!(seen["told"], json!([["talk"]]));
+}

@@ -104,9 +104,9 @@ impl world::World for Wary {
         self.0.nature(job)
     }
 
-    fn objection(&self, job: &graph::Job) -> Option<String> {
+    fn objection(&self, job: &graph::Job) -> Option<graph::Objection> {
         let is_foreign = job.has_heard || !job.filled.is_empty();
-        (job.effect.name() == "send" && is_foreign).then(|| "It sends something.".to_owned())
+        (job.effect.name() == "send" && is_foreign).then(|| graph::Objection::new("It sends something."))
     }
 
     async fn perform(&self, job: &graph::Job, progress: &world::Progress) -> graph::Reply {

@@ -1,32 +1,39 @@
-//! The front door: picks the flow that suits a message, says which and why, and passes on what it answers.
+//! Picks the flow that suits a message, notes which one and why, and passes on what it answers.
 //!
 //! ```text
-//!   start ► choose ─── rules decide ───► run ► end
-//!             │                           ▲│ a child run of the chosen flow
-//!             └── they do not ► ask ──────┘└─ failed, and only looked things up ► run (direct)
-//!                               model, one small call
+//!   start ► choose ── a rule decides, or there is one flow ─────────────────► run ──────────► end
+//!             │                                                               ▲ │  a child run of the chosen flow
+//!             └► discover ── the classifier is sure ──────────────────────────┤ │
+//!                tools  │                                                     │ └─ it cannot do the task, or failed
+//!                       └── it is not ► ask ──────────────────────────────────┤    without having changed anything:
+//!                                       model, one small call                 └──── one other flow is tried
 //! ```
 //!
-//! What a user says outright ("quick answer", "step by step", "use panel") wins over everything. The words are English; in other languages the
-//! model decides.
+//! Rules are only for what a user says outright ([`rules`]). Everything else is decided from the request, the conversation and the tools there are: by a small
+//! classifier ([`classify`]), and where that is not sure by the model. The note `flow` names who decided.
 
+pub mod classify;
 mod rules;
 
 use std::collections::BTreeMap;
 
-use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies, Request};
+use graph::{Ask, END, Failure, FailureKind, Go, Graph, GraphError, Message, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::context;
 use crate::input::{self, Approve, Input, Mind};
 use crate::prompt::{self, Prompt};
+use crate::toolbox::{self, Tool, Toolbox};
 
-pub use rules::{Choice, choose};
+use classify::Classifier;
+pub use rules::choose;
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Auto>("auto")
-        .node("choose", (|_: &Auto| Ask::nothing(), fold_rules), &["ask", "run"])
+        .node("choose", (|_: &Auto| Ask::nothing(), fold_rules), &["discover", "run"])
+        .node("discover", (|s: &Auto| Ask::one(toolbox::ask(&s.question_in_full())), fold_discover), &["ask", "run"])
         .node("ask", (ask_model, fold_model), &["run"])
         .node("run", (ask_flow, fold_flow), &["run", END])
         .input(Auto::of)
@@ -36,30 +43,100 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The flows there are. `direct` and `search` if not said.
+    /// The flows to choose from; `direct` and `search` if none is named.
+    #[schemars(skip)]
     pub flows: Vec<String>,
     /// Settings for whichever of them is chosen, by its name.
+    #[schemars(skip)]
     pub each: BTreeMap<String, Value>,
+    /// Who chooses where no rule does: `both` (the model where the classifier is unsure), `classifier` or `model`.
+    pub router: Router,
+}
+
+/// Who chooses where no rule does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Router {
+    #[default]
+    Both,
+    Classifier,
+    Model,
+}
+
+/// The flow that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    pub flow: String,
+    /// For people.
+    pub why: String,
+    pub by: DecidedBy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    Rule,
+    Classifier,
+    Model,
+    /// The flow before it could not do the task.
+    HandOver,
 }
 
 const ROUTE: Prompt = Prompt { long: include_str!("route.md"), short: include_str!("route.small.md") };
 const ROUTE_TOKENS_MAX: u32 = 120;
 const ROUTE_MS_MAX: u64 = 30_000;
 const ROUTE_HISTORY_MESSAGES_MAX: usize = 4;
+/// The history in the prompt says what the message refers to, not more.
+const ROUTE_HISTORY_TOKENS_MAX: usize = 200;
+const ROUTE_QUESTION_TOKENS_MAX: usize = 1_000;
+const ROUTE_TOOLS_MAX: usize = 6;
 const FLOW_MS_MAX: u64 = 30 * 60 * 1_000;
 
+/// From this probability on the classifier decides without a small model. Measured: below it the classifier is right in about 46 of 100 requests it was not trained
+/// on, between this and 0.7 in 64, and the embedded model alone in 59 (10 of 17 of the development half).
+const SMALL_CONFIDENCE_MIN: f64 = 0.6;
+/// A small model chooses only between flows that the classifier gives at least this probability: alone it takes every document for a task of `reason`.
+const SHORTLIST_SHARE_MIN: f64 = 0.1;
+/// A large model answers in a moment and understands more.
+const CONFIDENCE_MIN: f64 = 0.9;
+/// A question of no more words is answered by one look into the user's documents, if the model is a small one.
+const PLAIN_WORDS_MAX: usize = 25;
+
 /// What each flow is for, as the model is told.
-const FLOWS: [(&str, &str); 6] = [
-    ("direct", "answer at once, from knowledge or one look into the documents"),
-    ("search", "look up facts with several tools and answer with sources"),
-    ("chat", "talk about this conversation, summarize it, or go on with it"),
-    ("reason", "a problem of several steps that build on one another"),
-    ("panel", "a hard or contested question that critics should check"),
-    ("supervise", "carry out a job: research, then write a document or send a mail"),
+pub(crate) const FLOWS: [(&str, &str); 6] = [
+    ("direct", "general knowledge, explanations, translations, short texts, small talk; nothing has to be looked up or done"),
+    ("search", "facts that must be looked up: news, prices, versions, who holds an office now, records that a tool can find; sources"),
+    ("chat", "about this conversation: a summary of it, an earlier question or answer, a short follow-up"),
+    ("reason", "do something with tools: files, code, calculations, tickets, calendars, devices, databases; or a problem of several steps"),
+    ("panel", "a contested or high-stakes question whose answer critics should review"),
+    ("supervise", "a job for a team: research and then write a document or send a mail"),
 ];
+
+/// For a small model, which follows examples better than descriptions.
+const EXAMPLES: [(&str, &str); 7] = [
+    ("What is a volcano?", "direct"),
+    ("Who is the mayor of Madrid at the moment?", "search"),
+    ("What was my second question?", "chat"),
+    ("Put the word ready into state.txt", "reason"),
+    ("How much is 31 * 17?", "reason"),
+    ("Is cloning wrong? Have experts argue and check the verdict.", "panel"),
+    ("Study the market for tea and mail a report to Ron", "supervise"),
+];
+
+/// Flows that do nearly the same, best first, for when one is not available.
+pub(crate) fn substitutes(flow: &str) -> &'static [&'static str] {
+    match flow {
+        "direct" => &["chat", "search", "reason"],
+        "chat" => &["direct", "search", "reason"],
+        "search" => &["reason", "direct", "chat"],
+        "reason" => &["search", "direct", "chat"],
+        "panel" | "supervise" => &["reason", "search", "direct", "chat"],
+        _ => &[],
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 struct Auto {
@@ -70,26 +147,70 @@ struct Auto {
     docs: bool,
     approve: Approve,
     settings: Settings,
+    /// The best-fitting tools, without their schemas; `None` before they are listed and if they cannot be.
+    tools: Option<Vec<Tool>>,
+    /// What the classifier holds for best.
+    guess: Option<Choice>,
+    /// The flows that a small model is to choose from; all that are possible if empty.
+    #[serde(default)]
+    shortlist: Vec<String>,
     choice: Option<Choice>,
-    /// The flow that failed before.
-    failed: Option<String>,
+    /// The flow that was tried before, and why another one took its place.
+    handed_over: Option<HandOver>,
     output: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct HandOver {
+    from: String,
+    why: String,
 }
 
 impl Auto {
     fn of(input: Input<Settings>) -> Auto {
-        let Input { question, history, model, strict, docs, approve, settings } = input;
+        let Input { question, history, model, strict, docs, approve, settings, .. } = input;
         let mut settings = settings.unwrap_or_default();
-        // A door that leads to itself is no way in.
+        // It cannot choose itself.
         settings.flows.retain(|flow| flow != "auto");
         if settings.flows.is_empty() {
             settings.flows = vec!["direct".to_owned(), "search".to_owned()];
         }
-        Auto { question, history, model, strict, docs, approve, settings, choice: None, failed: None, output: Value::Null }
+        let (tools, guess, choice, handed_over) = (None, None, None, None);
+        let (shortlist, output) = (Vec::new(), Value::Null);
+        Auto { question, history, model, strict, docs, approve, settings, tools, guess, shortlist, choice, handed_over, output }
+    }
+
+    fn question_in_full(&self) -> String {
+        crate::follow_up::in_full(&self.question, &self.history)
     }
 
     fn knows(&self, flow: &str) -> bool {
         self.settings.flows.iter().any(|known| known == flow)
+    }
+
+    fn has_history(&self) -> bool {
+        !input::last_messages(&self.history, 1).is_empty()
+    }
+
+    /// Whether a flow is there and has what it works with: `chat` a conversation, `search` and `reason` a tool.
+    fn is_possible(&self, flow: &str) -> bool {
+        let has_means = match flow {
+            "chat" => self.has_history(),
+            "search" | "reason" => self.docs || self.tools.as_ref().is_none_or(|tools| !tools.is_empty()),
+            _ => true,
+        };
+        self.knows(flow) && has_means
+    }
+
+    /// In the order in which they were given; all of them if none has what it works with.
+    fn possible(&self) -> Vec<&str> {
+        let possible: Vec<&str> = self.settings.flows.iter().map(String::as_str).filter(|flow| self.is_possible(flow)).collect();
+        if possible.is_empty() { self.settings.flows.iter().map(String::as_str).collect() } else { possible }
+    }
+
+    /// What the model may choose.
+    fn offered(&self) -> Vec<&str> {
+        if self.shortlist.is_empty() { self.possible() } else { self.shortlist.iter().map(String::as_str).collect() }
     }
 
     fn chosen(&self) -> &str {
@@ -97,32 +218,106 @@ impl Auto {
     }
 
     fn take(&mut self, choice: Choice) -> Go {
-        let go = Go::to("run").note("flow", json!({ "flow": choice.flow, "why": choice.why }));
+        let go = Go::to("run").note("flow", json!(choice));
         self.choice = Some(choice);
         go
     }
 }
 
+/// What the classifier says of a request: the possible flows with their probabilities, the best first. What is said for a flow that is not possible counts for the
+/// one that comes nearest to it.
+fn classified(s: &Auto) -> Vec<(&'static str, f64)> {
+    let features = classify::features(&classify::Request { question: &s.question, has_history: s.has_history(), tools: s.tools.as_deref() });
+    let possible = s.possible();
+    let mut scores = [0.0; classify::FLOWS.len()];
+    for (flow, score) in classify::FLOWS.into_iter().zip(Classifier::built_in().scores(&features)) {
+        let wanted = std::iter::once(flow).chain(substitutes(flow).iter().copied()).find(|flow| possible.contains(flow));
+        // With documents, `direct` and `search` look at the same passages; which is worth it depends on the model and not on the words.
+        let wanted =
+            wanted.map(|flow| if s.docs && matches!(flow, "direct" | "search") { over_documents(s, &possible).unwrap_or(flow) } else { flow });
+        if let Some(at) = wanted.and_then(|wanted| classify::FLOWS.iter().position(|flow| *flow == wanted)) {
+            scores[at] += score;
+        }
+    }
+    let mut ranked: Vec<(&'static str, f64)> = classify::FLOWS.into_iter().zip(scores).filter(|(flow, _)| possible.contains(flow)).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked
+}
+
+/// The user named documents: one plain question is answered by one look into them where the model is small and slow, anything else by a search.
+fn over_documents(s: &Auto, possible: &[&str]) -> Option<&'static str> {
+    let is_plain = s.model.is_small && s.question.split_whitespace().count() <= PLAIN_WORDS_MAX;
+    let wanted = if is_plain { ["direct", "search"] } else { ["search", "direct"] };
+    wanted.into_iter().find(|flow| possible.contains(flow))
+}
+
 fn fold_rules(s: &mut Auto, _: &Replies<'_>) -> Go {
     let known: Vec<&str> = s.settings.flows.iter().map(String::as_str).collect();
     if let [only] = known.as_slice() {
-        let choice = Choice { flow: (*only).to_owned(), why: "it is the only flow there is".to_owned() };
+        let choice = Choice { flow: (*only).to_owned(), why: "it is the only flow there is".to_owned(), by: DecidedBy::Rule };
         return s.take(choice);
     }
-    match choose(&s.question, !s.history.is_empty(), s.docs, &s.model, &known) {
+    match choose(&s.question, &known) {
         Some(choice) => s.take(choice),
-        None => Go::to("ask"),
+        None => Go::to("discover"),
     }
 }
 
+fn fold_discover(s: &mut Auto, replies: &Replies<'_>) -> Go {
+    let mut trouble = None;
+    match Toolbox::read(replies, 0) {
+        Ok(listed) => s.tools = Some(listed.tools.into_iter().map(|tool| Tool { schema: Value::Null, ..tool }).collect()),
+        Err(failure) => trouble = Some(failure.to_string()),
+    }
+    let go = decide(s);
+    match trouble {
+        Some(why) => go.note("no_tools", format!("the tools could not be listed: {why}")),
+        None => go,
+    }
+}
+
+fn decide(s: &mut Auto) -> Go {
+    if let [only] = s.possible().as_slice() {
+        let choice = Choice { flow: (*only).to_owned(), why: "no other flow has what it needs here".to_owned(), by: DecidedBy::Rule };
+        return s.take(choice);
+    }
+    // The classifier knows the flows it was trained on and no others.
+    let knows_all = s.settings.flows.iter().all(|flow| classify::FLOWS.contains(&flow.as_str()));
+    let confidence_min = match s.settings.router {
+        Router::Classifier => 0.0,
+        Router::Both if !knows_all => f64::INFINITY,
+        Router::Both if s.model.is_small => SMALL_CONFIDENCE_MIN,
+        Router::Both => CONFIDENCE_MIN,
+        Router::Model => f64::INFINITY,
+    };
+    let ranked = classified(s);
+    let Some((flow, confidence)) = ranked.first().copied() else { return Go::to("ask") };
+    let choice = Choice { flow: flow.to_owned(), why: format!("the classifier is {:.0}% sure", confidence * 100.0), by: DecidedBy::Classifier };
+    if confidence >= confidence_min {
+        return s.take(choice);
+    }
+    s.guess = Some(choice);
+    if s.settings.router == Router::Both && s.model.is_small && knows_all {
+        let likely: Vec<String> = ranked.iter().filter(|(_, share)| *share >= SHORTLIST_SHARE_MIN).map(|(flow, _)| (*flow).to_owned()).collect();
+        // Of one alone there is nothing to choose.
+        s.shortlist = if likely.len() > 1 { likely } else { Vec::new() };
+    }
+    Go::to("ask")
+}
+
+/// The system text is the same for all requests up to the tools, so that a model that keeps prefixes reads it once.
 fn ask_model(s: &Auto) -> Ask {
-    let known: Vec<(&str, &str)> =
-        s.settings.flows.iter().map(|flow| (flow.as_str(), FLOWS.iter().find(|(name, _)| name == flow).map_or("", |(_, about)| about))).collect();
-    let flows: Vec<Value> = known.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
-    let mut messages = vec![prompt::system(prompt::render(ROUTE.of(&s.model), json!({ "flows": flows })))];
-    messages.extend(input::fitted(&input::last_messages(&s.history, ROUTE_HISTORY_MESSAGES_MAX), s.model.history_tokens() / 2));
-    messages.push(prompt::user(prompt::clipped(&s.question, s.model.question_tokens().min(1_000))));
-    let flow = json!({ "type": "string", "enum": s.settings.flows });
+    let about = |flow: &str| FLOWS.iter().find(|(name, _)| *name == flow).map_or("", |(_, about)| about);
+    let flows: Vec<Value> = s.settings.flows.iter().map(|flow| json!({ "name": flow, "about": about(flow) })).collect();
+    let known = EXAMPLES.iter().filter(|(_, flow)| s.knows(flow));
+    let examples: Vec<Value> = known.map(|(request, flow)| json!({ "request": request, "flow": flow })).collect();
+    let tools: Vec<String> = s.tools.iter().flatten().take(ROUTE_TOOLS_MAX).map(Tool::one_line).collect();
+    let text = prompt::render(ROUTE.of(&s.model), json!({ "flows": flows, "examples": examples, "tools": tools.join("\n") }));
+    let mut messages = vec![prompt::system(text)];
+    messages
+        .extend(input::fitted(&input::last_messages(&s.history, ROUTE_HISTORY_MESSAGES_MAX), ROUTE_HISTORY_TOKENS_MAX.min(s.model.history_tokens())));
+    messages.push(prompt::user(prompt::clipped(&s.question, s.model.question_tokens().min(ROUTE_QUESTION_TOKENS_MAX))));
+    let flow = json!({ "type": "string", "enum": s.offered() });
     let schema = match s.model.is_small {
         true => json!({ "type": "object", "required": ["flow"], "properties": { "flow": flow }, "additionalProperties": false }),
         false => {
@@ -140,17 +335,21 @@ fn fold_model(s: &mut Auto, replies: &Replies<'_>) -> Go {
         #[serde(default)]
         reason: String,
     }
-    let usual = if s.knows("search") { "search" } else { s.settings.flows.first().map_or("direct", String::as_str) }.to_owned();
-    let choice = match prompt::read::<Route>(replies, 0) {
-        Ok(route) if s.knows(route.flow.trim()) => {
-            let why =
-                if route.reason.trim().is_empty() { "the model chose it".to_owned() } else { format!("the model chose it: {}", route.reason.trim()) };
-            Choice { flow: route.flow.trim().to_owned(), why }
+    let trouble = match prompt::read::<Route>(replies, 0) {
+        Ok(route) if s.offered().contains(&route.flow.trim()) => {
+            let reason = route.reason.trim();
+            let why = if reason.is_empty() { "the model chose it".to_owned() } else { format!("the model chose it: {reason}") };
+            return s.take(Choice { flow: route.flow.trim().to_owned(), why, by: DecidedBy::Model });
         }
-        Ok(route) => Choice { flow: usual, why: format!("it is the usual one; the model named {:?}, which is not there", route.flow) },
-        Err(failure) => Choice { flow: usual, why: format!("it is the usual one; the model did not choose ({})", failure.kind) },
+        Ok(route) => format!("the model named {:?}, which is not available", route.flow),
+        Err(failure) => format!("the model did not choose ({})", failure.kind),
     };
-    s.take(choice)
+    let choice = s.guess.take().or_else(|| {
+        let (flow, _) = classified(s).first().copied()?;
+        Some(Choice { flow: flow.to_owned(), why: "it is the classifier's best guess".to_owned(), by: DecidedBy::Classifier })
+    });
+    let choice = choice.unwrap_or_else(|| Choice { flow: s.possible()[0].to_owned(), why: "it is the first one".to_owned(), by: DecidedBy::Rule });
+    s.take(Choice { why: format!("{}; {trouble}", choice.why), ..choice })
 }
 
 fn ask_flow(s: &Auto) -> Ask {
@@ -163,31 +362,86 @@ fn ask_flow(s: &Auto) -> Ask {
         "docs": s.docs,
         "approve": s.approve,
     });
-    if let Some(settings) = s.settings.each.get(flow) {
-        input["settings"] = settings.clone();
+    let mut settings = s.settings.each.get(flow).cloned().unwrap_or(Value::Null);
+    match flow {
+        // That it takes a plan has been decided here. Where the user asked for it in words, `reason` sees that by itself, and how much was asked for.
+        "reason" if s.choice.as_ref().is_none_or(|choice| choice.by != DecidedBy::Rule) => set_default(&mut settings, "way", json!("agentic")),
+        // Another flow can take over. A small model would say so of what it could answer.
+        "direct" if s.handed_over.is_none() && abler(s, flow).is_some() && !s.model.is_small => {
+            set_default(&mut settings, "may_decline", json!(true));
+        }
+        _ => {}
+    }
+    if !settings.is_null() {
+        input["settings"] = settings;
     }
     Ask::one(Request::from(graph::agent(flow, input)).label(flow).deadline_ms(FLOW_MS_MAX).last())
 }
 
+/// Sets what the user has not set.
+fn set_default(settings: &mut Value, name: &str, value: Value) {
+    if settings.is_null() {
+        *settings = json!({});
+    }
+    if let Some(fields) = settings.as_object_mut() {
+        fields.entry(name).or_insert(value);
+    }
+}
+
+/// The flow that takes over from one that reports that it cannot do the task.
+fn abler(s: &Auto, from: &str) -> Option<&'static str> {
+    let has_tools = s.tools.as_ref().is_some_and(|tools| !tools.is_empty());
+    let next: &[&str] = match from {
+        "direct" if has_tools => &["reason", "search"],
+        "search" if has_tools => &["reason"],
+        _ => &[],
+    };
+    next.iter().copied().find(|flow| s.knows(flow))
+}
+
 fn fold_flow(s: &mut Auto, replies: &Replies<'_>) -> Go {
+    let flow = s.chosen().to_owned();
     match replies.value(0) {
         Ok(output) => {
+            if let Some(why) = inability(&flow, output)
+                && let Some(next) = abler(s, &flow).filter(|_| s.handed_over.is_none())
+            {
+                return hand_over(s, next, format!("{flow} cannot do it: {why}"));
+            }
             s.output = output.clone();
             let answer = output.get("answer").and_then(Value::as_str).map_or_else(|| output.to_string(), str::to_owned);
             Go::end().say("user", s.question.as_str()).say("assistant", answer)
         }
-        Err(failure) => {
-            let flow = s.chosen().to_owned();
-            // Another way costs again what was stopped or used up, and what may have changed something must not be talked over.
-            let is_final = matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt);
-            let only_looks_up = matches!(flow.as_str(), "search" | "chat" | "reason" | "panel");
-            if is_final || !only_looks_up || !s.knows("direct") || s.failed.is_some() {
-                return Go::fail(format!("the flow {flow} failed: {}", failure.message));
-            }
-            s.failed = Some(flow.clone());
-            let choice = Choice { flow: "direct".to_owned(), why: format!("{flow} failed: {}", failure.message) };
-            s.take(choice)
+        Err(failure) if failure.has_acted => {
+            let look = "it had begun to change something, so nothing else is tried; `baton runs show` lists what was called";
+            Go::fail(format!("the flow {flow} failed: {}; {look}", failure.message))
         }
+        Err(failure) if is_final(&failure, &flow) || !s.knows("direct") || s.handed_over.is_some() => {
+            Go::fail(format!("the flow {flow} failed: {}", failure.message))
+        }
+        Err(failure) => hand_over(s, "direct", format!("{flow} failed: {}", failure.message)),
+    }
+}
+
+/// Once, and noted.
+fn hand_over(s: &mut Auto, to: &str, why: String) -> Go {
+    s.handed_over = Some(HandOver { from: s.chosen().to_owned(), why: why.clone() });
+    s.take(Choice { flow: to.to_owned(), why, by: DecidedBy::HandOver })
+}
+
+/// Another flow would cost again what was stopped or used up. What a team may have done is not covered up by another answer.
+fn is_final(failure: &Failure, flow: &str) -> bool {
+    matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt)
+        || !matches!(flow, "search" | "chat" | "reason" | "panel")
+}
+
+/// Why a flow that has answered could not do the task, by its own report. Only what has called no tool reports it, so nothing is done twice.
+fn inability(flow: &str, output: &Value) -> Option<String> {
+    let is_empty = |name: &str| output.get(name).and_then(Value::as_array).is_some_and(Vec::is_empty);
+    match flow {
+        "direct" => output.get("declined").and_then(Value::as_str).map(str::to_owned),
+        "search" => (is_empty("thinking_steps") && is_empty("sources")).then(|| "none of its tools takes this request".to_owned()),
+        _ => None,
     }
 }
 
@@ -196,7 +450,10 @@ fn output(s: &Auto) -> Value {
     let mut output = s.output.clone();
     if let (Value::Object(fields), Some(choice)) = (&mut output, &s.choice) {
         fields.entry("flow").or_insert_with(|| json!(choice.flow));
-        fields.insert("chosen".to_owned(), json!({ "flow": choice.flow, "why": choice.why }));
+        fields.insert("chosen".to_owned(), json!(choice));
+        if let Some(handed_over) = &s.handed_over {
+            fields.insert("handed_over".to_owned(), json!(handed_over));
+        }
     }
     output
 }

@@ -15,6 +15,7 @@
 
 mod csv;
 mod import;
+mod review;
 mod rows;
 mod stages;
 mod words;
@@ -23,7 +24,8 @@ mod words;
 mod tests;
 
 use evidence::Span;
-use graph::{Ask, END, Go, Graph, GraphError, Message, Replies};
+use graph::{Ask, END, Go, Graph, GraphError, Message, Replies, WITHOUT_FINDINGS};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -36,6 +38,7 @@ use crate::prompt::{self, Prompt};
 
 pub use self::csv::{COLUMNS, CsvError, export, import};
 pub use self::import::{IMPORT, flow as importer};
+pub use self::review::review;
 pub use words::intent_by_words;
 
 pub fn flow() -> Result<Graph, GraphError> {
@@ -98,12 +101,14 @@ pub struct Row {
     pub insights_confidence: Option<f64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// What the store holds for this question, if it was asked before.
+    #[schemars(skip)]
     pub row: Option<Row>,
     /// The number of this turn in the thread.
+    #[schemars(skip)]
     pub turn: Option<u64>,
 }
 
@@ -111,6 +116,9 @@ pub struct Settings {
 pub(super) struct Chat {
     question: String,
     history: Vec<Message>,
+    /// Indexes into `history` of answers without findings: they are not summarized.
+    #[serde(default)]
+    without_findings: Vec<usize>,
     model: Mind,
     strict: bool,
     /// The user named documents: they are searched beside the rest.
@@ -137,6 +145,7 @@ fn begin(input: Input<Settings>) -> Chat {
         row: Row { query: input.question.clone(), turn, ..row },
         question: input.question,
         history: input.history,
+        without_findings: input.without_findings,
         model: input.model,
         strict: input.strict,
         docs: input.docs,
@@ -153,6 +162,13 @@ impl Chat {
     /// For those who do not hear the conversation.
     fn asked(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
+    }
+
+    /// Earlier answers that hold findings, oldest first. These are what a summary is of.
+    fn findings(&self) -> Vec<&str> {
+        let is_finding = |index: usize, message: &Message| message.role == "assistant" && !self.without_findings.contains(&index);
+        let found = self.history.iter().enumerate().filter(|(index, message)| is_finding(*index, message));
+        found.map(|(_, message)| message.content.trim()).filter(|text| !text.is_empty()).collect()
     }
 
     fn last_messages(&self) -> Vec<Message> {
@@ -210,6 +226,7 @@ fn output(s: &Chat) -> Value {
         "results": results,
         "last_messages": input::last_messages(&last, MESSAGES_MAX),
         "row": s.row,
+        WITHOUT_FINDINGS: s.row.search_results.trim().is_empty() && s.row.summary.trim().is_empty(),
     });
     if let Value::Object(more) = more {
         output.extend(more);
@@ -264,7 +281,7 @@ fn ask_plan(s: &Chat) -> Ask {
         return Ask::nothing();
     }
     let held: Vec<Stage> = [Stage::Search, Stage::Summarize].into_iter().filter(|stage| s.holds(*stage)).collect();
-    let text = prompt::render(PLAN.of(&s.model), json!({ "intent": s.intent, "held": held, "responses": words::responses(&s.history).len() }));
+    let text = prompt::render(PLAN.of(&s.model), json!({ "intent": s.intent, "held": held, "responses": s.findings().len() }));
     let schema = json!({
         "type": "object",
         "required": ["stages"],
@@ -334,8 +351,8 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         _ if shown.is_empty() => {
             let why = s.failed.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
             let words = match s.intent {
-                Intent::Summarize if words::responses(&s.history).is_empty() => {
-                    "There is nothing to sum up yet: nothing was answered in this conversation.".to_owned()
+                Intent::Summarize if s.findings().is_empty() => {
+                    "There is nothing to sum up yet: nothing was looked up or answered in this conversation.".to_owned()
                 }
                 _ if why.is_empty() => format!("I found nothing about {:?}.", s.question),
                 _ => format!("I could not find anything out: {why}."),

@@ -23,6 +23,7 @@ pub(super) fn keep(s: &Chat) -> Vec<Note> {
 
 pub(super) fn recall(input: &mut Value, context: &Context) -> bool {
     let is_heard = context::fill(input, context, RECALLED_MESSAGES_MAX);
+    mark_without_findings(input, context);
     let key = key(&context::asked(input));
     let found = context.notes.iter().find(|note| note.kind == KIND && note.key == key).and_then(|note| Row::deserialize(&note.value).ok());
     let Some(settings) = context::settings(input) else { return is_heard };
@@ -34,4 +35,19 @@ pub(super) fn recall(input: &mut Value, context: &Context) -> bool {
 
 fn key(question: &str) -> Value {
     json!(question.trim().to_lowercase())
+}
+
+/// Tells the input which of its messages are answers without findings. They are found by their text, because a parent run may have given
+/// another part of the history than the engine would.
+fn mark_without_findings(input: &mut Value, context: &Context) {
+    let answers: Vec<&str> =
+        context.without_findings.iter().filter_map(|index| context.history.get(*index)).map(|message| message.content.as_str()).collect();
+    let Some(fields) = input.as_object_mut() else { return };
+    if answers.is_empty() || fields.contains_key("without_findings") {
+        return;
+    }
+    let is_marked = |message: &Value| message["role"] == "assistant" && message["content"].as_str().is_some_and(|text| answers.contains(&text));
+    let history = fields.get("history").and_then(Value::as_array).into_iter().flatten();
+    let marked: Vec<usize> = history.enumerate().filter(|(_, message)| is_marked(message)).map(|(index, _)| index).collect();
+    fields.insert("without_findings".to_owned(), json!(marked));
 }

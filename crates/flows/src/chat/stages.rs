@@ -4,7 +4,7 @@ use evidence::Found;
 use graph::{Ask, Go, Replies, Request};
 use serde_json::{Value, json};
 
-use super::{Chat, Stage, words};
+use super::{Chat, Stage};
 
 pub(super) const SEARCH: &str = "search.search";
 const DOCS: &str = "docs.search";
@@ -12,15 +12,15 @@ const SUMMARIZE: &str = "summary.summarize";
 const SEARCH_MS_MAX: u64 = 30_000;
 const SUMMARIZE_MS_MAX: u64 = 120_000;
 /// How many of the agent's answers a summary is of.
-const RESPONSES_MAX: usize = 3;
+pub(super) const RESPONSES_MAX: usize = 3;
 
 fn current(s: &Chat) -> Option<Stage> {
     s.planned.iter().copied().find(|stage| !s.executed.contains(stage) && !s.failed.iter().any(|(failed, _)| failed == stage))
 }
 
-/// The last answers of the thread, and what was just found if that belongs to it.
+/// The last answers of the thread that hold findings, and what was just found if that belongs to it.
 fn texts(s: &Chat) -> Vec<String> {
-    let mut responses = words::responses(&s.history);
+    let mut responses = s.findings();
     if s.executed.contains(&Stage::Search) {
         responses.push(&s.row.search_results);
     }

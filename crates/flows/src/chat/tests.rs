@@ -356,3 +356,41 @@ fn c7_files_of_others_are_read_and_mistakes_named() {
         assert!(error.row == row && error.why.contains(why), "{text:?}: {error:?}");
     }
 }
+
+#[test]
+fn c5_answers_about_the_conversation_are_not_summarized() {
+    let graph = super::flow().unwrap();
+    let message = |role: &str, content: &str| Message { role: role.into(), content: content.into() };
+    let history = vec![
+        message("user", "Latest trends in AI"),
+        message("assistant", "Agents are the latest trend in AI [1]."),
+        message("user", "What did I ask first?"),
+        message("assistant", "You asked about trends."),
+    ];
+    let context = graph::Context { history: history.clone(), without_findings: vec![3], turns: 2, ..graph::Context::default() };
+    // As a run of its own, and as the child of one that passes the end of the history on.
+    for given in [None, Some(json!(history[1..]))] {
+        let mut input = json!({ "question": "Summarize" });
+        if let Some(given) = given {
+            input["history"] = given;
+        }
+        graph.recall(&mut input, &context);
+        let end = check(input, &intent("summarize"), &stages(&["summarize"]));
+        let texts = json!({ "texts": ["Response 1: Agents are the latest trend in AI [1]."] });
+        assert!(end.effects.contains(&graph::tool("summary.summarize", texts)), "{:?}", end.effects);
+        let planned = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+        assert!(planned.contains("there are 1"), "{planned}");
+        assert_eq!(end.output()["without_findings"], false);
+    }
+    // Where nothing else was said there is nothing to summarize.
+    let only_talk = graph::Context { history: history[2..].to_vec(), without_findings: vec![1], turns: 1, ..graph::Context::default() };
+    let mut input = json!({ "question": "Summarize" });
+    graph.recall(&mut input, &only_talk);
+    let end = check(input, &intent("summarize"), &stages(&["summarize"]));
+    assert_eq!(end.count("tool summary.summarize"), 0);
+    assert!(end.output()["answer"].as_str().unwrap().starts_with("There is nothing to sum up yet"), "{}", end.output());
+    assert_eq!(end.output()["without_findings"], true, "that nothing was found is no finding");
+    // The answer itself says what it is.
+    let talk = check(json!({ "question": "What did we discuss?", "history": said(2) }), &intent("conversation_query"), &stages(&[]));
+    assert_eq!(talk.output()["without_findings"], true);
+}

@@ -1,7 +1,5 @@
 //! What words alone say, for when no model does.
 
-use graph::Message;
-
 use super::Intent;
 
 /// Phrases are looked for as whole words; talk of the conversation is looked for first, because "sum up what we discussed" is about answers and
@@ -42,9 +40,4 @@ pub(super) fn intent_named(said: &str) -> Option<Intent> {
         [("search", Intent::Search), ("summarize", Intent::Summarize), ("conversation_query", Intent::ConversationQuery)];
     let mut named = NAMES.into_iter().filter(|(name, _)| said.to_lowercase().contains(name)).map(|(_, intent)| intent);
     named.next().filter(|_| named.next().is_none())
-}
-
-/// What the agent answered so far, oldest first.
-pub(super) fn responses(history: &[Message]) -> Vec<&str> {
-    history.iter().filter(|message| message.role == "assistant").map(|message| message.content.trim()).filter(|text| !text.is_empty()).collect()
 }

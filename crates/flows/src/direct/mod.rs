@@ -12,6 +12,7 @@
 
 use evidence::Span;
 use graph::{Ask, END, Go, Graph, GraphError, Message, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
         .node("look_up", (ask_docs, fold_docs), &["answer"])
         .node("answer", (ask, fold), &[END])
-        .input(|input: Input| Direct {
+        .input(|input: Input<Settings>| Direct {
+            settings: input.settings.unwrap_or_default(),
             question: input.question,
             history: input::recent(&input.history, HISTORY_TURNS_MAX),
             model: input.model,
@@ -34,11 +36,25 @@ pub fn flow() -> Result<Graph, GraphError> {
             docs: input.docs,
             shown: Vec::new(),
             answer: Answer::default(),
+            declined: None,
         })
-        .output(|s| Value::Object(s.answer.output("direct")))
+        .output(output)
         .recall(context::recall(HISTORY_TURNS_MAX))
         .build()
 }
+
+/// What a user may set for this flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The model may decline what needs a tool; `auto` then hands the request to a flow that has tools.
+    #[schemars(skip)]
+    pub may_decline: bool,
+}
+
+/// What a model replies that declines, and nothing else.
+const DECLINES: &str = "[needs a tool]";
+const DECLINED: &str = "This needs a tool, and the direct flow has none. Ask with `--flow reason`.";
 
 /// The purpose of a call whose words are the answer itself. Whoever watches may show them as they come.
 pub const ANSWER: &str = "answer";
@@ -54,6 +70,8 @@ const FOUND: &str = "No model answered; this is what the documents say:";
 
 #[derive(Serialize, Deserialize)]
 struct Direct {
+    #[serde(default)]
+    settings: Settings,
     question: String,
     history: Vec<Message>,
     model: Mind,
@@ -62,6 +80,17 @@ struct Direct {
     /// The passages the model is shown, `[1]` first.
     shown: Vec<Span>,
     answer: Answer,
+    /// Why the model did not answer.
+    #[serde(default)]
+    declined: Option<String>,
+}
+
+fn output(s: &Direct) -> Value {
+    let mut output = s.answer.output("direct");
+    if let Some(why) = &s.declined {
+        output.insert("declined".into(), json!(why));
+    }
+    Value::Object(output)
 }
 
 impl Direct {
@@ -75,7 +104,8 @@ impl Direct {
     }
 
     fn messages(&self) -> Vec<Message> {
-        let context = json!({ "has_evidence": !self.shown.is_empty(), "wants_documents": self.docs });
+        let declines = if self.settings.may_decline { DECLINES } else { "" };
+        let context = json!({ "has_evidence": !self.shown.is_empty(), "wants_documents": self.docs, "declines": declines });
         let system = if self.is_in_facts() { claims::PROMPT } else { SYSTEM.of(&self.model) };
         let mut messages = vec![prompt::system(prompt::render(system, context))];
         messages.extend(input::fitted(&self.history, self.model.history_tokens()));
@@ -114,6 +144,11 @@ fn ask(s: &Direct) -> Ask {
 
 fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
     let go = match claims::heard(replies, s.is_in_facts()) {
+        Ok(said) if s.settings.may_decline && said.markdown.trim().starts_with(DECLINES) => {
+            s.declined = Some("it needs a tool".to_owned());
+            s.answer = answer::finish(DECLINED, &[], false);
+            Go::end().note("declined", "it needs a tool")
+        }
         Ok(said) => {
             s.answer = answer::finish_said(said, &s.shown, s.strict);
             Go::end()
@@ -230,5 +265,20 @@ mod tests {
         for input in [json!({ "question": " " }), json!({ "question": "Why?", "answer": "preset" }), json!({})] {
             assert!(Run::start(&graph, Start::new("direct", "t", "r", input.clone())).is_err(), "{input}");
         }
+    }
+
+    #[test]
+    fn x2_a_model_may_decline_what_needs_a_tool_if_the_caller_allows_it() {
+        let declines = Ok(json!(" [needs a tool]"));
+        let input = json!({ "question": "Delete a.txt", "settings": { "may_decline": true } });
+        let driven = direct(input.clone(), Ok(json!(null)), declines.clone());
+        assert!(driven.models(ANSWER)[0].messages[0].content.contains(DECLINES));
+        assert_eq!((driven.answer(), &driven.output()["declined"]), (DECLINED, &json!("it needs a tool")));
+        // Otherwise it is not told that it may, and what it says is its answer.
+        let usual = direct(json!({ "question": "Delete a.txt" }), Ok(json!(null)), declines);
+        assert!(!usual.models(ANSWER)[0].messages[0].content.contains(DECLINES));
+        assert_eq!((usual.answer(), usual.output().get("declined")), ("[needs a tool]", None));
+        let answered = direct(input, Ok(json!(null)), Ok(json!("It is done.")));
+        assert_eq!((answered.answer(), answered.output().get("declined")), ("It is done.", None));
     }
 }

@@ -9,7 +9,7 @@ use super::table::{Report, Step};
 use super::worker::{EXPERT, Handed, RESEARCHER, Task};
 use super::{Done, HISTORY_TURNS_MAX, ORCHESTRATOR, critics, finalizer, orchestrate};
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Toolbox};
+use crate::toolbox::{self, Aim, Toolbox};
 
 type Parts = (fn(&Panel) -> Ask, fn(&mut Panel, &Replies<'_>) -> Done);
 
@@ -41,7 +41,7 @@ fn ask_tools(s: &Panel) -> Ask {
 fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
-            s.tools = toolbox.fitting(&s.question, &s.model).tools.into_iter().filter(|tool| tool.read_only).collect();
+            s.tools = toolbox.fitting(&s.model, Aim::Answers, false).tools;
             json!({ "tools": s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>() })
         }
         Err(failure) => json!({ "tools": [], "why": failure.to_string() }),

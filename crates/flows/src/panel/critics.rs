@@ -1,12 +1,18 @@
 //! The three critics: one prompt, three things to judge.
+//!
+//! Research and answers are first held against their evidence ([`review`]), and the critic is told what that found. Where the critic is a small model and
+//! a finding is hard, the draft is rejected by it and no model is asked.
 
 use graph::{Ask, Go, Replies, Request};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::review::{self, Draft, Finding, review};
 use super::state::{Decision, Error, Panel, Verdict};
 use super::table::{Report, Step};
 use super::{APPROVE, Done, agents};
 use crate::answer;
+use crate::input::Mind;
 use crate::prompt::{self, Prompt};
 
 const CRITIC: Prompt = Prompt { long: include_str!("critic.md"), short: include_str!("critic.small.md") };
@@ -46,36 +52,95 @@ const EXPERT: Standard = Standard {
 };
 
 /// One judgement: the work goes last and alone, the passages it may rest on before it.
-fn ask(s: &Panel, step: Step, standard: &Standard, work: String, spans: &[evidence::Span]) -> Request {
-    let mind = &s.model;
-    let question = prompt::clipped(&s.asked(), mind.question_tokens());
+fn ask(mind: &Mind, question: &str, standard: &Standard, work: String, spans: &[evidence::Span], findings: &[Finding]) -> Request {
+    let question = prompt::clipped(question, mind.question_tokens());
     let Standard { what, approve, reject } = *standard;
-    let mut messages =
-        vec![prompt::system(prompt::render(CRITIC.of(mind), json!({ "what": what, "question": question, "approve": approve, "reject": reject })))];
+    let findings: Vec<String> = findings.iter().map(Finding::told).collect();
+    let context = json!({ "what": what, "question": question, "approve": approve, "reject": reject, "findings": findings });
+    let mut messages = vec![prompt::system(prompt::render(CRITIC.of(mind), context))];
     let tokens_max = if mind.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
     let work = prompt::user(work);
     let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&work));
     messages.extend(answer::show(spans, &work.content, mind.evidence_tokens(used, tokens_max)).0);
     messages.push(work);
-    let schema = json!({
-        "type": "object",
-        "required": ["decision", "feedback"],
-        "additionalProperties": false,
-        "properties": {
-            "decision": { "enum": ["approve", "reject"] },
-            "feedback": { "type": "string", "maxLength": if mind.is_small { 160 } else { 800 } },
-        },
+    let mut properties = json!({
+        "decision": { "enum": ["approve", "reject"] },
+        "feedback": { "type": "string", "maxLength": if mind.is_small { 160 } else { 800 } },
     });
-    prompt::call("critic", messages, Some(schema), tokens_max).label(step.name())
+    if !mind.is_small {
+        properties["retry_helps"] = json!({ "type": "boolean" });
+    }
+    let schema = json!({ "type": "object", "required": ["decision", "feedback"], "additionalProperties": false, "properties": properties });
+    prompt::call("critic", messages, Some(schema), tokens_max)
+}
+
+/// Whether the findings decide, so that no model is asked.
+fn is_decided(mind: &Mind, findings: &[Finding]) -> bool {
+    mind.is_small && review::is_rejected(findings)
+}
+
+/// What is asked about a draft, if its findings do not decide; for whoever measures critics outside a panel, too.
+pub fn ask_about(mind: &Mind, draft: &Draft<'_>) -> Option<Request> {
+    let findings = review(draft);
+    (!is_decided(mind, &findings)).then(|| about(mind, draft, &findings))
+}
+
+fn about(mind: &Mind, draft: &Draft<'_>, findings: &[Finding]) -> Request {
+    let (standard, work) = match draft.step {
+        Some(step) => (&RESEARCH, format!("Step: {step}\nResult: {}", draft.text)),
+        None if draft.reasoning.is_empty() => (&EXPERT, format!("Answer: {}", draft.text)),
+        None => (&EXPERT, format!("Answer: {}\nReasoning: {}", draft.text, draft.reasoning)),
+    };
+    ask(mind, draft.question, standard, work, draft.spans, findings)
+}
+
+/// How a draft fared with a critic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    pub is_rejected: bool,
+    pub feedback: String,
+    pub findings: Vec<Finding>,
+    /// What the model itself decided, if it was asked.
+    pub model_rejects: Option<bool>,
+}
+
+/// What a critic decides about a draft, given what its model replied; none if it was not asked.
+pub fn judge(mind: &Mind, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
+    let findings = review(draft);
+    if is_decided(mind, &findings) {
+        return Ok(Judged { is_rejected: true, feedback: review::feedback(&findings), findings, model_rejects: None });
+    }
+    let value = reply.ok_or("the critic's model was not asked")?;
+    let value = prompt::json_in(value).ok_or_else(|| format!("not a verdict: {}", prompt::shown(value)))?;
+    let said: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
+    let model_rejects = Some(said.decision == Decision::Reject);
+    let verdict = settled(mind, &findings, tidy(said));
+    Ok(Judged { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
+}
+
+fn rejected_by(findings: &[Finding]) -> Verdict {
+    Verdict { decision: Decision::Reject, feedback: review::feedback(findings), retry_helps: None }
+}
+
+/// What stands of a model's verdict.
+fn settled(mind: &Mind, findings: &[Finding], verdict: Verdict) -> Verdict {
+    // A rejection that nothing found bears out costs a retry; whether a small model is right then is measured with `baton eval critics`.
+    if mind.is_small && verdict.decision == Decision::Reject && findings.is_empty() {
+        return Verdict { decision: Decision::Approve, ..verdict };
+    }
+    verdict
 }
 
 fn read(replies: &Replies<'_>, index: usize, step: Step) -> Result<Verdict, Error> {
-    let mut verdict: Verdict = prompt::read(replies, index).map_err(|failure| Error::of(step, &failure))?;
+    prompt::read(replies, index).map(tidy).map_err(|failure| Error::of(step, &failure))
+}
+
+fn tidy(mut verdict: Verdict) -> Verdict {
     verdict.feedback = verdict.feedback.trim().to_owned();
     if verdict.decision == Decision::Reject && verdict.feedback.is_empty() {
         verdict.feedback = NO_REASON.to_owned();
     }
-    Ok(verdict)
+    verdict
 }
 
 fn report(verdict: &Verdict) -> Report {
@@ -93,7 +158,7 @@ fn answered(s: &mut Panel, step: Step, verdict: &Verdict, step_id: Option<usize>
 pub(super) fn ask_plan(s: &Panel) -> Ask {
     let research: Vec<&str> = s.research.iter().map(|one| one.step.as_str()).collect();
     let work = json!({ "research_steps": research, "expert_steps": s.expert_steps }).to_string();
-    Ask::one(ask(s, Step::CriticPlanner, &PLAN, work, &[]))
+    Ask::one(ask(&s.model, &s.asked(), &PLAN, work, &[], &[]).label(Step::CriticPlanner.name()))
 }
 
 pub(super) fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> Done {
@@ -111,25 +176,43 @@ pub(super) fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> Done {
     Done::Report(report, note)
 }
 
+/// The findings about the result of a research step.
+fn research_findings(s: &Panel, index: usize) -> Vec<Finding> {
+    with_research(s, index, review)
+}
+
+fn with_research<T>(s: &Panel, index: usize, then: impl FnOnce(&Draft<'_>) -> T) -> T {
+    let one = &s.research[index];
+    let question = s.asked();
+    let spans = one.memory.as_ref().map_or(&[][..], |memory| &memory.spans);
+    then(&Draft { question: &question, step: Some(&one.step), text: one.result.as_deref().unwrap_or_default(), reasoning: "", spans })
+}
+
 pub(super) fn ask_research(s: &Panel) -> Ask {
-    let request = |index: usize| {
-        let one = &s.research[index];
-        let work = format!("Step: {}\nResult: {}", one.step, one.result.as_deref().unwrap_or_default());
-        let spans = one.memory.as_ref().map_or(&[][..], |memory| &memory.spans);
-        ask(s, Step::CriticResearcher, &RESEARCH, work, spans)
-    };
-    Ask { requests: s.to_review().into_iter().map(request).collect() }
+    let request =
+        |index: usize| with_research(s, index, |draft| ask_about(&s.model, draft)).map(|request| request.label(Step::CriticResearcher.name()));
+    Ask { requests: s.to_review().into_iter().filter_map(request).collect() }
 }
 
 /// One that could not be judged is judged again; the verdicts on the others stand.
 pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let mut errors = Vec::new();
     let mut noted = Vec::new();
-    for (at, index) in s.to_review().into_iter().enumerate() {
-        match read(replies, at, Step::CriticResearcher) {
+    let mut at = 0;
+    for index in s.to_review() {
+        let findings = research_findings(s, index);
+        let verdict = if is_decided(&s.model, &findings) {
+            Ok(rejected_by(&findings))
+        } else {
+            at += 1;
+            read(replies, at - 1, Step::CriticResearcher).map(|verdict| settled(&s.model, &findings, verdict))
+        };
+        match verdict {
             Ok(verdict) => {
                 answered(s, Step::CriticResearcher, &verdict, Some(index));
-                noted.push(json!({ "step": index, "decision": verdict.decision, "feedback": verdict.feedback }));
+                let mut note = json!(verdict);
+                note["step"] = json!(index);
+                noted.push(with_findings(note, &findings));
                 s.research[index].verdict = Some(verdict);
             }
             Err(error) => errors.push(error),
@@ -142,19 +225,36 @@ pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     Done::Report(report, json!(noted))
 }
 
+fn with_findings(mut note: Value, findings: &[Finding]) -> Value {
+    if !findings.is_empty() {
+        note["findings"] = json!(findings);
+    }
+    note
+}
+
+fn with_answer<T>(s: &Panel, then: impl FnOnce(&Draft<'_>) -> T) -> T {
+    let (text, reasoning) = s.expert.as_ref().map_or(("", ""), |expert| (&expert.answer, &expert.reasoning));
+    let (question, spans) = (s.asked(), s.spans());
+    then(&Draft { question: &question, step: None, text, reasoning, spans: &spans })
+}
+
 pub(super) fn ask_expert(s: &Panel) -> Ask {
-    let (answer, reasoning) = s.expert.as_ref().map_or(("", ""), |expert| (&expert.answer, &expert.reasoning));
-    let work = format!("Answer: {answer}\nReasoning: {reasoning}");
-    Ask::one(ask(s, Step::CriticExpert, &EXPERT, work, &s.spans()))
+    let request = with_answer(s, |draft| ask_about(&s.model, draft)).map(|request| request.label(Step::CriticExpert.name()));
+    Ask { requests: request.into_iter().collect() }
 }
 
 pub(super) fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
-    let verdict = match read(replies, 0, Step::CriticExpert) {
-        Ok(verdict) => verdict,
-        Err(error) => return Done::Wrong(vec![error]),
+    let findings = with_answer(s, review);
+    let verdict = if is_decided(&s.model, &findings) {
+        rejected_by(&findings)
+    } else {
+        match read(replies, 0, Step::CriticExpert) {
+            Ok(verdict) => settled(&s.model, &findings, verdict),
+            Err(error) => return Done::Wrong(vec![error]),
+        }
     };
     answered(s, Step::CriticExpert, &verdict, None);
-    let (report, note) = (report(&verdict), json!(verdict));
+    let (report, note) = (report(&verdict), with_findings(json!(verdict), &findings));
     s.expert_verdict = Some(verdict);
     Done::Report(report, note)
 }

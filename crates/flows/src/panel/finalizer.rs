@@ -112,10 +112,12 @@ pub(super) fn end(s: &mut Panel) -> Go {
                 answer::finish(&answer::listed(&format!("{UNANSWERED}{why}\n\nThis was found until then:"), &shown), &shown, false)
             }
         }
-        Some(Ending::RetriesSpent | Ending::Approved) | None => fixed(UNANSWERED),
+        Some(Ending::RetriesSpent | Ending::RetryCannotHelp) if !s.reason.is_empty() => fixed(&format!("{UNANSWERED} {}", s.reason)),
+        Some(Ending::RetriesSpent | Ending::RetryCannotHelp | Ending::Approved) | None => fixed(UNANSWERED),
     };
     s.final_answer = answer.body.clone();
-    s.final_reasoning_trace = if s.ending == Some(Ending::RetriesSpent) { UNANSWERED.to_owned() } else { retraced(s) };
+    s.final_reasoning_trace =
+        if matches!(s.ending, Some(Ending::RetriesSpent | Ending::RetryCannotHelp)) { UNANSWERED.to_owned() } else { retraced(s) };
     s.answer = Some(answer);
     said(s)
 }

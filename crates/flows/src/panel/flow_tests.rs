@@ -108,8 +108,9 @@ fn k2_the_fifth_retry_is_the_end() {
     for (critic, limit) in [("critic_planner", 5), ("critic_researcher", 5), ("critic_expert", 5), ("critic_planner", 2)] {
         let end = check(with(json!({ "retry_limit": limit })), &[(critic, &[reject("no")])]);
         let output = end.output();
-        assert_eq!(output["final_answer"], "The question could not be answered.");
-        assert_eq!(output["answer"], "The question could not be answered.");
+        let answer = output["final_answer"].as_str().unwrap();
+        assert!(answer.starts_with("The question could not be answered. ") && answer.ends_with(&format!("after {limit} retries: no")), "{answer}");
+        assert_eq!(output["answer"], answer);
         assert_eq!(output["final_reasoning_trace"], "The question could not be answered.");
         assert_eq!((&output["retry_count"], &output["ending"]), (&json!(limit), &json!("retries_spent")));
         assert_eq!((end.path.iter().filter(|node| *node == critic).count(), end.count("model answer")), (limit, 0));
@@ -221,7 +222,7 @@ fn k7_the_answer_is_held_to_the_passages_and_has_a_trace() {
     assert_eq!(output["sources"][0]["address"], "https://crispr.example");
     assert_eq!(output["final_reasoning_trace"], "It was looked up.");
     // A small model writes no trace, and one that fails is replaced.
-    let small = check(json!({ "question": "What is CRISPR?" }), &[]);
+    let small = check(json!({ "question": "What is CRISPR?" }), &[("research", &[Reply::ok("CRISPR is a gene editing technology.")])]);
     assert_eq!(small.count("model trace"), 0);
     for end in [small, check(question(), &[("trace", &[failed(FailureKind::Tool)])])] {
         let trace = end.output()["final_reasoning_trace"].as_str().unwrap().to_owned();
@@ -366,4 +367,99 @@ fn s7_an_expert_who_answers_in_words_is_heard() {
     let end = check(question(), &[("expert", &[refused("CRISPR is a gene editing technology.")]), ("trace", &[refused("First, it was looked up.")])]);
     assert_eq!(end.output()["expert_answer"], "CRISPR is a gene editing technology.");
     assert_eq!((&end.output()["final_reasoning_trace"], &end.output()["retry_count"]), (&json!("First, it was looked up."), &json!(0)));
+}
+
+#[test]
+fn k9_when_retries_are_spent_the_user_learns_why() {
+    let cases = [
+        ("critic_planner", "The plan was rejected after 2 retries: Name the inventors."),
+        ("critic_researcher", "What research found for “What CRISPR is” was rejected after 2 retries: Name the inventors."),
+        ("critic_expert", "The expert's answer was rejected after 2 retries: Name the inventors."),
+    ];
+    for (critic, expected) in cases {
+        let end = check(with(json!({ "retry_limit": 2 })), &[(critic, &[reject("Name the inventors.")])]);
+        assert_eq!(end.output()["final_answer"], format!("The question could not be answered. {expected}"));
+        assert_eq!((&end.output()["reason"], &end.output()["ending"]), (&json!(expected), &json!("retries_spent")));
+        assert_eq!(end.said[1].1, format!("The question could not be answered. {expected}"));
+    }
+    let end = check(with(json!({ "retry_limit": 2 })), &[("expert", &[failed(FailureKind::Network)])]);
+    assert_eq!(end.output()["final_answer"], "The question could not be answered. expert failed after 2 retries: no luck");
+    assert_eq!(check(question(), &[]).output()["reason"], Value::Null);
+}
+
+#[test]
+fn k9_a_critic_may_say_that_trying_again_cannot_help() {
+    let never = Reply::ok(json!({ "decision": "reject", "feedback": "Nobody can know next year's weather.", "retry_helps": false }));
+    for (critic, agent) in [("critic_planner", "planner"), ("critic_researcher", "researcher"), ("critic_expert", "expert")] {
+        let end = check(question(), &[(critic, std::slice::from_ref(&never))]);
+        let output = end.output();
+        assert_eq!((&output["ending"], &output["retry_count"]), (&json!("retry_cannot_help"), &json!(1)), "{critic}");
+        assert_eq!(end.path[end.path.len() - 2..], [critic, "finalizer"], "by the row of the table for spent retries");
+        assert_eq!(end.path.iter().filter(|node| *node == agent).count(), 1, "{critic}");
+        let answer = output["final_answer"].as_str().unwrap();
+        assert!(
+            answer.starts_with("The question could not be answered. ")
+                && answer.ends_with("trying again cannot help: Nobody can know next year's weather."),
+            "{answer}"
+        );
+    }
+    // Said of an approval, or with `true`, it means nothing.
+    for verdict in [
+        json!({ "decision": "approve", "feedback": "", "retry_helps": false }),
+        json!({ "decision": "reject", "feedback": "x", "retry_helps": true }),
+    ] {
+        let end = check(question(), &[("critic_expert", &[Reply::ok(verdict), approve()])]);
+        assert_eq!(end.output()["ending"], "approved");
+    }
+}
+
+const WRONG: &str = "CRISPR was made by Rosalind Franklin in 1953.";
+
+#[test]
+fn k6_a_small_critic_is_not_asked_about_what_the_sources_refute() {
+    let small = json!({ "question": "Who made CRISPR?" });
+    let wrong = Reply::ok(json!({ "expert_answer": WRONG, "expert_reasoning": "" }));
+    let right = Reply::ok(json!({ "expert_answer": "Doudna and Charpentier made the gene editing technology CRISPR.", "expert_reasoning": "" }));
+    let research = [Reply::ok("CRISPR is a gene editing technology by Doudna and Charpentier.")];
+    let end = check(small.clone(), &[("research", &research), ("expert", &[wrong.clone(), right])]);
+    let output = end.output();
+    assert_eq!((&output["ending"], &output["retry_count"]), (&json!("approved"), &json!(1)), "{output}");
+    // Two plans of research are judged, one answer; the refuted one costs no model call.
+    assert_eq!(end.effects.iter().filter(|effect| who(effect) == "critic_expert" && effect.name() == "critic").count(), 1);
+    let told = end.effects.iter().filter(|effect| effect.name() == "expert").map(words).nth(1).unwrap();
+    assert!(told.contains("Rosalind Franklin") && told.contains("by Doudna and Charpentier"), "{told}");
+    let noted = end.notes("critic_expert")[0];
+    assert_eq!((&noted["decision"], &noted["findings"][0]["kind"]), (&json!("reject"), &json!("wrong_date")), "{noted}");
+    // Nothing else is ever handed in: the user learns what was wrong with it.
+    let end = check(small, &[("research", &research), ("expert", &[wrong])]);
+    let answer = end.output()["final_answer"].as_str().unwrap();
+    assert!(
+        answer.starts_with("The question could not be answered. The expert's answer was rejected after 5 retries: ") && answer.contains("1953"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn k6_a_large_critic_is_told_what_the_check_found_and_decides() {
+    let wrong = Reply::ok(json!({ "expert_answer": WRONG, "expert_reasoning": "" }));
+    let end = check(question(), &[("expert", &[wrong])]);
+    assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("approved"), &json!(0)));
+    let told = end.effects.iter().filter(|effect| effect.name() == "critic" && who(effect) == "critic_expert").map(words).next().unwrap();
+    assert!(told.contains("A check of the draft") && told.contains("the sources do not name Rosalind Franklin"), "{told}");
+    let Some(Effect::CallModel(call)) = end.effects.iter().find(|effect| who(effect) == "critic_expert" && effect.name() == "critic") else {
+        panic!()
+    };
+    assert!(!call.messages[0].content.contains("gene editing"), "other people's words are no part of the instructions: {call:?}");
+    let sound = check(question(), &[]);
+    let told = sound.effects.iter().filter(|effect| effect.name() == "critic" && who(effect) == "critic_expert").map(words).next().unwrap();
+    assert!(!told.contains("A check of the draft"), "{told}");
+}
+
+#[test]
+fn k2_nothing_answered_and_another_subject_are_rejected_without_a_model() {
+    for draft in ["???", "Bananas ripen faster in a paper bag because the gas stays inside."] {
+        let end = check(json!({ "question": "What is CRISPR?", "settings": { "retry_limit": 1 } }), &[("research", &[Reply::ok(draft)])]);
+        assert_eq!(end.output()["ending"], "retries_spent", "{draft}");
+        assert_eq!(end.effects.iter().filter(|effect| who(effect) == "critic_researcher" && effect.name() == "critic").count(), 0);
+    }
 }

@@ -12,12 +12,15 @@
 //! tells the next agent what to do in a message. The state is held against [`Panel::check`] before and after every step, which matters when
 //! somebody branches a run with an edit.
 //!
-//! As in the document, a retry is spent by every rejection and every error, and the question is given up when their number reaches `retry_limit`.
+//! As in the document, a retry is spent by every rejection and every error, and the question is given up when their number reaches `retry_limit`. A
+//! critic may say that trying again cannot help; the row of the table for that is the same one, `RetriesSpent`. Either way the answer says why.
 //! `approve_plan` is not in the document's table: it stands between the planner's critic and the next step, and only if the user wants it.
 
 mod agents;
 mod critics;
+pub mod drafts;
 mod finalizer;
+pub mod review;
 mod state;
 mod table;
 mod worker;
@@ -33,9 +36,11 @@ use graph::{Ask, END, Go, Graph, GraphError, Node, Replies};
 use serde_json::{Value, json};
 
 use crate::input::{Approve, Input};
-use state::{Ending, Error, Kind, Panel, RETRY_LIMIT_MAX, Settings, TOOL_CALLS_MAX, Word};
+use state::{Ending, Error, Kind, Panel, Word};
 use table::{Report, Step, When};
 
+pub use critics::{Judged, ask_about, judge};
+pub(crate) use state::{Settings, TOOL_CALLS_MAX};
 pub(crate) use worker::uncited;
 pub use worker::{RESEARCHER, expert, researcher};
 
@@ -62,16 +67,13 @@ const HISTORY_TURNS_MAX: usize = 3;
 pub(crate) const UNANSWERED: &str = "The question could not be answered.";
 
 fn begin(input: Input<Settings>) -> Panel {
-    let asked = input.settings.unwrap_or_default();
-    let settings =
-        Settings { retry_limit: asked.retry_limit.clamp(1, RETRY_LIMIT_MAX), tool_calls_max: asked.tool_calls_max.clamp(1, TOOL_CALLS_MAX), ..asked };
     Panel {
         question: input.question,
         history: input.history,
         model: input.model,
         strict: input.strict,
         asks_approval: input.approve == Approve::Plan,
-        settings,
+        settings: input.settings.unwrap_or_default(),
         current_step: Step::Input,
         retry_count: 0,
         tools: Vec::new(),
@@ -84,6 +86,7 @@ fn begin(input: Input<Settings>) -> Panel {
         expert_verdict: None,
         errors: Vec::new(),
         ending: None,
+        reason: String::new(),
         final_answer: String::new(),
         final_reasoning_trace: String::new(),
         answer: None,
@@ -97,6 +100,7 @@ fn output(s: &Panel) -> Value {
         "final_answer": s.final_answer,
         "final_reasoning_trace": s.final_reasoning_trace,
         "ending": s.ending,
+        "reason": (!s.reason.is_empty()).then_some(&s.reason),
         "research_steps": s.research.iter().map(|one| &one.step).collect::<Vec<_>>(),
         "expert_steps": s.expert_steps,
         "research_results": s.research.iter().map(|one| &one.result).collect::<Vec<_>>(),
@@ -189,13 +193,16 @@ fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
     if row.is_retry {
         s.retry_count += count;
     }
-    if s.retry_count >= s.settings.retry_limit
+    let is_final = when == When::Rejected && verdict_is_final(s, step);
+    if (is_final || s.retry_count >= s.settings.retry_limit)
         && let Some(spent) = table::find(step, When::RetriesSpent)
     {
+        s.reason = given_up(s, step, when, is_final);
         (when, row) = (When::RetriesSpent, spent);
     }
     let to = row.to.unwrap_or(step);
     match when {
+        When::RetriesSpent if is_final => s.ending = Some(Ending::RetryCannotHelp),
         When::RetriesSpent => s.ending = Some(Ending::RetriesSpent),
         When::Critical => s.ending = Some(Ending::Error),
         When::Approved => s.ending = Some(Ending::Approved),
@@ -210,6 +217,44 @@ fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
     s.current_step = to;
     instruct(s, to, when);
     Go::to(to.name()).note("step", json!({ "from": step.name(), "to": to.name(), "retry_count": s.retry_count }))
+}
+
+fn verdict_is_final(s: &Panel, step: Step) -> bool {
+    let is_final = |verdict: &Option<state::Verdict>| verdict.as_ref().is_some_and(state::Verdict::is_final);
+    match step {
+        Step::CriticPlanner => is_final(&s.plan_verdict),
+        Step::CriticResearcher => s.research.iter().any(|one| is_final(&one.verdict)),
+        Step::CriticExpert => is_final(&s.expert_verdict),
+        Step::Input | Step::Planner | Step::Researcher | Step::Expert | Step::Finalizer => false,
+    }
+}
+
+/// Why a question is given up: what was rejected last and why, or the last error.
+fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
+    let tries = match s.retry_count {
+        _ if is_final => String::new(),
+        1 => " after 1 retry".to_owned(),
+        count => format!(" after {count} retries"),
+    };
+    let feedback = |verdict: &Option<state::Verdict>| verdict.as_ref().map(|verdict| verdict.feedback.clone()).unwrap_or_default();
+    let (what, why) = match (when, step) {
+        (When::Rejected, Step::CriticPlanner) => ("The plan was rejected".to_owned(), feedback(&s.plan_verdict)),
+        (When::Rejected, Step::CriticResearcher) => {
+            let is_cause = |one: &&state::Research| one.is_rejected() && (!is_final || one.verdict.as_ref().is_some_and(state::Verdict::is_final));
+            let one = s.research.iter().rfind(is_cause);
+            let step = one.map(|one| one.step.trim_end_matches('.')).unwrap_or_default();
+            (format!("What research found for “{step}” was rejected"), one.map(|one| feedback(&one.verdict)).unwrap_or_default())
+        }
+        (When::Rejected, _) => ("The expert's answer was rejected".to_owned(), feedback(&s.expert_verdict)),
+        _ => {
+            let error = s.errors.last();
+            let component = error.map_or_else(|| step.name().to_owned(), |error| error.component.clone());
+            (format!("{component} failed"), error.map(|error| error.message.clone()).unwrap_or_default())
+        }
+    };
+    let cannot = if is_final { ", and trying again cannot help" } else { "" };
+    let why = evidence::visible(why.trim());
+    if why.is_empty() { format!("{what}{tries}{cannot}.") } else { format!("{what}{tries}{cannot}: {why}") }
 }
 
 /// The message with which the next agent begins.

@@ -2,6 +2,7 @@
 
 use evidence::Span;
 use graph::{Failure, FailureKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::table::Step;
@@ -33,19 +34,24 @@ pub(super) struct Panel {
     /// Every error there was; the last one may be why it ended.
     pub(super) errors: Vec<Error>,
     pub(super) ending: Option<Ending>,
+    /// Why it was given up, in words for the user: the last rejection or error.
+    #[serde(default)]
+    pub(super) reason: String,
     pub(super) final_answer: String,
     pub(super) final_reasoning_trace: String,
     pub(super) answer: Option<crate::answer::Answer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Settings {
-    /// Rejections and errors a question may cost before it is given up; at least 1.
+pub(crate) struct Settings {
+    /// Rejections and errors a question may cost before it is given up.
+    #[schemars(range(min = 1, max = RETRY_LIMIT_MAX))]
     pub(super) retry_limit: u32,
-    /// Research steps that do not need one another go side by side; the document has them one after the other.
+    /// Carry out the research steps in parallel and not one after the other.
     pub(super) parallel_research: bool,
-    /// Tool calls one researcher or expert may make for one task.
+    /// Tool calls that one researcher or expert may make for one task.
+    #[schemars(range(min = 1, max = TOOL_CALLS_MAX))]
     pub(super) tool_calls_max: u32,
 }
 
@@ -56,7 +62,7 @@ impl Default for Settings {
 }
 
 pub(super) const RETRY_LIMIT_MAX: u32 = 50;
-pub(super) const TOOL_CALLS_MAX: u32 = 16;
+pub(crate) const TOOL_CALLS_MAX: u32 = 16;
 pub(super) const RESEARCH_STEPS_MAX: usize = 8;
 pub(super) const EXPERT_STEPS_MAX: usize = 8;
 
@@ -112,6 +118,15 @@ pub(super) struct Verdict {
     pub(super) decision: Decision,
     #[serde(default)]
     pub(super) feedback: String,
+    /// Of a rejection: whether another attempt could be right. `false` ends the question at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) retry_helps: Option<bool>,
+}
+
+impl Verdict {
+    pub(super) fn is_final(&self) -> bool {
+        self.decision == Decision::Reject && self.retry_helps == Some(false)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,6 +142,8 @@ pub(super) enum Decision {
 pub(super) enum Ending {
     Approved,
     RetriesSpent,
+    /// A critic said that trying again cannot help.
+    RetryCannotHelp,
     Error,
     Declined,
 }
@@ -244,7 +261,7 @@ impl Panel {
         let mut spans: Vec<Span> = Vec::new();
         let memories = self.research.iter().filter_map(|one| one.memory.as_ref()).chain(self.expert.as_ref().map(|expert| &expert.memory));
         for span in memories.flat_map(|memory| &memory.spans) {
-            if !spans.contains(span) {
+            if !spans.iter().any(|known| crate::answer::is_same(known, span)) {
                 spans.push(span.clone());
             }
         }

@@ -57,7 +57,7 @@ fn k1_the_graph_has_the_edges_of_the_table_and_the_approval() {
 }
 
 fn verdict(decision: Decision) -> Option<Verdict> {
-    Some(Verdict { decision, feedback: "because".into() })
+    Some(Verdict { decision, feedback: "because".into(), retry_helps: None })
 }
 
 fn researched(decision: Option<Decision>) -> Research {

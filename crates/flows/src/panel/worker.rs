@@ -13,7 +13,8 @@
 //! own pace, which one graph could only interleave by hand; each has its own journal and its part of the budget and can crash alone; and
 //! either can be asked by somebody else. Their memory comes in and goes out as data, so that a rejected researcher goes on where it was.
 //!
-//! Only tools that read are offered: research must not change anything. A failure is part of the output, so that the panel learns its kind.
+//! Every tool is offered, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check. It is tried
+//! once. A failure is part of the output, so that the panel learns its kind.
 
 use evidence::{Found, Span};
 use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Message, Replies, Request, ToolCall};
@@ -52,7 +53,7 @@ const THINK: Prompt = Prompt { long: include_str!("think.md"), short: include_st
 const RESEARCH: Prompt = Prompt { long: include_str!("research.md"), short: include_str!("research.small.md") };
 const ANSWER: Prompt = Prompt { long: include_str!("expert.md"), short: include_str!("expert.small.md") };
 
-const THINK_TOKENS_MAX: u32 = 400;
+const THINK_TOKENS_MAX: u32 = 700;
 const WRITE_TOKENS_MAX: u32 = 1_024;
 const SMALL_WRITE_TOKENS_MAX: u32 = 320;
 const CALLS_PER_TURN_MAX: usize = 3;
@@ -165,7 +166,7 @@ fn output(s: &Worker) -> Value {
 
 impl Worker {
     fn toolbox(&self) -> Toolbox {
-        Toolbox { tools: self.task.tools.iter().filter(|tool| tool.read_only).cloned().collect() }
+        Toolbox { tools: self.task.tools.clone() }
     }
 
     fn calls_left(&self) -> usize {
@@ -174,7 +175,7 @@ impl Worker {
 
     fn all_spans(&self) -> Vec<Span> {
         let mut spans = self.task.spans.clone();
-        spans.extend(self.task.memory.spans.iter().filter(|span| !self.task.spans.contains(span)).cloned());
+        spans.extend(self.task.memory.spans.iter().filter(|span| !self.task.spans.iter().any(|known| answer::is_same(known, span))).cloned());
         spans
     }
 
@@ -261,7 +262,9 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
     for call in wanted {
         match toolbox.resolve(&call) {
             Ok(call) => {
-                let is_made = |made: &Made| made.came.is_ok() && made.tool == call.tool && made.arguments == call.arguments;
+                // What may change something is not repeated either if it failed: it may have happened.
+                let is_once = !toolbox.is_read_only(&call.tool);
+                let is_made = |made: &Made| (made.came.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
                 let is_known = s.planned.contains(&call) || s.task.memory.calls.iter().any(is_made);
                 if !is_known && s.planned.len() < s.calls_left().min(CALLS_PER_TURN_MAX) {
                     s.planned.push(call);
@@ -283,8 +286,10 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
 }
 
 fn ask_act(s: &Worker) -> Ask {
+    let toolbox = s.toolbox();
     let request = |call: &ToolCall| {
-        Request::from(Effect::CallTool(call.clone())).label(call.tool.as_str()).attempts(CALL_ATTEMPTS_MAX).deadline_ms(CALL_MS_MAX)
+        let attempts = if toolbox.is_read_only(&call.tool) { CALL_ATTEMPTS_MAX } else { 1 };
+        Request::from(Effect::CallTool(call.clone())).label(call.tool.as_str()).attempts(attempts).deadline_ms(CALL_MS_MAX)
     };
     Ask { requests: s.planned.iter().map(request).collect() }
 }
@@ -295,7 +300,8 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
     for (index, ToolCall { tool, arguments }) in planned.into_iter().enumerate() {
         s.used += 1;
         let came = match replies.parse::<Found>(index) {
-            Ok(found) => {
+            Ok(mut found) => {
+                answer::label(&mut found.spans, &tool, &arguments);
                 let words = prompt::clipped(&evidence::defused(&found.text), CALL_WORDS_TOKENS_MAX);
                 let words = format!("{} passages. {words}", found.spans.len());
                 s.task.memory.keep(found.spans);
@@ -314,7 +320,7 @@ impl Memory {
     /// New passages, the newest kept when there is no room for all.
     fn keep(&mut self, spans: Vec<Span>) {
         for span in spans {
-            if !self.spans.contains(&span) {
+            if !self.spans.iter().any(|known| answer::is_same(known, &span)) {
                 self.spans.push(span);
             }
         }

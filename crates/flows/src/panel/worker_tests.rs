@@ -105,12 +105,11 @@ fn a_researcher_looks_somewhere_even_when_it_cannot_say_where() {
         calls(&[]),
         calls(&[("web.search", json!({ "query": "x" }))]),
         calls(&[("docs.search", json!({ "q": "x" }))]),
-        calls(&[("files.append", json!({ "text": "x" }))]),
         failed(FailureKind::Refused),
     ];
     for thought in unusable {
         let end = check("panel_researcher", task(json!({})), &[thought.clone(), calls(&[])], &passage());
-        assert_eq!(end.count("tool files.append"), 0, "research changes nothing");
+        assert_eq!(end.count("tool files.append"), 0, "nothing that may change something is called by rule");
         let asked: Vec<&Effect> = end.effects.iter().filter(|effect| effect.name() == "docs.search").collect();
         assert_eq!(asked, [&graph::tool("docs.search", json!({ "query": "When was the bridge built" }))], "{thought:?}");
         assert_eq!(end.output()["result"], "It was built in 1901.");
@@ -150,4 +149,17 @@ fn numbers_of_passages_are_taken_out() {
     {
         assert_eq!(uncited(text), expected);
     }
+}
+
+#[test]
+fn s11_workers_have_every_tool_and_call_what_may_change_something_once() {
+    let append = calls(&[("files.append", json!({ "text": "1901" }))]);
+    let end = check("panel_researcher", task(json!({})), &[append.clone(), append.clone(), calls(&[])], &passage());
+    assert_eq!(end.count("tool files.append"), 1);
+    let told = end.effects.iter().find(|effect| effect.name() == "tools").map(words).unwrap();
+    assert!(told.contains("- files.append(text: string) [may change something]: Appends."), "{told}");
+    // One that failed may have happened all the same.
+    let passing = Reply::failed(graph::Failure::new(FailureKind::Network, "reset").retry());
+    let end = check("panel_expert", task(json!({})), &[append.clone(), append, calls(&[])], &passing);
+    assert_eq!(end.count("tool files.append"), 1);
 }

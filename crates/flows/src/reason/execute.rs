@@ -1,16 +1,20 @@
 //! Carries out a plan: what does not depend on one another side by side, what failed again with other arguments, then in another way, then not.
 //!
-//! A tool that changes something is called again only when it refused its arguments, because then nothing happened.
+//! Steps run in waves. A step whose references can all be filled is prepared (its values are put in, in the form its tool takes) and called; the others wait
+//! for the next wave. A step that may change something waits for all steps before it, those behind it wait for it, and after one that failed no other that
+//! may change something is carried out. A tool that may change something is called again only when it refused its arguments, because then nothing happened; the same call is
+//! not made again in a later iteration either.
 
-use evidence::Found;
+use evidence::{Found, Span, Trust};
 use graph::{Ask, Effect, FailureKind, Go, Replies, Request, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plan::Step;
+use super::value::{filled, plain};
 use super::{Reason, STEP_MS_MAX};
 use crate::prompt;
-use crate::toolbox::{Tool, Toolbox, references};
+use crate::toolbox::{Reference, Tool, Toolbox, references};
 
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,10 +29,20 @@ pub struct ExecutionResult {
     pub attempts: u32,
 }
 
+/// A file that the run wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFile {
+    pub path: String,
+    pub bytes: u64,
+}
+
 /// A step while the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Doing {
+    /// As planned or adjusted, with its references.
     pub(super) call: ToolCall,
+    /// With values in the place of references; `None` while it waits for another step.
+    pub(super) sent: Option<ToolCall>,
     pub(super) tries: u32,
     pub(super) spent_us: u64,
     pub(super) end: Option<Ended>,
@@ -38,31 +52,62 @@ pub(super) struct Doing {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ended {
     Well(Value),
-    Badly(String),
+    Badly { kind: FailureKind, why: String },
+}
+
+/// A call that may have changed something, of an earlier iteration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Acted {
+    pub(super) call: ToolCall,
+    pub(super) end: Ended,
 }
 
 /// As planned, with other arguments, another way.
 const TRIES_MAX: u32 = 3;
 const OUTPUT_TOKENS_MAX: usize = 400;
+/// Of a result or an error, so much is told to a planner.
+const TOLD_TOKENS_MAX: usize = 120;
+/// Files listed in a run's output.
+const FILES_MAX: usize = 200;
 
 impl Doing {
     pub(super) fn new(step: &Step) -> Doing {
-        let end = step.tool.is_empty().then(|| Ended::Badly("no tool can do it".to_owned()));
-        Doing { call: step.call(), tries: 0, spent_us: 0, end }
+        Doing { call: step.call(), sent: None, tries: 0, spent_us: 0, end: None }
     }
 
     pub(super) fn is_well(&self) -> bool {
         matches!(self.end, Some(Ended::Well(_)))
     }
 
+    /// Its reply, if it went well.
+    pub(super) fn reply(&self) -> Option<&Value> {
+        match &self.end {
+            Some(Ended::Well(value)) => Some(value),
+            Some(Ended::Badly { .. }) | None => None,
+        }
+    }
+
     pub(super) fn result(&self, step: usize) -> ExecutionResult {
         let (success, output, error) = match &self.end {
             Some(Ended::Well(value)) => (true, Some(shown(value)), None),
-            Some(Ended::Badly(why)) => (false, None, Some(why.clone())),
+            Some(Ended::Badly { why, .. }) => (false, None, Some(why.clone())),
             None => (false, None, Some("it was not carried out".to_owned())),
         };
         let execution_time_ms = self.spent_us / 1_000;
         ExecutionResult { step, success, output, error, execution_time_ms, tool_used: self.call.tool.clone(), attempts: self.tries }
+    }
+
+    /// The call and what came of it, in a line for a planner. What tools said is defused.
+    pub(super) fn told(&self) -> String {
+        let call = self.sent.as_ref().unwrap_or(&self.call);
+        let arguments = prompt::clipped(&call.arguments.to_string(), TOLD_TOKENS_MAX);
+        let came = match &self.end {
+            Some(Ended::Well(value)) => super::value::as_text(&plain(value)),
+            Some(Ended::Badly { why, .. }) => why.clone(),
+            None => "not carried out".to_owned(),
+        };
+        let came = prompt::clipped(&evidence::defused(&came).split_whitespace().collect::<Vec<_>>().join(" "), TOLD_TOKENS_MAX);
+        format!("{} {arguments}: {came}", call.tool)
     }
 }
 
@@ -72,101 +117,178 @@ fn shown(value: &Value) -> Value {
     json!({ "text": prompt::clipped(text, OUTPUT_TOKENS_MAX), "passages": value.get("spans").and_then(Value::as_array).map_or(0, Vec::len) })
 }
 
-/// Steps without an end whose needs can still be met, in order.
+/// Steps without an end, in order.
 fn open(s: &Reason) -> Vec<usize> {
     (0..s.doing.len()).filter(|&index| s.doing[index].end.is_none()).collect()
 }
 
-pub(super) fn ask(s: &Reason) -> Ask {
-    let open = open(s);
-    let request = |&index: &usize| {
-        let doing = &s.doing[index];
-        let mut call = doing.call.clone();
-        let mut holes = Vec::new();
-        // From the back, so that places before stay where they are.
-        for reference in references(&doing.call.arguments).into_iter().rev() {
-            // A plan is only carried out if every reference is to a step before (`plan::checked`, `plan::is_in_order`).
-            let of = reference.task.saturating_sub(1);
-            match &s.doing[of].end {
-                // It was carried out in an earlier turn: its words are here.
-                Some(Ended::Well(value)) => put(&mut call.arguments, &reference.at, reference.within.clone(), value.pointer(&reference.part)),
-                Some(Ended::Badly(_)) => {}
-                None => holes.extend(open.iter().position(|&other| other == of).map(|from| reference.hole(from))),
-            }
-        }
-        let is_harmless = s.toolbox.get(&call.tool).is_some_and(|tool| tool.read_only);
-        let request = Request::from(Effect::CallTool(call)).label(s.label(index)).attempts(if is_harmless { 2 } else { 1 }).deadline_ms(STEP_MS_MAX);
-        holes.into_iter().fold(request, Request::hole)
-    };
-    Ask { requests: open.iter().map(request).collect() }
+/// Steps of the next wave.
+fn due(s: &Reason) -> Vec<usize> {
+    open(s).into_iter().filter(|&index| s.doing[index].sent.is_some()).collect()
 }
 
-fn put(arguments: &mut Value, at: &str, within: Option<std::ops::Range<usize>>, part: Option<&Value>) {
-    let Some(part) = part else { return };
-    match (arguments.pointer_mut(at), within) {
-        (Some(place), None) => *place = part.clone(),
-        (Some(Value::String(text)), Some(range)) if text.get(range.clone()).is_some() => {
-            text.replace_range(range, &part.as_str().map_or_else(|| part.to_string(), str::to_owned));
+/// Puts values into every step that has all it needs, and ends those that cannot get it.
+pub(super) fn prepare(s: &mut Reason) {
+    for index in open(s) {
+        if s.doing[index].sent.is_some() {
+            continue;
         }
-        _ => {}
+        let needs: Vec<usize> = references(&s.doing[index].call.arguments).into_iter().map(|reference| reference.task).collect();
+        let lost = needs.iter().find(|task| s.doing.get(task.wrapping_sub(1)).is_none_or(|of| matches!(of.end, Some(Ended::Badly { .. }))));
+        if let Some(task) = lost {
+            let why = format!("it needs what step {task} did not find");
+            s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Need, why });
+            continue;
+        }
+        let is_act = |of: usize| !s.toolbox.is_read_only(&s.doing[of].call.tool);
+        let is_open = |of: usize| s.doing[of].end.is_none();
+        if is_act(index)
+            && let Some(of) = (0..index).find(|&of| is_act(of) && matches!(s.doing[of].end, Some(Ended::Badly { .. })))
+        {
+            let why = format!("step {} before it was not done", of + 1);
+            s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Need, why });
+            continue;
+        }
+        if (0..index).any(|of| is_open(of) && (is_act(of) || is_act(index))) {
+            continue;
+        }
+        // A step comes after those it needs, so that one pass ends every step that depends on one that failed.
+        if needs.iter().any(|task| !s.doing[task - 1].is_well()) {
+            continue;
+        }
+        let call = &s.doing[index].call;
+        match filled(call, s.toolbox.get(&call.tool), |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply)) {
+            Ok(call) => match s.acted.iter().find(|acted| acted.call == call) {
+                None => s.doing[index].sent = Some(call),
+                Some(acted) => {
+                    let end = match &acted.end {
+                        Ended::Well(value) => Ended::Well(value.clone()),
+                        Ended::Badly { kind, why } => {
+                            Ended::Badly { kind: *kind, why: format!("it may have happened before and is not repeated: {why}") }
+                        }
+                    };
+                    s.doing[index].end = Some(end);
+                }
+            },
+            Err(why) => s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Reference, why }),
+        }
     }
+}
+
+/// Keeps what may have changed something before another plan takes the place of this one.
+pub(super) fn remember_acts(s: &mut Reason) {
+    for doing in &s.doing {
+        let (Some(call), Some(end)) = (&doing.sent, &doing.end) else { continue };
+        let may_have_happened = match end {
+            Ended::Well(_) => true,
+            Ended::Badly { kind, .. } => !matches!(kind, FailureKind::Invalid | FailureKind::Refused | FailureKind::Need | FailureKind::Reference),
+        };
+        if !s.toolbox.is_read_only(&call.tool) && may_have_happened {
+            s.acted.push(Acted { call: call.clone(), end: end.clone() });
+        }
+    }
+}
+
+pub(super) fn ask(s: &Reason) -> Ask {
+    let request = |index: usize| {
+        let call = s.doing[index].sent.clone()?;
+        let attempts = if s.toolbox.is_read_only(&call.tool) { 2 } else { 1 };
+        let request = Request::from(Effect::CallTool(call)).label(s.label(index)).attempts(attempts).deadline_ms(STEP_MS_MAX);
+        // Whoever is asked to allow the call should know which arguments are somebody else's words.
+        let from = |request: Request, reference: Reference| {
+            let by = s.doing.get(reference.task.wrapping_sub(1)).map_or("", |of| of.call.tool.as_str());
+            request.filled_from(format!("/arguments{}", reference.at), by)
+        };
+        Some(references(&s.doing[index].call.arguments).into_iter().fold(request, from))
+    };
+    Ask { requests: due(s).into_iter().filter_map(request).collect() }
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let (toolbox, question) = (s.toolbox.clone(), s.asked());
-    for (at, index) in open(s).into_iter().enumerate() {
+    for (at, index) in due(s).into_iter().enumerate() {
         let took_us = replies.get(at).map_or(0, |reply| reply.took_us);
         let came = replies.parse::<Found>(at);
         let doing = &mut s.doing[index];
-        s.has_acted |= !toolbox.get(&doing.call.tool).is_some_and(|tool| tool.read_only && !tool.destructive);
-        doing.spent_us = doing.spent_us.saturating_add(took_us);
         let tool = toolbox.get(&doing.call.tool);
+        s.has_acted |= !toolbox.is_read_only(&doing.call.tool);
+        doing.spent_us = doing.spent_us.saturating_add(took_us);
+        doing.tries += 1;
         let (kind, why) = match came {
             Ok(found) if !found.text.trim().is_empty() || !found.spans.is_empty() || !found.data.is_null() => {
-                doing.tries += 1;
+                let found = with_spans(&doing.call.tool, found);
+                let files = files_of(&doing.call.tool, tool, &found.data);
+                doing.end = Some(Ended::Well(json!(found)));
+                s.keep(found.spans);
+                s.list(files);
+                continue;
+            }
+            // A tool that changes something need not say anything.
+            Ok(found) if !toolbox.is_read_only(&doing.call.tool) => {
+                let text = format!("{} was carried out and returned nothing.", doing.call.tool);
+                let found = with_spans(&doing.call.tool, Found { text, ..found });
                 doing.end = Some(Ended::Well(json!(found)));
                 s.keep(found.spans);
                 continue;
             }
             Ok(_) => (FailureKind::Tool, "it found nothing".to_owned()),
-            // Not carried out; it waits for the one it needs, which is tried again or has ended.
-            Err(failure) if failure.kind == FailureKind::Need => continue,
             Err(failure) => (failure.kind, failure.to_string()),
         };
-        doing.tries += 1;
         match again(doing, kind, tool, &toolbox, &question) {
-            Some(call) => doing.call = call,
-            None => doing.end = Some(Ended::Badly(why)),
+            Some(call) => (doing.call, doing.sent) = (call, None),
+            None => doing.end = Some(Ended::Badly { kind, why }),
         }
     }
-    // What needs something that has failed for good cannot be done.
-    loop {
-        let is_lost = |doing: &Doing| {
-            let needs = references(&doing.call.arguments);
-            needs
-                .iter()
-                .find(|one| s.doing.get(one.task.wrapping_sub(1)).is_none_or(|of| matches!(of.end, Some(Ended::Badly(_)))))
-                .map(|one| one.task)
-        };
-        let lost = s.doing.iter().enumerate().filter(|(_, doing)| doing.end.is_none()).find_map(|(index, doing)| Some((index, is_lost(doing)?)));
-        let Some((index, of)) = lost else { break };
-        s.doing[index].end = Some(Ended::Badly(format!("it needs what step {of} did not find")));
-    }
-    if open(s).is_empty() {
-        let results: Vec<ExecutionResult> = s.doing.iter().enumerate().map(|(index, doing)| doing.result(index + 1)).collect();
-        s.results = results;
+    prepare(s);
+    if due(s).is_empty() {
+        s.results = s.doing.iter().enumerate().map(|(index, doing)| doing.result(index + 1)).collect();
         return Go::to("reflect").note("results", json!(s.results));
     }
-    Go::to("execute").note("retrying", json!(open(s).iter().map(|index| index + 1).collect::<Vec<_>>()))
+    Go::to("execute")
+}
+
+/// A reply of a server that names no passages is evidence too: its text, or else its data.
+fn with_spans(tool: &str, found: Found) -> Found {
+    if !found.spans.is_empty() {
+        return found;
+    }
+    let data = Some(&found.data).filter(|data| !data.is_null());
+    let spans: Vec<Span> = evidence::found(tool, Trust::Untrusted, &found.text, data).spans;
+    Found { spans, ..found }
+}
+
+/// Files that a call wrote, by what it says of them: `{path, bytes}`, or `files: [{path, bytes}]`.
+fn files_of(name: &str, tool: Option<&Tool>, data: &Value) -> Vec<WrittenFile> {
+    // A tool that only reads may speak of files that were there before; code is known to list what it wrote.
+    if tool.is_none_or(|tool| tool.read_only) && name != "code.run_python" {
+        return Vec::new();
+    }
+    let file = |value: &Value| {
+        let path = value.get("path")?.as_str().filter(|path| !path.is_empty())?;
+        Some(WrittenFile { path: path.to_owned(), bytes: value.get("bytes")?.as_u64()? })
+    };
+    let listed = data.get("files").and_then(Value::as_array).into_iter().flatten().filter_map(file);
+    file(data).into_iter().chain(listed).take(FILES_MAX).collect()
+}
+
+impl Reason {
+    /// A file that is written again is listed once, as it is now.
+    fn list(&mut self, files: Vec<WrittenFile>) {
+        for file in files {
+            self.files.retain(|known| known.path != file.path);
+            if self.files.len() < FILES_MAX {
+                self.files.push(file);
+            }
+        }
+    }
 }
 
 /// The next thing to try, or nothing.
 fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbox, question: &str) -> Option<ToolCall> {
-    let is_harmless = tool.is_some_and(|tool| tool.read_only);
+    let is_read_only = toolbox.is_read_only(&doing.call.tool);
     let may_pass = match kind {
-        FailureKind::Network | FailureKind::Timeout | FailureKind::Tool => is_harmless,
+        FailureKind::Network | FailureKind::Timeout | FailureKind::Tool | FailureKind::Refused => is_read_only,
         FailureKind::Invalid | FailureKind::Reference => true,
-        FailureKind::Refused => is_harmless,
         FailureKind::Limit | FailureKind::Budget | FailureKind::Need | FailureKind::InDoubt | FailureKind::Cancelled | FailureKind::Internal => false,
     };
     if !may_pass || doing.tries >= TRIES_MAX {
@@ -179,12 +301,13 @@ fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbo
     {
         return Some(call);
     }
-    if !is_harmless {
+    // Another way to look something up is another look-up. Code or a sum that failed is the planner's to mend.
+    if !tool.is_some_and(Tool::is_look_up) {
         return None;
     }
     let others = Toolbox { tools: toolbox.tools.iter().filter(|tool| tool.name != doing.call.tool).cloned().collect() };
     let text = doing.call.arguments.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()).filter(|text| !text.contains("{{"));
-    others.fallback(text.max_by_key(|text| text.len()).unwrap_or(question))
+    others.look_up(text.max_by_key(|text| text.len()).unwrap_or(question))
 }
 
 /// The same call with arguments that are more likely to do: only those the tool has, of its types, and texts down to their telling words.
@@ -200,7 +323,7 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
                     *value = serde_json::from_str(text.trim()).unwrap_or(Value::Null);
                 }
                 ("string", Value::Number(number)) => *value = json!(number.to_string()),
-                ("string", Value::String(text)) if tool.text_argument() == Some(name.as_str()) && !text.contains("{{") => {
+                ("string", Value::String(text)) if tool.is_look_up() && tool.text_argument() == Some(name.as_str()) && !text.contains("{{") => {
                     *value = json!(telling(text));
                 }
                 _ => {}

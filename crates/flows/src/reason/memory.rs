@@ -61,6 +61,9 @@ pub(super) fn given(input: &mut Value, context: &Context) -> bool {
     if let Some(way) = context.preferences.get(context::WAY) {
         settings.entry("prefers").or_insert_with(|| way.clone());
     }
+    if let Some(depth) = context.preferences.get(context::DEPTH) {
+        settings.entry("depth").or_insert_with(|| depth.clone());
+    }
     if context.has_failed_before {
         settings.entry("previous_failed").or_insert(json!(true));
     }

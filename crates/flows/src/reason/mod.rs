@@ -1,70 +1,85 @@
-//! Thinks before it answers, where that is worth it: think, plan, execute, reflect, respond.
+//! Carries a request out where that takes more than an answer: think, plan, execute, reflect, respond.
 //!
 //! ```text
 //!   decide ── direct ───────────────────────────────────────────────────────────────────────────► respond ► end
-//!     │ agentic, by rules                                                                            ▲ │ no model
-//!     ▼            ┌────────────────── not there yet, at most five times ──────────────────┐         │ ▼
-//!   iterate ► think ► plan ──► approve_plan ──► execute ⟲ ──► reflect ───────────────────────┴────────┘ direct ► end
-//!                      │        (if asked)        │ again with other arguments, then another way
-//!                      └──────────────────────────┘
+//!     │ agentic, by rules                                                                          ▲ │  │ no model
+//!     ▼            ┌───────────────── not there yet, at most `max_iterations` times ─────────────┬─┼─┘  ▼
+//!   iterate ► think ► plan ──► approve_plan ──► execute ⟲ ──► reflect ────────────────────────────┴─┘    direct ► end
+//!                     │  ▲      (if asked)        │ in waves; again with other arguments, then another way
+//!                     ▼  │
+//!          find_tools, clarify, or the plan again with what was wrong with it
 //! ```
 //!
-//! Each phase has a clock ([`Limits`]), and an iteration has one for all of them. What has no time left fails, and the phase after it makes do: thinking by
-//! rules, a plan of one look-up, an answer from what there is.
+//! `think` lists the tools; what is wanted is said by the call that plans, so that thinking costs no call of its own. A request skips that call only if it
+//! names its tool and has the arguments ([`certain`]), or if a similar one was planned before ([`memory`]). Everything else is planned by the model with
+//! every tool there is.
 //!
-//! A request that looks simple is thought about and planned by rule and its success is seen by rule, so that the only model call before its answer is
-//! none: that is how the agentic way stays under twice the direct one. What is not simple costs a call for each phase that needs one.
+//! A plan that cannot be used is made again with what was wrong, then with one step, then the request is answered directly. Each phase, an iteration and
+//! the whole run have a clock ([`Limits`]); what has no time left fails, and what follows makes do with less.
+//!
+//! The planner may also write the answer beforehand, with references to results. It counts only if what the steps return supports every sentence
+//! ([`conclude`]), and then a plan takes one model call in all; otherwise a plan of one step takes two, the second of which also judges whether that was
+//! enough. Plans of more steps are reflected on by a call of their own.
 //!
 //! What was learnt ([`memory`]) comes in with the input and is kept when the run ends well. Nothing of a run that may have changed anything is ever kept.
 
+mod certain;
+mod conclude;
 mod decide;
 mod execute;
+mod limits;
 mod memory;
 mod plan;
 mod reflect;
 mod respond;
+mod value;
 
 #[cfg(test)]
 mod tests;
 
 use evidence::Span;
-use graph::{Ask, Digest, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use graph::{Ask, Digest, END, Effect, FailureKind, Go, Graph, GraphError, Message, Question, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::input::{Approve, Input, Mind};
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Toolbox};
+use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
 
 pub use decide::{Complexity, Facts, Way, Why, complexity, decide};
-pub use execute::ExecutionResult;
+pub use execute::{ExecutionResult, WrittenFile};
+pub use limits::{Depth, Limits};
 pub use memory::{Key, Kind, Remembered, key, recall, similarity};
 pub use plan::{Plan, Step};
 pub use reflect::ReflectionResult;
 
-/// The flow with the document's limits.
 pub fn flow() -> Result<Graph, GraphError> {
-    with(Limits::default())
-}
-
-/// The flow with others.
-pub fn with(limits: Limits) -> Result<Graph, GraphError> {
+    let limits = Limits::default();
+    let iteration = ["iterate", "think", "plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"];
+    let work: Vec<&str> = [&["decide"], &iteration[..]].concat();
+    let run: Vec<&str> = [&work[..], &["respond", "direct"]].concat();
     Graph::of::<Reason>("reason")
         .node("decide", (|_: &Reason| Ask::nothing(), fold_decide), &["iterate", "respond"])
         .node("iterate", (|_: &Reason| Ask::nothing(), fold_iterate), &["think", "plan"])
         .node("think", (ask_think, fold_think), &["plan"])
-        .node("plan", (ask_plan, fold_plan), &["approve_plan", "execute", "reflect"])
+        .node("plan", (ask_plan, fold_plan), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"])
+        .node("find_tools", (ask_tools, fold_tools), &["plan"])
+        .node("clarify", (ask_user, fold_user), &["plan"])
         .node("approve_plan", (ask_approval, fold_approval), &["execute", END])
         .node("execute", (execute::ask, execute::fold), &["execute", "reflect"])
         .node("reflect", (reflect::ask, reflect::fold), &["iterate", "respond"])
-        .node("respond", (respond::ask, respond::fold), &["direct", END])
+        .node("respond", (respond::ask, respond::fold), &["iterate", "direct", END])
         .node("direct", (respond::ask_direct, respond::fold_direct), &[END])
         .phase("think", limits.think_ms, &["think"])
         .phase("plan", limits.plan_ms, &["plan"])
         .phase("reflect", limits.reflect_ms, &["reflect"])
-        // The person's time is not counted, but their step is within.
-        .phase("iteration", limits.iteration_ms, &["iterate", "think", "plan", "approve_plan", "execute", "reflect"])
+        // The person's time is not counted, but their steps are within.
+        .phase("iteration", limits.iteration_ms, &iteration)
+        .phase("work", limits.work_ms(), &work)
+        .phase("run", limits.run_ms, &run)
+        .phase_limit_ms(|s, phase| Limits::of(&s.settings, &s.model).phase_ms(phase))
         .input(begin)
         .output(output)
         .recall(memory::given)
@@ -72,46 +87,60 @@ pub fn with(limits: Limits) -> Result<Graph, GraphError> {
         .build()
 }
 
-/// How long each phase may take. They are part of the graph, so other limits are another graph; a run keeps those it began with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    pub think_ms: u64,
-    pub plan_ms: u64,
-    pub reflect_ms: u64,
-    pub iteration_ms: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { think_ms: 10_000, plan_ms: 15_000, reflect_ms: 10_000, iteration_ms: 60_000 }
-    }
-}
-
-const ITERATIONS_MAX: u32 = 5;
 const STEP_MS_MAX: u64 = 30_000;
-const THINK_TOKENS_MAX: u32 = 300;
-const PLAN_TOKENS_MAX: u32 = 900;
-const SMALL_PLAN_TOKENS_MAX: u32 = 220;
+const PLAN_TOKENS_MAX: u32 = 2_500;
+/// Code and the contents of files are part of a plan.
+const SMALL_PLAN_TOKENS_MAX: u32 = 700;
 const TURNS_MAX: usize = 5;
 /// What a run keeps of passages.
 const SPANS_BYTES_MAX: usize = 1 << 20;
+/// Plans that could not be used, after which the request is answered without one: the plan, the plan again, a plan of one step.
+const PLAN_TRIES_MAX: usize = 3;
+/// Tool-search steps of one run.
+const TOOL_SEARCHES_MAX: u32 = 2;
+/// Questions to the user in one run.
+const QUESTIONS_MAX: usize = 2;
+const QUESTION_TOKENS_MAX: usize = 150;
+const REPLY_TOKENS_MAX: usize = 500;
 
-const THINK: Prompt = Prompt { long: include_str!("think.md"), short: include_str!("think.md") };
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What a user may set for this flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// `direct` or `agentic`, whatever the rules say.
+    /// Answer at once (direct) or by planning (agentic); if not set, rules decide by the request.
     pub way: Option<Way>,
+    /// Effort: `quick` (directly unless a tool is needed), `normal`, or `deep` (always planned and reflected on, more iterations).
+    pub depth: Option<Depth>,
     /// What this user likes where no rule decides.
+    #[schemars(skip)]
     pub prefers: Option<Way>,
     /// The answer before this one failed.
+    #[schemars(skip)]
     pub previous_failed: bool,
-    /// At most five, which is also what it is if it is not said.
-    pub iterations_max: Option<u32>,
+    /// How often it may plan, execute and reflect: 5 if not set, 10 with depth `deep`, 1 with `quick`.
+    #[schemars(range(min = 1, max = limits::DEEP_ITERATIONS_MAX))]
+    pub max_iterations: Option<u32>,
+    /// Seconds the whole run may take; 600 if not set.
+    #[schemars(range(min = 1, max = limits::SECONDS_MAX))]
+    pub run_seconds_max: Option<u32>,
+    /// Seconds an iteration may take; 60 if not set, 400 with a small model.
+    #[schemars(range(min = 1, max = limits::SECONDS_MAX))]
+    pub iteration_seconds_max: Option<u32>,
+    /// Seconds for listing tools; 10 if not set.
+    #[schemars(range(min = 1, max = limits::SECONDS_MAX))]
+    pub think_seconds_max: Option<u32>,
+    /// Seconds for a plan; 15 if not set, 150 with a small model.
+    #[schemars(range(min = 1, max = limits::SECONDS_MAX))]
+    pub plan_seconds_max: Option<u32>,
+    /// Seconds for a reflection; 10 if not set, 60 with a small model.
+    #[schemars(range(min = 1, max = limits::SECONDS_MAX))]
+    pub reflect_seconds_max: Option<u32>,
+    /// Tools or servers that may be planned; all if empty.
+    pub enabled_tools: Vec<String>,
     /// What similar requests taught; the newest last.
+    #[schemars(skip)]
     pub remembered: Vec<Remembered>,
 }
 
@@ -132,8 +161,26 @@ pub(super) struct Reason {
     plan: Option<Plan>,
     /// The plan came from memory or from a rule, not from a model.
     is_by_rule: bool,
+    /// The request named its tool and had its arguments.
+    is_certain: bool,
+    /// What was wrong with the plans of this iteration that could not be used.
+    plan_failures: Vec<String>,
+    /// The answer as the planner wrote it beforehand.
+    draft: Option<String>,
+    /// What the planner looks for among the tools it was not shown.
+    wanted_tools: Option<String>,
+    tool_searches: u32,
+    /// What the planner wants to know of the user.
+    question_to_user: Option<String>,
+    clarified: Vec<Clarified>,
     doing: Vec<execute::Doing>,
     results: Vec<ExecutionResult>,
+    /// Lines for the planner: what earlier iterations did, and what failed.
+    done: Vec<String>,
+    failed: Vec<String>,
+    /// What earlier iterations may have changed.
+    acted: Vec<execute::Acted>,
+    files: Vec<WrittenFile>,
     spans: Vec<Span>,
     reflections: Vec<ReflectionResult>,
     /// What had to be done in a simpler way, and why.
@@ -148,6 +195,13 @@ pub(super) struct Reason {
 struct Thought {
     analysis: String,
     complexity: Complexity,
+}
+
+/// A question to the user, and the reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Clarified {
+    question: String,
+    answer: String,
 }
 
 fn begin(input: Input<Settings>) -> Reason {
@@ -167,8 +221,19 @@ fn begin(input: Input<Settings>) -> Reason {
         thought: None,
         plan: None,
         is_by_rule: false,
+        is_certain: false,
+        plan_failures: Vec::new(),
+        draft: None,
+        wanted_tools: None,
+        tool_searches: 0,
+        question_to_user: None,
+        clarified: Vec::new(),
         doing: Vec::new(),
         results: Vec::new(),
+        done: Vec::new(),
+        failed: Vec::new(),
+        acted: Vec::new(),
+        files: Vec::new(),
         spans: Vec::new(),
         reflections: Vec::new(),
         degraded: Vec::new(),
@@ -187,6 +252,7 @@ fn output(s: &Reason) -> Value {
         "complexity": s.thought.as_ref().map(|thought| thought.complexity),
         "plan": s.plan,
         "results": s.results,
+        "files": s.files,
         "reflections": s.reflections,
         "degraded": s.degraded,
         "to_remember": s.lessons(),
@@ -203,20 +269,21 @@ impl Reason {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
-    fn iterations_max(&self) -> u32 {
-        self.settings.iterations_max.unwrap_or(ITERATIONS_MAX).clamp(1, ITERATIONS_MAX)
+    fn depth(&self) -> Depth {
+        self.settings.depth.unwrap_or_default()
+    }
+
+    /// Whether another iteration is allowed.
+    fn may_go_on(&self) -> bool {
+        self.iteration < limits::iterations_max(&self.settings)
     }
 
     fn complexity(&self) -> Complexity {
         self.thought.as_ref().map_or(Complexity::Simple, |thought| thought.complexity)
     }
 
-    fn is_simple(&self) -> bool {
-        self.complexity() == Complexity::Simple
-    }
-
     fn is_harmless(&self, plan: &Plan) -> bool {
-        plan.steps.iter().all(|step| self.toolbox.get(&step.tool).is_some_and(|tool| tool.read_only && !tool.destructive))
+        plan.steps.iter().all(|step| self.toolbox.is_read_only(&step.tool))
     }
 
     fn recall(&self, kind: Kind) -> Option<&Remembered> {
@@ -266,6 +333,7 @@ fn fold_decide(s: &mut Reason, _: &Replies<'_>) -> Go {
         has_documents: s.has_documents,
         told: s.settings.way,
         preference: s.settings.prefers,
+        depth: s.depth(),
     };
     (s.way, s.why) = decide(&facts);
     Go::to(if s.way == Way::Direct { "respond" } else { "iterate" }).note("way", json!({ "way": s.way, "why": s.why }))
@@ -273,121 +341,220 @@ fn fold_decide(s: &mut Reason, _: &Replies<'_>) -> Go {
 
 fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     s.iteration += 1;
+    execute::remember_acts(s);
+    for doing in &s.doing {
+        if doing.is_well() { s.done.push(doing.told()) } else { s.failed.push(doing.told()) }
+    }
+    (s.plan_failures, s.draft, s.is_certain) = (Vec::new(), None, false);
     Go::to(if s.iteration == 1 { "think" } else { "plan" }).note("iteration", s.iteration)
 }
 
-/// Which tools there are, and what kind of request this is. A simple one, a small model and a remembered pattern need no call for the second.
+/// Which tools there are: the best ones for the request, and the built-in ones that carry out tasks, however the words rank them.
 fn ask_think(s: &Reason) -> Ask {
-    let mut ask = Ask::one(toolbox::ask(&s.asked()));
-    if complexity(&s.question, s.why) != Complexity::Simple && !s.model.is_small && s.recall(Kind::Pattern).is_none() {
-        let schema = json!({
-            "type": "object",
-            "required": ["analysis", "complexity"],
-            "additionalProperties": false,
-            "properties": { "analysis": { "type": "string" }, "complexity": { "enum": ["simple", "moderate", "complex"] } },
-        });
-        let text = prompt::render(THINK.of(&s.model), json!({}));
-        ask.add(prompt::call("think", s.told(text), Some(schema), THINK_TOKENS_MAX).label("thinking"));
+    let names = &s.settings.enabled_tools;
+    let mut ask = Ask::one(toolbox::ask_named(&s.asked(), names));
+    if names.is_empty() {
+        ask.add(toolbox::ask_acting());
     }
     ask
 }
 
 fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    let acting = if replies.len() > 1 { Toolbox::read(replies, 1).unwrap_or_default() } else { Toolbox::default() };
     match Toolbox::read(replies, 0) {
-        Ok(toolbox) => s.toolbox = toolbox.harmless().fitting(&s.question, &s.model),
-        Err(failure) => s.degraded.push(format!("no tools: {failure}")),
+        Ok(ranked) => {
+            let names = &s.settings.enabled_tools;
+            let is_full = ranked.is_full();
+            let all = ranked.enabled(names).with(acting);
+            s.toolbox = if names.is_empty() {
+                let count = all.tools.len();
+                let fitting = all.fitting(&s.model, Aim::Tasks, s.has_documents);
+                let may_be_more = is_full || fitting.tools.len() < count;
+                if may_be_more { fitting.with_finder() } else { fitting }
+            } else {
+                all
+            };
+        }
+        Err(failure) => {
+            s.degraded.push(format!("not all tools could be listed: {failure}"));
+            s.toolbox = acting;
+        }
     }
     let guess = Thought { analysis: String::new(), complexity: complexity(&s.question, s.why) };
     let remembered = s.recall(Kind::Pattern).and_then(|one| Thought::deserialize(&one.value).ok());
-    let thought = match (replies.len(), remembered) {
-        (1, remembered) => remembered.unwrap_or(guess),
-        (_, _) => match prompt::read::<Thought>(replies, 1) {
-            Ok(thought) => {
-                s.remember(Kind::Pattern, json!(thought));
-                thought
-            }
-            Err(failure) => {
-                s.degraded.push(format!("thought about by rule: {failure}"));
-                guess
-            }
-        },
-    };
+    let thought = remembered.unwrap_or(guess);
     let note = json!({ "complexity": thought.complexity, "analysis": thought.analysis, "tools": s.toolbox.names() });
     s.thought = Some(thought);
     Go::to("plan").note("think", note)
 }
 
-/// A plan that needs no model: of a simple request, from memory, or when there is nothing to plan with.
+/// A plan that needs no model: of a request that says exactly what to call, from memory, or when there is nothing to plan with.
 fn plan_by_rule(s: &Reason) -> Option<Plan> {
     if s.toolbox.is_empty() {
-        return Some(plan::simple(&s.asked(), &s.toolbox));
+        return Some(plan::nothing());
     }
-    if s.iteration > 1 {
+    if s.iteration > 1 || !s.plan_failures.is_empty() {
         return None;
+    }
+    if let Some(call) = certain::call(&s.question, &s.toolbox) {
+        return Some(plan::single(call, ""));
     }
     let remembered = s.recall(Kind::Plan).and_then(|one| Plan::deserialize(&one.value).ok());
     let fits = |plan: &Plan| plan::is_in_order(plan) && s.is_harmless(plan) && plan.steps.iter().all(|step| s.toolbox.resolve(&step.call()).is_ok());
-    let simple = || Some(plan::simple(&s.asked(), &s.toolbox)).filter(|plan| s.is_simple() && !plan.steps.is_empty());
-    remembered.filter(fits).or_else(simple)
+    remembered.filter(fits)
+}
+
+/// What the next plan may be: after two that could not be used, one step.
+fn form(s: &Reason) -> plan::Form {
+    let steps_max = match (s.plan_failures.len() + 1 >= PLAN_TRIES_MAX, s.model.is_small) {
+        (true, _) => 1,
+        (false, true) => plan::SMALL_STEPS_MAX,
+        (false, false) => plan::STEPS_MAX,
+    };
+    plan::Form { steps_max, may_ask: !s.model.is_small && s.depth() != Depth::Quick && s.clarified.len() < QUESTIONS_MAX }
 }
 
 fn ask_plan(s: &Reason) -> Ask {
     if plan_by_rule(s).is_some() {
         return Ask::nothing();
     }
-    let failed: Vec<Value> = s.results.iter().filter(|one| !one.success).map(|one| json!({ "tool": one.tool_used, "error": one.error })).collect();
     let advice = s.recall(Kind::Reflection).and_then(|one| one.value.get("advice").and_then(Value::as_str));
     let last = s.reflections.last();
+    let form = form(s);
     let text = prompt::render(
         PLAN.of(&s.model),
         json!({
             "tools": s.toolbox.told(&s.model),
-            "steps_max": if s.model.is_small { plan::SMALL_STEPS_MAX } else { plan::STEPS_MAX },
+            "steps_max": form.steps_max,
+            "may_ask": form.may_ask,
+            "examples": plan::examples(&s.toolbox, &s.model),
             "analysis": s.thought.as_ref().map_or("", |thought| thought.analysis.as_str()),
             "advice": advice.unwrap_or_default(),
+            "clarified": s.clarified,
+            "done": s.done,
+            "failed": s.failed,
             "issues": last.map(|last| last.issues_found.clone()).unwrap_or_default(),
             "adjustments": last.and_then(|last| last.plan_adjustments.clone()).unwrap_or_default(),
-            "failed": failed,
+            "wrong": s.plan_failures,
         }),
     );
     let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
-    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&s.toolbox, &s.model)), tokens_max).label("planning"))
+    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&s.toolbox, &s.model, form)), tokens_max).label("planning"))
 }
 
 fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let ruled = plan_by_rule(s);
-    s.is_by_rule = ruled.is_some();
-    let mut wrong = Vec::new();
-    let plan = match ruled {
-        Some(plan) => plan,
-        None => match prompt::read::<plan::Draft>(replies, 0) {
-            Ok(draft) => {
-                let (plan, mistakes) = plan::checked(draft, &s.toolbox, s.complexity());
-                wrong = mistakes;
-                plan
-            }
-            // On a later turn the same look-up would find the same.
-            Err(failure) if s.iteration > 1 => {
-                s.degraded.push(format!("not planned again: {failure}"));
-                Plan { steps: Vec::new(), ..plan::simple(&s.asked(), &Toolbox::default()) }
-            }
-            Err(failure) => {
-                s.degraded.push(format!("planned by rule: {failure}"));
-                plan::simple(&s.asked(), &s.toolbox)
-            }
-        },
+    if let Some(plan) = plan_by_rule(s) {
+        s.is_certain = certain::call(&s.question, &s.toolbox).is_some();
+        return adopt(s, plan, true);
+    }
+    let draft = match prompt::read::<plan::Draft>(replies, 0) {
+        Ok(draft) => draft,
+        Err(failure) if failure.kind == FailureKind::Invalid => return plan_again(s, &[failure.message]),
+        // No model is there, or it has no time left: asking it again would not help.
+        Err(failure) if s.iteration > 1 => {
+            s.degraded.push(format!("not planned again: {failure}"));
+            return adopt(s, plan::nothing(), true);
+        }
+        Err(failure) => {
+            // A question can be looked up as it stands. Whatever may be a request to act cannot: nothing is done then, and the answer says so.
+            let is_question = s.has_documents || !decide::may_act(&s.question);
+            s.degraded.push(format!("{}: {failure}", if is_question { "planned by rule" } else { "not planned" }));
+            let plan = if is_question { plan::look_up(&s.asked(), &s.toolbox) } else { plan::nothing() };
+            return adopt(s, plan, true);
+        }
     };
+    if let Some(question) = draft.question().filter(|_| form(s).may_ask) {
+        s.question_to_user = Some(prompt::clipped(&evidence::visible(&question), QUESTION_TOKENS_MAX));
+        return Go::to("clarify");
+    }
+    if let Some(query) = draft.wanted_tools().filter(|_| s.toolbox.get(REGISTRY).is_some()) {
+        s.wanted_tools = Some(query);
+        return Go::to("find_tools");
+    }
+    let (answer, analysis) = (draft.answer(), draft.analysis.clone().filter(|analysis| !analysis.trim().is_empty()));
+    match plan::checked(draft, &s.toolbox, s.complexity()) {
+        Ok(plan) => {
+            s.draft = answer;
+            if let Some(analysis) = analysis.filter(|_| s.iteration == 1) {
+                let thought = Thought { analysis, complexity: plan.estimated_complexity };
+                s.remember(Kind::Pattern, json!(thought));
+                s.thought = Some(thought);
+            }
+            adopt(s, plan, false)
+        }
+        Err(wrong) => plan_again(s, &wrong),
+    }
+}
+
+/// A plan that cannot be used is made again with its mistakes, then with one step, and then there is none.
+fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
+    s.plan_failures.push(wrong.join("; "));
+    if s.plan_failures.len() < PLAN_TRIES_MAX {
+        return Go::to("plan").note("plan_failed", json!({ "wrong": wrong, "plans": s.plan_failures.len() }));
+    }
+    s.degraded.push(format!("answered without a plan, because none could be used: {}", wrong.join("; ")));
+    adopt(s, plan::nothing(), true)
+}
+
+fn adopt(s: &mut Reason, plan: Plan, is_by_rule: bool) -> Go {
+    s.is_by_rule = is_by_rule;
     s.doing = plan.steps.iter().map(execute::Doing::new).collect();
     s.results = Vec::new();
-    let is_empty = plan.steps.is_empty();
-    let to = match (is_empty, s.asks_approval) {
+    let to = match (plan.steps.is_empty(), s.asks_approval) {
         (true, _) => "reflect",
         (false, true) => "approve_plan",
         (false, false) => "execute",
     };
     let go = Go::to(to).note("plan", json!(plan));
     s.plan = Some(plan);
-    if wrong.is_empty() { go } else { go.note("plan_mended", wrong) }
+    execute::prepare(s);
+    go
+}
+
+fn ask_tools(s: &Reason) -> Ask {
+    s.wanted_tools.as_deref().map_or_else(Ask::nothing, |query| Ask::one(toolbox::ask_more(query)))
+}
+
+/// What was looked for comes first; after the last search there is nothing more to look for.
+fn fold_tools(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    let query = s.wanted_tools.take().unwrap_or_default();
+    s.tool_searches += 1;
+    let found = match Toolbox::read(replies, 0) {
+        Ok(found) => found.enabled(&s.settings.enabled_tools),
+        Err(failure) => {
+            s.degraded.push(format!("no more tools could be found: {failure}"));
+            Toolbox::default()
+        }
+    };
+    let note = json!({ "query": query, "found": found.names() });
+    let known = std::mem::take(&mut s.toolbox);
+    s.toolbox = found.with(known);
+    if s.tool_searches >= TOOL_SEARCHES_MAX {
+        s.toolbox.tools.retain(|tool| tool.name != REGISTRY);
+    }
+    Go::to("plan").note("tools_found", note)
+}
+
+fn ask_user(s: &Reason) -> Ask {
+    let Some(prompt) = s.question_to_user.clone() else { return Ask::nothing() };
+    let schema = json!({ "type": "string", "description": "your answer, in your own words" });
+    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking what is meant"))
+}
+
+fn fold_user(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    let question = s.question_to_user.take().unwrap_or_default();
+    let said = replies.value(0).ok().map(|value| match value {
+        Value::String(text) => text.clone(),
+        // A form may wrap the words.
+        Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    });
+    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
+    let answer = answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| prompt::clipped(&text, REPLY_TOKENS_MAX));
+    let clarified = Clarified { question, answer };
+    let note = json!(clarified);
+    s.clarified.push(clarified);
+    Go::to("plan").note("clarified", note)
 }
 
 fn ask_approval(s: &Reason) -> Ask {
@@ -423,14 +590,21 @@ fn fold_approval(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let Some(word) = word.filter(|word| word.approve) else {
         return respond::end(s, crate::answer::finish("I was asked not to carry out this plan.", &[], false)).note("approval", "declined");
     };
-    let mut wrong = Vec::new();
     if let Some(steps) = word.steps {
-        let draft = plan::Draft { steps, estimated_complexity: None, success_criteria: Vec::new() };
-        let (plan, mistakes) = plan::checked(draft, &s.toolbox, s.complexity());
-        wrong = mistakes;
-        s.doing = plan.steps.iter().map(execute::Doing::new).collect();
-        s.plan = Some(plan);
+        s.draft = None;
+        match plan::checked(plan::Draft::of_steps(steps), &s.toolbox, s.complexity()) {
+            Ok(plan) => {
+                s.doing = plan.steps.iter().map(execute::Doing::new).collect();
+                s.plan = Some(plan);
+                execute::prepare(s);
+            }
+            // A person's own plan is taken whole or not at all.
+            Err(mistakes) => {
+                let text = format!("The plan that was sent cannot be carried out: {}.", mistakes.join("; "));
+                return respond::end(s, crate::answer::finish(&text, &[], false)).note("approval", json!({ "wrong": mistakes }));
+            }
+        }
     }
     let hash = s.plan.as_ref().map(|plan| digest(plan).to_string());
-    Go::to("execute").note("approval", json!({ "approved": hash, "mended": wrong }))
+    Go::to("execute").note("approval", json!({ "approved": hash }))
 }

@@ -1,4 +1,4 @@
-//! A plan: what to call, in which order, and when it is good enough.
+//! A plan: what to call, in which order, and when it is good enough; and how a model is asked for one.
 
 use graph::ToolCall;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::decide::Complexity;
 use crate::input::Mind;
-use crate::toolbox::{Toolbox, references};
+use crate::toolbox::{REGISTRY, Toolbox, references};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -23,8 +23,9 @@ pub struct Plan {
 pub struct Step {
     #[serde(default)]
     pub description: String,
+    #[serde(alias = "tool_name")]
     pub tool: String,
-    #[serde(default)]
+    #[serde(default, alias = "tool_arguments")]
     pub arguments: Value,
 }
 
@@ -36,79 +37,131 @@ impl Step {
 
 pub(super) const STEPS_MAX: usize = 8;
 pub(super) const SMALL_STEPS_MAX: usize = 3;
+const CRITERIA_MAX: usize = 5;
 
-/// As a model may write it: only the steps are needed.
-#[derive(Deserialize)]
+/// As a model may write it.
+#[derive(Default, Deserialize)]
 pub(super) struct Draft {
-    pub(super) steps: Vec<Step>,
+    #[serde(default)]
+    pub(super) steps: Option<Vec<Step>>,
+    /// What is wanted, in a sentence.
+    #[serde(default)]
+    pub(super) analysis: Option<String>,
     #[serde(default)]
     pub(super) estimated_complexity: Option<Complexity>,
     #[serde(default)]
-    pub(super) success_criteria: Vec<String>,
+    pub(super) success_criteria: Option<Vec<String>>,
+    /// The answer, as far as it can be written before the steps are carried out; it may refer to their results.
+    #[serde(default)]
+    pub(super) answer: Option<String>,
+    /// What only the user can say.
+    #[serde(default, alias = "question")]
+    pub(super) ask_user: Option<String>,
 }
 
-pub(super) fn schema(toolbox: &Toolbox, mind: &Mind) -> Value {
+impl Draft {
+    pub(super) fn of_steps(steps: Vec<Step>) -> Draft {
+        Draft { steps: Some(steps), ..Draft::default() }
+    }
+
+    pub(super) fn has_steps(&self) -> bool {
+        self.steps.as_ref().is_some_and(|steps| !steps.is_empty())
+    }
+
+    /// What the planner looks for among the tools it was not shown.
+    pub(super) fn wanted_tools(&self) -> Option<String> {
+        let step = self.steps.as_ref()?.iter().find(|step| step.tool == REGISTRY)?;
+        said(step.arguments.get("query").and_then(Value::as_str))
+    }
+
+    pub(super) fn answer(&self) -> Option<String> {
+        said(self.answer.as_deref())
+    }
+
+    pub(super) fn question(&self) -> Option<String> {
+        said(self.ask_user.as_deref()).filter(|_| !self.has_steps())
+    }
+}
+
+fn said(text: Option<&str>) -> Option<String> {
+    text.map(str::trim).filter(|text| !text.is_empty() && *text != "null").map(str::to_owned)
+}
+
+/// What a plan may look like.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) steps_max: usize,
+    pub(super) may_ask: bool,
+}
+
+pub(super) fn schema(toolbox: &Toolbox, mind: &Mind, form: Form) -> Value {
     let mut more = Map::new();
     if mind.is_small {
-        let steps = json!({ "type": "array", "maxItems": SMALL_STEPS_MAX, "items": toolbox.call_schema(mind, "tool", "arguments", &more) });
+        let steps = json!({ "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(mind, "tool", "arguments", &more) });
         return json!({ "type": "object", "required": ["steps"], "additionalProperties": false, "properties": { "steps": steps } });
     }
     more.insert("description".into(), json!({ "type": "string" }));
-    json!({
-        "type": "object",
-        "required": ["steps", "estimated_complexity", "success_criteria"],
-        "additionalProperties": false,
-        "properties": {
-            "steps": { "type": "array", "maxItems": STEPS_MAX, "items": toolbox.call_schema(mind, "tool", "arguments", &more) },
-            "estimated_complexity": { "enum": ["simple", "moderate", "complex"] },
-            "success_criteria": { "type": "array", "maxItems": 5, "items": { "type": "string" } },
-        },
-    })
+    let mut properties = json!({
+        "analysis": { "type": "string" },
+        "steps": { "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(mind, "tool", "arguments", &more) },
+        "estimated_complexity": { "enum": ["simple", "moderate", "complex"] },
+        "success_criteria": { "type": "array", "maxItems": CRITERIA_MAX, "items": { "type": "string" } },
+        "answer": { "type": ["string", "null"] },
+    });
+    if form.may_ask {
+        properties["ask_user"] = json!({ "type": ["string", "null"] });
+    }
+    // All of them, because some providers take no schema with optional fields.
+    let mut required: Vec<String> = properties.as_object().into_iter().flat_map(|all| all.keys().cloned()).collect();
+    required.sort();
+    json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties })
 }
 
-/// The draft made into something that can be carried out, and what was wrong with it. A step that cannot be called is looked up in its own
-/// words instead; numbers stay what they were, so that references hold.
-pub(super) fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> (Plan, Vec<String>) {
+/// The draft made into something that can be carried out, or all that is wrong with it, in words for whoever wrote it.
+pub(super) fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> Result<Plan, Vec<String>> {
+    let (complexity, criteria) = (draft.estimated_complexity.unwrap_or(guess), draft.success_criteria.clone().unwrap_or_default());
+    let is_answered = draft.answer().is_some();
+    let Some(wanted) = draft.steps.or(is_answered.then(Vec::new)) else { return Err(vec!["it has no `steps`".to_owned()]) };
     let mut wrong = Vec::new();
     let mut steps: Vec<Step> = Vec::new();
-    for (index, step) in draft.steps.into_iter().take(STEPS_MAX).enumerate() {
+    for (index, step) in wanted.into_iter().take(STEPS_MAX).enumerate() {
         let number = index + 1;
         let resolved =
             toolbox.resolve(&step.call()).and_then(|call| match references(&call.arguments).iter().find(|one| one.task == 0 || one.task >= number) {
-                Some(bad) => Err(format!("step {number} refers to step {}, which is not before it", bad.task)),
+                Some(bad) => Err(format!("it refers to step {}, which is not before it", bad.task)),
+                None if call.tool == REGISTRY => Err(format!("{REGISTRY} only finds tools, and no more of them can be found")),
                 None => Ok(call),
             });
         match resolved {
             Ok(call) => steps.push(Step { description: step.description, tool: call.tool, arguments: call.arguments }),
-            Err(why) => {
-                let text = text_of(&step);
-                let instead = toolbox.fallback(&text).filter(|_| !text.is_empty());
-                wrong.push(format!("step {number}: {why}"));
-                // An empty tool is never called; it only keeps the number.
-                let call = instead.unwrap_or(ToolCall { tool: String::new(), arguments: json!({}) });
-                steps.push(Step { description: step.description, tool: call.tool, arguments: call.arguments });
-            }
+            Err(why) => wrong.push(format!("step {number}: {why}")),
         }
     }
-    while steps.last().is_some_and(|step| step.tool.is_empty()) {
-        steps.pop();
+    if !wrong.is_empty() {
+        return Err(wrong);
     }
-    let plan = Plan {
-        required_tools: tools_of(&steps),
-        steps,
-        estimated_complexity: draft.estimated_complexity.unwrap_or(guess),
-        success_criteria: draft.success_criteria,
-    };
-    (plan, wrong)
+    Ok(of(steps, complexity, criteria))
 }
 
-/// One step on the first tool that can do with a text: for what is simple, and for when planning fails. Without such a tool there is nothing to do.
-pub(super) fn simple(question: &str, toolbox: &Toolbox) -> Plan {
-    let call = toolbox.fallback(question);
-    let steps: Vec<Step> =
-        call.into_iter().map(|call| Step { description: "Look it up".into(), tool: call.tool, arguments: call.arguments }).collect();
-    let success_criteria = if steps.is_empty() { Vec::new() } else { vec!["Something was found that bears on the question".to_owned()] };
-    Plan { required_tools: tools_of(&steps), steps, estimated_complexity: Complexity::Simple, success_criteria }
+pub(super) fn of(steps: Vec<Step>, estimated_complexity: Complexity, success_criteria: Vec<String>) -> Plan {
+    let mut required_tools: Vec<String> = steps.iter().map(|step| step.tool.clone()).collect();
+    required_tools.sort();
+    required_tools.dedup();
+    Plan { steps, estimated_complexity, success_criteria, required_tools }
+}
+
+/// One call and nothing else.
+pub(super) fn single(call: ToolCall, description: &str) -> Plan {
+    of(vec![Step { description: description.to_owned(), tool: call.tool, arguments: call.arguments }], Complexity::Simple, Vec::new())
+}
+
+/// Looks the request itself up: for when no model plans. Without a tool for that there is nothing to do.
+pub(super) fn look_up(question: &str, toolbox: &Toolbox) -> Plan {
+    toolbox.look_up(question).map_or_else(nothing, |call| single(call, "Look it up"))
+}
+
+pub(super) fn nothing() -> Plan {
+    of(Vec::new(), Complexity::Simple, Vec::new())
 }
 
 /// Whether every step only uses what comes before it.
@@ -117,18 +170,53 @@ pub(super) fn is_in_order(plan: &Plan) -> bool {
     plan.steps.iter().enumerate().all(refers)
 }
 
-fn tools_of(steps: &[Step]) -> Vec<String> {
-    let mut tools: Vec<String> = steps.iter().map(|step| step.tool.clone()).filter(|tool| !tool.is_empty()).collect();
-    tools.sort();
-    tools.dedup();
-    tools
+/// A call in an example, with its arguments in the order in which they are shown.
+struct Example<'e> {
+    tool: &'e str,
+    arguments: Vec<(&'e str, Value)>,
 }
 
-/// What a step is about, in words: its description, or the longest text among its arguments.
-fn text_of(step: &Step) -> String {
-    let texts = step.arguments.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()).filter(|text| !text.contains("{{"));
-    match step.description.trim() {
-        "" => texts.max_by_key(|text| text.len()).unwrap_or_default().trim().to_owned(),
-        description => description.to_owned(),
+impl Example<'_> {
+    fn call(&self) -> ToolCall {
+        let arguments: Map<String, Value> = self.arguments.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        ToolCall { tool: self.tool.to_owned(), arguments: Value::Object(arguments) }
     }
+
+    /// By hand, because the order of a JSON object depends on how serde_json was built, and a prompt may not.
+    fn told(&self) -> String {
+        let arguments: Vec<String> = self.arguments.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+        format!("{{\"tool\":{},\"arguments\":{{{}}}}}", json!(self.tool), arguments.join(","))
+    }
+}
+
+/// Requests with their plans, as far as the tools at hand can carry them out. What a model is shown is only what it could really call.
+pub(super) fn examples(toolbox: &Toolbox, mind: &Mind) -> Vec<Value> {
+    let write = |path: &str, content: &str| Example {
+        tool: "files.write",
+        arguments: vec![("path", json!(path)), ("content", json!(content)), ("mode", json!("create"))],
+    };
+    let run = |code: &str| Example { tool: "code.run_python", arguments: vec![("code", json!(code))] };
+    let look_up = toolbox.look_up("");
+    let looked_up = look_up.as_ref().and_then(|call| {
+        let argument = call.arguments.as_object()?.keys().next()?;
+        Some(Example { tool: &call.tool, arguments: vec![(argument.as_str(), json!("completion year of the Eiffel Tower"))] })
+    });
+    let mut total = run("rows = [line.split(',') for line in text.splitlines()[1:]]\nprint(sum(float(row[2]) for row in rows))");
+    total.arguments.push(("inputs", json!({ "text": "{{1}}" })));
+    let read = Example { tool: "files.read", arguments: vec![("path", json!("costs.csv"))] };
+    let percent = Example { tool: "calc.calculate", arguments: vec![("expression", json!("8% of 1250 + 3"))] };
+    let mut all = vec![
+        ("What is 8% of 1250 plus 3?", vec![percent]),
+        ("Run this code: for i in [5, 6]: print(i)", vec![run("for i in [5, 6]:\n    print(i)")]),
+        ("Make a file todo.txt with the text: buy milk", vec![write("todo.txt", "buy milk")]),
+        ("Add up column 3 of costs.csv with Python and save the total as total.txt", vec![read, total, write("total.txt", "{{2}}")]),
+    ];
+    all.extend(looked_up.map(|call| ("When was the Eiffel Tower completed?", vec![call])));
+    if !mind.is_small {
+        // A large model needs to see only how steps use one another.
+        all.retain(|(_, steps)| steps.len() > 1);
+    }
+    all.retain(|(_, steps)| steps.iter().all(|step| toolbox.resolve(&step.call()).is_ok()));
+    let told = |steps: &[Example<'_>]| format!("{{\"steps\":[{}]}}", steps.iter().map(Example::told).collect::<Vec<_>>().join(","));
+    all.iter().map(|(request, steps)| json!({ "request": request, "plan": told(steps) })).collect()
 }

@@ -1,11 +1,16 @@
 //! Looks at what came of the plan: is the goal reached, what is wrong, go on or answer.
+//!
+//! A model is asked only where there is something to judge. A plan of one step that went well is judged by the call that answers it, which may say that
+//! something is missing; a step that did what was asked, or a draft that the results support, is the answer itself. With depth `deep` a model always judges.
 
 use evidence::Span;
-use graph::{Ask, Go, Message, Replies};
+use graph::{Ask, FailureKind, Go, Message, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Kind, Reason, Remembered};
+use super::execute::{Doing, Ended};
+use super::limits::Depth;
+use super::{Kind, Reason, Remembered, conclude};
 use crate::answer;
 use crate::prompt::{self, Prompt};
 
@@ -27,16 +32,50 @@ pub struct ReflectionResult {
 const REFLECT: Prompt = Prompt { long: include_str!("reflect.md"), short: include_str!("reflect.small.md") };
 const TOKENS_MAX: u32 = 600;
 const SMALL_TOKENS_MAX: u32 = 80;
+/// Of an error, so much is told.
+const ISSUE_TOKENS_MAX: usize = 120;
 
-/// Everything done and well, by a plan that was simple: that needs no judge. Nothing done at all has nothing to judge.
+/// Plans that a rule makes anew after a failure, for models too small to judge.
+const MENDED_ITERATIONS_MAX: u32 = 2;
+
+/// What needs no judge.
 fn by_rule(s: &Reason) -> Option<ReflectionResult> {
-    let done = s.results.iter().filter(|one| one.success).count();
+    let achieved = |goal_achieved: bool| ReflectionResult { goal_achieved, ..ReflectionResult::default() };
     if s.results.is_empty() {
-        return Some(ReflectionResult { goal_achieved: false, should_continue: false, ..ReflectionResult::default() });
+        // Why nothing was done is told to whoever answers.
+        return Some(ReflectionResult { issues_found: s.degraded.last().cloned().into_iter().collect(), ..achieved(false) });
+    }
+    // Somebody said no, or nobody knows whether it happened: another plan would only try to get round that.
+    if s.doing.iter().any(|doing| is_final_failure(s, doing)) {
+        return Some(achieved(false));
+    }
+    let is_well = s.results.iter().all(|one| one.success);
+    if is_well && conclude::from_results(s).is_some() && s.depth() != Depth::Deep {
+        return Some(achieved(true));
+    }
+    if s.depth() == Depth::Deep {
+        return None;
     }
     // A look-up that found nothing went well and still helps nobody.
-    let is_well = done == s.results.len() && !s.spans.is_empty();
-    (s.is_simple() && s.is_by_rule && is_well).then(|| ReflectionResult { goal_achieved: true, ..ReflectionResult::default() })
+    let has_found = is_well && !s.spans.is_empty();
+    if has_found && (s.results.len() == 1 || s.depth() == Depth::Quick) {
+        return Some(achieved(true));
+    }
+    let can_be_mended = s
+        .doing
+        .iter()
+        .any(|doing| matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Tool | FailureKind::Invalid | FailureKind::Reference, .. })));
+    if !is_well && (s.model.is_small || s.depth() == Depth::Quick) {
+        let should_continue = can_be_mended && s.iteration < MENDED_ITERATIONS_MAX;
+        return Some(ReflectionResult { should_continue, ..achieved(false) });
+    }
+    None
+}
+
+/// A step that may change something and was refused, or may have happened.
+fn is_final_failure(s: &Reason, doing: &Doing) -> bool {
+    let is_final = matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Refused | FailureKind::InDoubt, .. }));
+    is_final && doing.tries > 0 && !s.toolbox.is_read_only(&doing.call.tool)
 }
 
 pub(super) fn ask(s: &Reason) -> Ask {
@@ -92,13 +131,14 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         },
     };
     for one in s.results.iter().filter(|one| !one.success) {
-        let issue = format!("step {} ({}) failed: {}", one.step, one.tool_used, one.error.as_deref().unwrap_or("no reason"));
+        let why = evidence::defused(one.error.as_deref().unwrap_or("no reason"));
+        let issue = format!("step {} ({}) failed: {}", one.step, one.tool_used, prompt::clipped(&why, ISSUE_TOKENS_MAX));
         if !reflection.issues_found.contains(&issue) {
             reflection.issues_found.push(issue);
         }
     }
     reflection.final_response = reflection.final_response.filter(|text| reflection.goal_achieved && !text.trim().is_empty());
-    let goes_on = !reflection.goal_achieved && reflection.should_continue && s.iteration < s.iterations_max();
+    let goes_on = !reflection.goal_achieved && reflection.should_continue && s.may_go_on();
     learn(s, &reflection, is_judged);
     let note = json!({ "goal_achieved": reflection.goal_achieved, "issues_found": reflection.issues_found, "goes_on": goes_on });
     s.reflections.push(reflection);

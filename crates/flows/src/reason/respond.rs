@@ -1,12 +1,15 @@
 //! The answer: from what was found, or directly; and what is said when no model is there to write it.
+//!
+//! Whatever else an answer says, it names every step that may change something and was not carried out: a model's words are no record of what was done.
 
-use evidence::Span;
+use evidence::{Span, Trust};
 use graph::{Ask, Go, Message, Replies};
 use serde_json::json;
 
-use super::{Reason, Way, reflect};
+use super::execute::{Doing, Ended};
+use super::{Reason, ReflectionResult, Way, conclude, reflect};
 use crate::answer::{self, Answer};
-use crate::claims;
+use crate::claims::{self, Said};
 use crate::direct::ANSWER;
 use crate::prompt::{self, Prompt};
 
@@ -16,21 +19,72 @@ const TOKENS_MAX: u32 = 1_024;
 const SMALL_TOKENS_MAX: u32 = 480;
 const LISTED_TOKENS_MAX: usize = 1_500;
 
-/// The reflection may have given the answer already.
-fn given(s: &Reason) -> Option<&str> {
-    s.reflections.last().and_then(|last| last.final_response.as_deref())
+/// How the call that answers says that something is missing, where another iteration may find it.
+const MISSING: &str = "MISSING:";
+
+/// An answer that no further call is needed for: from the results, from the reflection, or from a plan that needs no steps.
+fn given(s: &Reason) -> Option<Answer> {
+    let is_achieved = s.reflections.last().is_some_and(|last| last.goal_achieved);
+    if let Some(text) = s.reflections.last().and_then(|last| last.final_response.as_deref()) {
+        let (_, shown) = reflect::told(s);
+        return Some(finished(s, Said { markdown: text.to_owned(), short: None }, shown));
+    }
+    if is_achieved && let Some(answer) = conclude::from_results(s) {
+        return Some(answer);
+    }
+    let is_empty = s.plan.as_ref().is_some_and(|plan| plan.steps.is_empty()) && s.iteration == 1;
+    let draft = s.draft.as_ref().filter(|draft| is_empty && !draft.contains("{{"))?;
+    Some(finished(s, Said { markdown: draft.clone(), short: None }, Vec::new()))
 }
+
+/// Steps that may change something and did not end well, each in a line with what is known of it.
+fn not_done(s: &Reason) -> Vec<(String, Span)> {
+    let is_act = |doing: &&Doing| !s.toolbox.is_read_only(&doing.call.tool);
+    let line = |doing: &Doing| match &doing.end {
+        Some(Ended::Badly { why, .. }) => {
+            let why = evidence::defused(why).split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = format!("Not done: {}: {}", doing.call.tool, prompt::clipped(why.trim_end_matches('.'), WHY_TOKENS_MAX));
+            let span = Span { text: line.clone(), source: doing.call.tool.clone(), trust: Trust::Computed, ..Span::default() };
+            Some((line, span))
+        }
+        Some(Ended::Well(_)) | None => None,
+    };
+    s.doing.iter().filter(is_act).filter_map(line).collect()
+}
+
+/// Checks what was said, and adds what was not done.
+fn finished(s: &Reason, mut said: Said, mut shown: Vec<Span>) -> Answer {
+    let has_evidence = !shown.is_empty();
+    for (line, span) in not_done(s) {
+        said.markdown.push_str(&format!("\n\n{line}"));
+        if has_evidence {
+            shown.push(span);
+            said.markdown.push_str(&format!(" [{}]", shown.len()));
+        }
+        said.markdown.push('.');
+    }
+    answer::finish_said(said, &shown, s.strict)
+}
+
+/// Whether the call that answers may ask for another iteration: a plan of one step is judged by nobody else.
+fn may_ask_for_more(s: &Reason) -> bool {
+    s.way == Way::Agentic && !s.model.is_small && s.may_go_on() && s.results.len() == 1 && s.results.iter().all(|one| one.success)
+}
+
+/// Of the reason why a step was not carried out, so much is said.
+const WHY_TOKENS_MAX: usize = 80;
 
 fn tokens_max(s: &Reason) -> u32 {
     if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX }
 }
 
 fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
-    if s.way == Way::Direct || s.spans.is_empty() {
-        return (s.told(prompt::render(DIRECT, json!({}))), Vec::new());
-    }
     let issues = s.reflections.last().map(|last| last.issues_found.clone()).unwrap_or_default();
-    let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({ "issues": issues })));
+    if s.way == Way::Direct || s.spans.is_empty() {
+        return (s.told(prompt::render(DIRECT, json!({ "issues": issues }))), Vec::new());
+    }
+    let missing = if may_ask_for_more(s) { MISSING } else { "" };
+    let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({ "issues": issues, "missing": missing })));
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
     let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));
@@ -49,15 +103,17 @@ pub(super) fn ask(s: &Reason) -> Ask {
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    if let Some(text) = given(s) {
-        let (_, shown) = reflect::told(s);
-        let answer = answer::finish(text, &shown, s.strict);
+    if let Some(answer) = given(s) {
         return end(s, answer);
     }
     let (_, shown) = told(s);
     let why = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
         Ok(said) => {
-            let answer = answer::finish_said(said, &shown, s.strict);
+            let missing = said.markdown.trim_start().strip_prefix(MISSING).filter(|_| may_ask_for_more(s)).map(|rest| rest.trim().to_owned());
+            if let Some(missing) = missing {
+                return more(s, missing);
+            }
+            let answer = finished(s, said, shown);
             return end(s, answer);
         }
         Err(failure) => failure.message,
@@ -66,9 +122,17 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     if s.way == Way::Agentic && !shown.is_empty() { Go::to("direct").note("answer_failed", why) } else { last_words(s, &why) }
 }
 
+/// The call that was to answer says that the goal is not reached: that is a reflection, and another iteration follows.
+fn more(s: &mut Reason, missing: String) -> Go {
+    let reflection = ReflectionResult { goal_achieved: false, issues_found: vec![missing], should_continue: true, ..ReflectionResult::default() };
+    let note = json!({ "goal_achieved": false, "issues_found": reflection.issues_found, "goes_on": true });
+    s.reflections.push(reflection);
+    Go::to("iterate").note("reflection", note)
+}
+
 /// The short way, once more and without evidence: a prompt that was too long or a schema too hard may have been the trouble.
 pub(super) fn ask_direct(s: &Reason) -> Ask {
-    let mut messages = vec![prompt::system(prompt::render(DIRECT, json!({})))];
+    let mut messages = vec![prompt::system(prompt::render(DIRECT, json!({ "issues": [] })))];
     messages.push(prompt::user(prompt::clipped(&s.asked(), s.model.question_tokens())));
     Ask::one(prompt::call(ANSWER, messages, None, tokens_max(s)).label("answering directly").last())
 }
@@ -78,7 +142,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
-            let answer = answer::finish(&claims::uncited(&text), &shown, s.strict);
+            let answer = finished(s, Said { markdown: claims::uncited(&text), short: None }, shown);
             return end(s, answer);
         }
         Ok(None) => "the model said nothing".to_owned(),
@@ -91,9 +155,13 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
 fn last_words(s: &mut Reason, why: &str) -> Go {
     let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
     if shown.is_empty() {
-        return Go::fail(format!("no model answered: {why}"));
+        let not_done: Vec<String> = not_done(s).into_iter().map(|(line, _)| format!(". {line}")).collect();
+        return Go::fail(format!("no model answered: {why}{}", not_done.concat()));
     }
-    let answer = answer::finish(&answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown), &shown, false);
+    let markdown = answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown);
+    let is_strict = std::mem::replace(&mut s.strict, false);
+    let answer = finished(s, Said { markdown, short: None }, shown);
+    s.strict = is_strict;
     end(s, answer)
 }
 

@@ -14,17 +14,24 @@
 //! evidence and named to the model, a synthesis that is no JSON is read as what it is, and one that does not come is replaced by what was gathered.
 //! The answer comes as Markdown and as HTML (`response_content`), both from the same checked text.
 //!
-//! Tools that may destroy something are not offered to the planner unless `enabled_tools` names them.
+//! Every tool is offered to the planner, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check
+//! when it is called. One that may have happened is never called a second time by itself.
+//!
+//! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also ask for others by a tool-search step, which costs a
+//! model call more and so is not there in the default of two calls; the listing is long enough ([`toolbox`]) that most installations need no such step.
 
 pub mod html;
 mod plan;
 mod synthesis;
 
 #[cfg(test)]
+mod results_tests;
+#[cfg(test)]
 mod tests;
 
 use evidence::Span;
 use graph::{Ask, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -34,7 +41,7 @@ use crate::context;
 use crate::follow_up;
 use crate::input::{self, Approve, Input, Mind};
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Toolbox};
+use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
 
 pub use plan::{Status, Task};
 
@@ -42,7 +49,8 @@ pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
         .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
-        .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", END])
+        .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
+        .node("find_tools", (ask_tools, fold_tools), &["plan"])
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", END])
@@ -53,13 +61,20 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 /// What a user may set for this flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Turns of planning, calling and writing; 1 if not said, and never more than `TURNS_MAX`.
-    pub max_turn_iterations: Option<u32>,
-    /// Names of tools or servers; all if empty.
+    /// How often a plan is made; with more than one, what is missing in the answer is planned for again.
+    #[schemars(range(min = 1, max = TURNS_MAX))]
+    pub max_turn_iterations: u32,
+    /// Tools or servers that may be planned; all if empty.
     pub enabled_tools: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { max_turn_iterations: 1, enabled_tools: Vec::new() }
+    }
 }
 
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
@@ -73,6 +88,8 @@ const PLAN_TOKENS_MAX: u32 = 1_500;
 const SMALL_PLAN_TOKENS_MAX: u32 = 300;
 const SYNTHESIS_TOKENS_MAX: u32 = 2_000;
 const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
+/// Tool-search steps of one run.
+const TOOL_SEARCHES_MAX: u32 = 2;
 /// How often a person is asked again when what they sent is no plan.
 const ASKED_MAX: u32 = 5;
 
@@ -89,6 +106,10 @@ struct Search {
     approve: Approve,
     settings: Settings,
     tools: Toolbox,
+    /// What the planner looks for among the tools it was not shown.
+    wanted_tools: Option<String>,
+    /// Tool-search steps so far.
+    tool_searches: u32,
     /// Turns of planning so far.
     iteration: u32,
     /// Why it was planned this way, in the model's words.
@@ -109,17 +130,17 @@ struct Search {
 
 impl Search {
     fn of(input: Input<Settings>) -> Search {
-        let Input { question, history, model, strict, docs: _, approve, settings } = input;
-        let mut settings = settings.unwrap_or_default();
-        settings.max_turn_iterations = Some(settings.max_turn_iterations.unwrap_or(1).clamp(1, TURNS_MAX));
+        let Input { question, history, model, strict, approve, settings, .. } = input;
         Search {
             question,
             history,
             model,
             strict,
             approve,
-            settings,
+            settings: settings.unwrap_or_default(),
             tools: Toolbox::default(),
+            wanted_tools: None,
+            tool_searches: 0,
             iteration: 0,
             plan_reasoning: String::new(),
             thinking_steps: Vec::new(),
@@ -150,7 +171,7 @@ impl Search {
     }
 
     fn may_go_on(&self) -> bool {
-        self.iteration < self.settings.max_turn_iterations.unwrap_or(1) && !self.tools.is_empty()
+        self.iteration < self.settings.max_turn_iterations && !self.tools.is_empty()
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -205,10 +226,14 @@ fn initialize(s: &mut Search, _: &Replies<'_>) -> Go {
 fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
     let found = Toolbox::read(replies, 0).map(|all| {
         let named = &s.settings.enabled_tools;
-        let is_named = |name: &str| named.iter().any(|one| one == name);
-        let mut tools = all.enabled(named);
-        tools.tools.retain(|tool| !tool.destructive || is_named(&tool.name));
-        if named.is_empty() { tools.fitting(&s.question, &s.model) } else { tools }
+        let listed = all.enabled(named);
+        if !named.is_empty() {
+            return listed;
+        }
+        let (is_full, count) = (listed.is_full(), listed.tools.len());
+        let tools = listed.fitting(&s.model, Aim::Answers, false);
+        let may_search = (is_full || tools.tools.len() < count) && s.settings.max_turn_iterations > 1;
+        if may_search { tools.with_finder() } else { tools }
     });
     match found {
         Ok(tools) if tools.is_empty() => Go::to("synthesize").note("tools", json!([])).note("no_tools", "no tool is enabled; nothing is looked up"),
@@ -218,6 +243,23 @@ fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
         }
         Err(failure) => Go::to("synthesize").note("no_tools", format!("the tools could not be listed: {failure}")),
     }
+}
+
+fn ask_tools(s: &Search) -> Ask {
+    s.wanted_tools.as_deref().map_or_else(Ask::nothing, |query| Ask::one(toolbox::ask_more(query)))
+}
+
+fn fold_tools(s: &mut Search, replies: &Replies<'_>) -> Go {
+    let query = s.wanted_tools.take().unwrap_or_default();
+    let found = Toolbox::read(replies, 0).unwrap_or_default();
+    let note = json!({ "query": query, "found": found.names() });
+    // What was looked for comes first; after the last search there is nothing more to look for.
+    let known = std::mem::take(&mut s.tools);
+    s.tools = found.with(known);
+    if s.tool_searches >= TOOL_SEARCHES_MAX {
+        s.tools.tools.retain(|tool| tool.name != REGISTRY);
+    }
+    Go::to("plan").note("tools_found", note)
 }
 
 fn ask_plan(s: &Search) -> Ask {
@@ -256,6 +298,12 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     let is_again = s.iteration > 1;
     let read = prompt::read::<plan::Planned>(replies, 0);
     let (mut tasks, unusable) = match read {
+        Ok(planned) if planned.wanted_tools().is_some() && s.tools.get(REGISTRY).is_some() => {
+            s.wanted_tools = planned.wanted_tools();
+            s.tool_searches += 1;
+            s.iteration -= 1;
+            return Go::to("find_tools");
+        }
         Ok(planned) => {
             s.plan_reasoning = planned.reasoning;
             let tasks = plan::tasks(planned.tasks, &s.tools, s.iteration);
@@ -421,7 +469,7 @@ fn is_agreed(s: &Search) -> bool {
 }
 
 fn ask_tasks(s: &Search) -> Ask {
-    if is_agreed(s) { plan::ask(s.current()) } else { Ask::nothing() }
+    if is_agreed(s) { plan::ask(s.current(), &s.tools) } else { Ask::nothing() }
 }
 
 fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
@@ -432,7 +480,7 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
     for (index, task) in s.current_mut().filter(|task| task.status == Status::Executing).enumerate() {
         match replies.value(index) {
             Ok(value) => {
-                task.result = Some(found(&task.tool_name, value));
+                task.result = Some(found(&task.tool_name, &task.tool_arguments, value));
                 task.status = Status::Completed;
             }
             Err(failure) => {
@@ -445,18 +493,21 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
     Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
 }
 
-/// A tool's reply with its passages; also one of a world that does not cut it.
-fn found(tool: &str, value: &Value) -> evidence::Found {
-    let is_found = value.as_object().is_some_and(|fields| ["text", "data", "spans"].iter().any(|name| fields.contains_key(*name)));
+/// A tool's reply with its spans, each labelled with the task that found it; also one of a world that does not cut or label it.
+fn found(tool: &str, arguments: &Value, value: &Value) -> evidence::Found {
+    let is_found =
+        value.as_object().is_some_and(|fields| !fields.is_empty() && fields.keys().all(|name| ["text", "data", "spans"].contains(&name.as_str())));
     let whole = |text: &str, data: Option<&Value>| evidence::found(tool, evidence::Trust::Untrusted, text, data);
-    match serde_json::from_value::<evidence::Found>(value.clone()) {
+    let mut found = match serde_json::from_value::<evidence::Found>(value.clone()) {
         Ok(found) if is_found && !found.spans.is_empty() => found,
         Ok(found) if is_found => whole(&found.text, Some(&found.data).filter(|data| !data.is_null())),
         _ => match value {
             Value::String(text) => whole(text, None),
             other => whole("", Some(other)),
         },
-    }
+    };
+    answer::label(&mut found.spans, tool, arguments);
+    found
 }
 
 fn ask_synthesis(s: &Search) -> Ask {

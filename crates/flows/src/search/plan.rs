@@ -11,7 +11,7 @@ use graph::{Ask, Digest, Request, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::toolbox::{Toolbox, references};
+use crate::toolbox::{REGISTRY, Toolbox, references};
 
 /// More are left out, and said to be.
 pub(super) const TASKS_MAX: usize = 20;
@@ -62,6 +62,14 @@ pub(super) struct PlannedTask {
     tool_arguments: Value,
     #[serde(default)]
     description: String,
+}
+
+impl Planned {
+    /// What the planner wants to find among the tools it was not shown.
+    pub(super) fn wanted_tools(&self) -> Option<String> {
+        let step = self.tasks.iter().find(|task| task.tool_name == REGISTRY)?;
+        step.tool_arguments.get("query").and_then(Value::as_str).map(str::trim).filter(|query| !query.is_empty()).map(str::to_owned)
+    }
 }
 
 /// The tasks of a plan, the usable ones pending and the others failed.
@@ -122,13 +130,15 @@ fn number(value: &Value) -> Option<usize> {
 }
 
 /// All tasks that are to be called, at once; one that uses what another finds waits for just that one.
-pub(super) fn ask(tasks: &[Task]) -> Ask {
+pub(super) fn ask(tasks: &[Task], toolbox: &Toolbox) -> Ask {
     let due: Vec<&Task> = tasks.iter().filter(|task| task.status == Status::Executing).collect();
     let mut ask = Ask::nothing();
     for task in &due {
         let label = if task.description.is_empty() { format!("{} {}", task.tool_name, task.tool_arguments) } else { task.description.clone() };
         let request = Request::from(graph::tool(task.tool_name.as_str(), task.tool_arguments.clone()));
-        let request = request.label(label.chars().take(120).collect::<String>()).attempts(ATTEMPTS_MAX).deadline_ms(DEADLINE_MS);
+        // What may change something is tried once: it may have happened although it failed.
+        let attempts = if toolbox.is_read_only(&task.tool_name) { ATTEMPTS_MAX } else { 1 };
+        let request = request.label(label.chars().take(120).collect::<String>()).attempts(attempts).deadline_ms(DEADLINE_MS);
         let holes = references(&task.tool_arguments).into_iter().filter_map(|reference| {
             let from = due.iter().position(|other| other.task_number == reference.task)?;
             Some(reference.hole(from))

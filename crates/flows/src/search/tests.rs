@@ -99,11 +99,11 @@ fn s2_tools_are_discovered_and_only_enabled_ones_offered() {
         let driven = search(with(large(), &json!({ "settings": settings })), plan_is(failed(FailureKind::Network)));
         driven.note("tools").cloned().unwrap()
     };
-    assert_eq!(tools(json!({})), json!(["docs.search", "web.fetch", "stories.search"]), "what destroys is not offered");
+    assert_eq!(tools(json!({})), json!(["docs.search", "files.remove", "web.fetch", "stories.search"]), "what destroys is offered too");
     assert_eq!(tools(json!({ "enabled_tools": ["stories"] })), json!(["stories.search"]));
     assert_eq!(tools(json!({ "enabled_tools": ["files.remove", "docs"] })), json!(["files.remove", "docs.search"]));
     let driven = search(large(), |_, _| None);
-    assert!(driven.models("plan")[0].messages[0].content.contains("- stories.search(query: string, size?: integer): Searches stories"));
+    assert!(driven.models("plan")[0].messages[0].content.contains("- stories.search(query: string, size?: integer) [read-only]: Searches stories"));
     // A tool that is there but not enabled is no tool.
     let input = with(large(), &json!({ "settings": { "enabled_tools": ["stories"] } }));
     let driven = search(input, |_, _| None);
@@ -477,4 +477,52 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
         ("And in 2020?", "And in 2020?"),
         "who hears the talk needs no help"
     );
+}
+
+#[test]
+fn s11_what_may_change_something_is_planned_labelled_and_never_tried_twice() {
+    let remove = planned(vec![task(1, "files.remove", json!({ "url": "old.txt" })), task(2, "docs.search", json!({ "query": "old" }))]);
+    let mut removals = 0;
+    let driven = search(with(large(), &json!({ "question": "Remove old.txt" })), |effect, _| match effect.name() {
+        "plan" => Some(remove.clone()),
+        "files.remove" => {
+            removals += 1;
+            Some(Err(Failure::new(FailureKind::Network, "reset").retry()))
+        }
+        "docs.search" => Some(Err(Failure::new(FailureKind::Network, "reset").retry())),
+        _ => None,
+    });
+    assert!(driven.models("plan")[0].messages[0].content.contains("- files.remove(url: string) [may change something]: Removes"));
+    let looked_up = driven.tools().iter().filter(|(tool, _)| *tool == "docs.search").count();
+    assert_eq!((removals, looked_up, statuses(&driven)), (1, 2, vec!["failed", "failed"]));
+}
+
+#[test]
+fn s11_with_more_turns_the_planner_can_ask_for_other_tools() {
+    let close = json!([{ "name": "tickets.close", "description": "Closes", "schema": { "type": "object", "required": ["id"], "properties": { "id": { "type": "integer" } } } }]);
+    let run = |settings: Value, wanted: usize| {
+        let close = close.clone();
+        // As many as a listing has: there may be more.
+        let mut full = registry();
+        let listed = full["data"]["tools"].as_array_mut().unwrap();
+        while listed.len() < 24 {
+            listed.push(json!({ "name": format!("other.tool{}", listed.len()), "schema": {} }));
+        }
+        search(with(large(), &json!({ "question": "Close ticket 7", "settings": settings })), move |effect, before| match (effect.name(), before) {
+            ("registry.tools", 0) => Some(Ok(full.clone())),
+            ("registry.tools", 1..) => Some(Ok(json!({ "data": { "tools": close } }))),
+            ("plan", n) if n < wanted => Some(planned(vec![task(1, "registry.tools", json!({ "query": "close a ticket" }))])),
+            ("plan", _) => Some(planned(vec![task(1, "tickets.close", json!({ "id": 7 }))])),
+            ("tickets.close", _) => Some(Ok(json!({ "text": "Ticket 7 is closed.", "spans": [] }))),
+            _ => None,
+        })
+    };
+    let found = run(json!({ "max_turn_iterations": 2 }), 1);
+    assert_eq!(found.tools(), [("tickets.close", &json!({ "id": 7 }))]);
+    assert_eq!((found.output()["iterations"].as_u64(), found.note("tools_found").unwrap()["found"][0].as_str()), (Some(1), Some("tickets.close")));
+    let ever = run(json!({ "max_turn_iterations": 2 }), 9);
+    assert_eq!(ever.note("plan_fallback").is_some() as usize + ever.notes.iter().filter(|(name, _)| name == "tools_found").count(), 3);
+    // Two model calls are two model calls: by default there is no such step.
+    let default = run(json!({}), 9);
+    assert!(!default.models("plan")[0].messages[0].content.contains("registry.tools") && default.models("").len() == 2);
 }

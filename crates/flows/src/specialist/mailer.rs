@@ -13,6 +13,7 @@
 //! pages wrote is never looked at for one.
 
 use graph::{Ask, END, Failure, FailureKind, Go, Graph, GraphError, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -35,10 +36,10 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Whom "me" means.
+    /// The user's own mail address, for "mail it to me".
     pub me: Option<String>,
 }
 

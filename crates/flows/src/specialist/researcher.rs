@@ -11,6 +11,7 @@
 
 use evidence::Span;
 use graph::{Ask, END, Failure, Go, Graph, GraphError, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,7 @@ use crate::answer;
 use crate::input::Mind;
 use crate::panel;
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Tool, Toolbox};
+use crate::toolbox::{self, Aim, Tool, Toolbox};
 use crate::turn::{self, Turn, Visit};
 
 pub const NAME: &str = "researcher";
@@ -27,7 +28,7 @@ pub const CAPABILITY: &str = "research";
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Researcher>(NAME)
-        .node("discover", (|s: &Researcher| Ask::one(toolbox::ask_named(&s.request(), &s.settings.tools)), fold_tools), &["triage"])
+        .node("discover", (|s: &Researcher| Ask::one(toolbox::ask_named(&s.request(), &s.settings.enabled_tools)), fold_tools), &["triage"])
         .node("triage", (ask_triage, fold_triage), &["research", END])
         .node("research", (ask_research, fold_research), &["report", END])
         .node("report", (ask_report, fold_report), &[END])
@@ -37,17 +38,19 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Names of tools or servers; all that read if empty.
-    pub tools: Vec<String>,
+    /// Tools or servers that may be used; all that fit if empty.
+    pub enabled_tools: Vec<String>,
+    /// Tool calls that may be made for one question.
+    #[schemars(range(min = 1, max = panel::TOOL_CALLS_MAX))]
     pub tool_calls_max: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tools: Vec::new(), tool_calls_max: 4 }
+        Settings { enabled_tools: Vec::new(), tool_calls_max: 4 }
     }
 }
 
@@ -164,10 +167,10 @@ impl Researcher {
 fn fold_tools(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     match Toolbox::read(replies, 0) {
         Ok(found) => {
-            let named = &s.settings.tools;
+            let named = &s.settings.enabled_tools;
             let found = found.enabled(named);
-            let found = if named.is_empty() { found.fitting(&s.request(), &s.model) } else { found };
-            s.tools = found.tools.into_iter().filter(|tool| tool.read_only).collect();
+            let found = if named.is_empty() { found.fitting(&s.model, Aim::Answers, false) } else { found };
+            s.tools = found.tools;
             Go::to("triage").note("tools", json!(s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>()))
         }
         Err(failure) => Go::to("triage").note("no_tools", failure.to_string()),

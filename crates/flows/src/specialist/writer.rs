@@ -10,6 +10,7 @@
 //! fails, that is what is written. Sources go into the file by themselves, so that no model can lose them.
 
 use graph::{Ask, END, Failure, Go, Graph, GraphError, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -31,14 +32,14 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// When the request names none.
+    /// The file's format if the request names none.
     pub format: Format,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     Markdown,

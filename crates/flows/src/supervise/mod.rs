@@ -27,11 +27,13 @@ mod tests;
 use std::collections::BTreeMap;
 
 use graph::{Ask, Backoff, END, Effect, Failure, Go, Graph, GraphError, Question, Replies, Request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::input::{Approve, Mind};
 use crate::prompt::{self, Prompt};
+use crate::specialist;
 use crate::turn::{self, Signal, Turn, Visit};
 
 pub use team::{Member, REGISTRY};
@@ -51,16 +53,20 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 /// What a user may set for this flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Replies that do not complete a capability before it is given up, beside the first.
+    /// How often an agent that answers and is not done is asked again.
+    #[schemars(range(max = RETRIES_MAX))]
     pub retries_max: u32,
-    /// One call of an agent.
+    /// Milliseconds that one call of an agent may take.
+    #[schemars(range(min = 1, max = AGENT_MS_MAX))]
     pub agent_ms_max: u64,
     /// How often an agent that cannot be reached is called.
+    #[schemars(range(min = 1, max = ATTEMPTS_MAX))]
     pub attempts_max: u32,
     /// Settings for the flows of ours among the agents, by their names.
+    #[schemars(skip)]
     pub each: BTreeMap<String, Value>,
 }
 
@@ -73,6 +79,8 @@ impl Default for Settings {
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 const PLAN_TOKENS_MAX: u32 = 300;
 const HISTORY_TURNS_MAX: usize = 5;
+/// A day.
+const AGENT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 const RETRIES_MAX: u32 = 10;
 const ATTEMPTS_MAX: u32 = 12;
 /// Questions that one agent may have for people about one errand.
@@ -145,19 +153,12 @@ struct Stopped {
 
 impl Supervise {
     fn of(visit: Visit<Settings>) -> Supervise {
-        let asked = visit.settings.unwrap_or_default();
-        let settings = Settings {
-            retries_max: asked.retries_max.min(RETRIES_MAX),
-            agent_ms_max: asked.agent_ms_max.max(1),
-            attempts_max: asked.attempts_max.clamp(1, ATTEMPTS_MAX),
-            each: asked.each,
-        };
         Supervise {
             messages: visit.messages,
             context: visit.context,
             model: visit.model,
             approve: visit.approve,
-            settings,
+            settings: visit.settings.unwrap_or_default(),
             team: Vec::new(),
             plan: Vec::new(),
             next: String::new(),
@@ -180,6 +181,12 @@ impl Supervise {
     fn current(&self) -> Option<&Member> {
         let capability = self.plan.get(self.current_step_index)?;
         self.team.iter().find(|member| member.capability == *capability)
+    }
+
+    /// Who does what of the plan, and where.
+    fn agents(&self) -> Vec<Value> {
+        let members = self.plan.iter().filter_map(|capability| self.team.iter().find(|member| member.capability == *capability));
+        members.map(|member| json!({ "capability": member.capability, "name": member.name, "address": member.address })).collect()
     }
 
     fn progress(&self) -> Value {
@@ -233,7 +240,10 @@ impl Supervise {
                 Some(stopped) if index == self.current_step_index => format!("not done. {}", evidence::visible(&stopped.why)),
                 _ => "not tried, because what comes before it is not done".to_owned(),
             };
-            lines.push(format!("- **{capability}**: {came}"));
+            let is_tried = index < self.current_step_index || (index == self.current_step_index && self.stopped.is_some());
+            let elsewhere = self.team.iter().find(|member| is_tried && member.capability == *capability && !member.address.is_empty());
+            let by = elsewhere.map(|member| format!(" ({})", member.name_and_address())).unwrap_or_default();
+            lines.push(format!("- **{capability}**{by}: {came}"));
         }
         lines.join("\n")
     }
@@ -339,7 +349,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
     let incomplete = match heard {
         Heard::Nothing | Heard::Asks(_) => None,
         Heard::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
-            Signal::Completed(completed) if completed == capability => {
+            Signal::Completed(completed) if is_same(&completed, &capability) => {
                 s.completed_capabilities.push(capability.clone());
                 s.retry_counts.remove(&capability);
                 s.current_step_index += 1;
@@ -347,7 +357,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
                 return route(s).note("completed", json!({ "capability": capability, "agent": name }));
             }
             Signal::Completed(other) => Some(format!("it says that it completed {:?}", other.chars().take(60).collect::<String>())),
-            Signal::GivenUp { capability: of, reason } if of == capability => {
+            Signal::GivenUp { capability: of, reason } if is_same(&of, &capability) => {
                 let why = if reason.trim().is_empty() { format!("{name} says that it cannot") } else { prompt::clipped(reason.trim(), 300) };
                 return s.stop(why);
             }
@@ -368,6 +378,11 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
     route(s).note("retry", note)
 }
 
+/// An agent may know the capability by another name, such as `send_email`.
+fn is_same(named: &str, capability: &str) -> bool {
+    named == capability || specialist::canonical_capability(named) == capability
+}
+
 fn route(s: &mut Supervise) -> Go {
     match s.current().map(|member| member.name.clone()) {
         None => s.finish(),
@@ -386,7 +401,7 @@ fn ask_agent(s: &Supervise) -> Ask {
         input["model"] = json!(s.model);
         input["settings"] = s.settings.each.get(&member.agent).cloned().unwrap_or_default();
     }
-    let call = Request::from(graph::agent(member.agent.as_str(), input)).label(format!("{} ({})", member.name, member.capability));
+    let call = Request::from(graph::agent(member.agent.as_str(), input)).label(format!("{} ({})", member.name_and_address(), member.capability));
     Ask::one(call.attempts(s.settings.attempts_max).deadline_ms(s.settings.agent_ms_max).backoff(BACKOFF))
 }
 
@@ -493,6 +508,7 @@ fn output(s: &Supervise) -> Value {
     let mut output = turn::state(&s.messages, &s.next, &context, "supervise", &s.answer);
     output.insert("plain".into(), json!(s.answer));
     output.insert("plan".into(), json!(s.plan));
+    output.insert("agents".into(), json!(s.agents()));
     output.insert("completed_capabilities".into(), json!(s.completed_capabilities));
     output.insert("stopped".into(), json!(s.stopped));
     Value::Object(output)

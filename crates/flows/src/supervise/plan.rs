@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::team::Member;
+use crate::specialist;
 
 pub(super) const PLAN_MAX: usize = 8;
 
@@ -21,8 +22,10 @@ pub(super) fn restricted(planned: Vec<String>, team: &[Member]) -> (Vec<String>,
     let (mut plan, mut unknown): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for wanted in planned {
         let wanted = wanted.trim();
-        // By its capability, or by the name of the agent, which models mix up.
+        // By its capability, by the name of the agent, which models mix up, or by another name of a specialist.
+        let other_name = specialist::canonical_capability(wanted);
         let known = team.iter().find(|member| member.capability == wanted).or_else(|| team.iter().find(|member| member.name == wanted));
+        let known = known.or_else(|| team.iter().find(|member| member.capability == other_name));
         match known {
             Some(member) if plan.last() != Some(&member.capability) && plan.len() < PLAN_MAX => plan.push(member.capability.clone()),
             Some(_) => {}

@@ -8,12 +8,15 @@ use graph::{Failure, FailureKind, Replies, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::specialist;
+
 /// The tool that knows the agents.
 pub const REGISTRY: &str = "registry.agents";
 const DEADLINE_MS: u64 = 15_000;
 const MEMBERS_MAX: usize = 32;
 const ABOUT_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 64;
+const ADDRESS_CHARS_MAX: usize = 100;
 
 pub(super) fn ask() -> Request {
     Request::from(graph::tool(REGISTRY, json!({}))).label("looking who is there").attempts(2).deadline_ms(DEADLINE_MS)
@@ -30,8 +33,18 @@ pub struct Member {
     pub agent: String,
     #[serde(default)]
     pub about: String,
+    /// Where it listens, as `host:port`; empty for a flow of this process.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
     #[serde(default = "yes")]
     pub healthy: bool,
+}
+
+impl Member {
+    /// Its name, with where it listens if that is elsewhere: `researcher at 127.0.0.1:8001`.
+    pub(super) fn name_and_address(&self) -> String {
+        if self.address.is_empty() { self.name.clone() } else { format!("{} at {}", self.name, self.address) }
+    }
 }
 
 fn yes() -> bool {
@@ -45,9 +58,10 @@ pub(super) fn local() -> Vec<Member> {
         name: agent.to_owned(),
         agent: agent.to_owned(),
         about: about.to_owned(),
+        address: String::new(),
         healthy: true,
     };
-    crate::specialist::ALL.iter().map(|one| member(one.capability, one.flow, one.about)).collect()
+    specialist::ALL.iter().map(|one| member(one.capability, one.flow, one.about)).collect()
 }
 
 /// The local flows, with those that the world knows in place of them or beside them.
@@ -68,6 +82,9 @@ pub(super) fn read(replies: &Replies<'_>, index: usize) -> (Vec<Member>, Option<
         if !is_name(&member.capability) || !is_name(&member.name) || member.name == super::FINISH || team.len() >= MEMBERS_MAX {
             continue;
         }
+        // Under whatever name an agent offers what a specialist does, it takes that one's place.
+        member.capability = specialist::canonical_capability(&member.capability).to_owned();
+        member.address = evidence::visible(&member.address).chars().filter(|c| !c.is_whitespace()).take(ADDRESS_CHARS_MAX).collect();
         let line = evidence::defused(&member.about).split_whitespace().collect::<Vec<_>>().join(" ");
         member.about = line.chars().take(ABOUT_CHARS_MAX).collect();
         match team.iter_mut().find(|other| other.capability == member.capability) {

@@ -324,3 +324,45 @@ fn p2_a_plan_may_need_a_persons_yes() {
     let yes = supervised(&json!({ "approve": "plan" }), |_, _, _| None);
     assert_eq!(called(&yes).len(), 3);
 }
+
+#[test]
+fn p9_the_documents_names_are_understood_in_plans_and_contracts() {
+    for names in [["Researcher", "DocumentCreator", "Gmail"], ["research", "document_creator", "send_email"], ["RESEARCH", "writer", "gmail"]] {
+        // The flows here do the work, under their own names.
+        let played = supervised(&json!({}), |name, body, _| match name {
+            REGISTRY => Some(agents(&json!([]))),
+            "plan" => Some(plan(&names)),
+            "researcher" => Some(done("research", body)),
+            "writer" => Some(done("create_document", body)),
+            "mailer" => Some(done("send_mail", body)),
+            _ => None,
+        });
+        assert_eq!(called(&played), ["researcher", "writer", "mailer"], "{names:?}");
+        assert_eq!(played.notes("plan_unknown").len(), 0, "{names:?}");
+    }
+    // An agent that offers and completes its capability under another name takes the place of the mailer.
+    let gmail = json!([{ "capability": "send_email", "name": "Gmail", "agent": "langserve/Gmail" }]);
+    let played = supervised(&json!({}), |name, body, _| match name {
+        REGISTRY => Some(agents(&gmail)),
+        "plan" => Some(plan(&["send_mail"])),
+        "Gmail" => Some(done("send_email", body)),
+        _ => None,
+    });
+    assert_eq!((called(&played), &played.output()["completed_capabilities"]), (vec!["Gmail".to_owned()], &json!(["send_mail"])));
+}
+
+#[test]
+fn p1_the_answer_says_which_agent_did_it_and_where() {
+    let found = json!([{ "capability": "research", "name": "researcher", "agent": "langserve/researcher", "address": "127.0.0.1:8001\u{1b}[2J" }]);
+    let played = supervised(&json!({}), |name, body, _| match name {
+        REGISTRY => Some(agents(&found)),
+        "plan" => Some(plan(&["research", "create_document"])),
+        "researcher" => Some(done("research", body)),
+        "writer" => Some(done("create_document", body)),
+        _ => None,
+    });
+    let answer = played.output()["answer"].as_str().unwrap();
+    assert!(answer.contains("**research** (researcher at 127.0.0.1:8001") && answer.contains("**create_document**: done"), "{answer}");
+    assert!(!answer.contains('\u{1b}'), "{answer:?}");
+    assert_eq!(played.output()["agents"][1], json!({ "capability": "create_document", "name": "writer", "address": "" }));
+}

@@ -1,48 +1,63 @@
-//! Which of the tools a small model is shown.
+//! Which of the listed tools a planner is shown.
 //!
-//! A model of a few billion parameters takes the calculator for a question about crashes and runs Python to look something up. So rules choose for it: where
-//! things are looked up, the user's own documents first; and others only when the question speaks of them. A larger model sees everything.
+//! `registry.tools` ranks by meaning for the question, and that order decides. A large model sees the whole list. A small one reads slowly and chooses badly
+//! from many, so it sees the first of the list, with room kept for what a question's words seldom name: look-ups, the user's documents and, where tasks are
+//! carried out, the built-in tools for files, code and sums. No word of the question is looked at here.
 
 use super::{Tool, Toolbox};
 use crate::input::Mind;
 
-/// It reads slowly, and chooses badly from many.
-const SMALL_TOOLS_MAX: usize = 6;
-/// What the argument of a look-up is called.
-const ASKED: [&str; 4] = ["query", "q", "question", "search"];
+/// What a flow plans for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// Questions: look-ups come first.
+    Answers,
+    /// Tasks: the built-in acting tools have room of their own.
+    Tasks,
+}
+
+/// Tools that a small model is shown where it answers questions.
+const SMALL_ANSWER_TOOLS_MAX: usize = 6;
+/// Tools that a small model is shown where it carries out tasks.
+const SMALL_TASK_TOOLS_MAX: usize = 8;
+/// Look-ups that have room in every list for a small model.
+const LOOK_UPS_MIN: usize = 2;
+/// Of the list's own order, so many come before any room that is kept.
+const RANKED_MIN: usize = 2;
 /// Where the user's own documents are found.
 const DOCUMENTS: &str = "docs.search";
-/// Words in tools' names that say nothing of what they are about.
-const EMPTY: [&str; 16] =
-    ["search", "find", "read", "list", "make", "create", "call", "tool", "tools", "fetch", "docs", "document", "query", "look", "send", "mail"];
-const CALCULATING: [&str; 9] = ["calculate", "compute", "sum", "percent", "average", "convert", "total", "product", "times"];
+/// Built-in tools that carry out what people most often ask for.
+const ACTING: [&str; 4] = ["calc.calculate", "code.run_python", "files.read", "files.write"];
+/// Servers of the built-in acting tools.
+pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
 
 impl Toolbox {
-    pub fn fitting(mut self, question: &str, mind: &Mind) -> Toolbox {
-        // What a question's words rank first is chance; the documents were named on purpose.
-        self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
+    /// The tools to show, in the list's order; with `has_documents` the user's documents come first.
+    pub fn fitting(mut self, mind: &Mind, aim: Aim, has_documents: bool) -> Toolbox {
+        if has_documents || aim == Aim::Answers {
+            self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
+        }
         if !mind.is_small {
             return self;
         }
-        let words: Vec<String> = question.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
-        let fitting: Vec<Tool> = self.tools.iter().filter(|tool| fits(tool, question, &words)).cloned().collect();
-        if !fitting.is_empty() {
-            self.tools = fitting;
+        let most = match aim {
+            Aim::Answers => SMALL_ANSWER_TOOLS_MAX,
+            Aim::Tasks => SMALL_TASK_TOOLS_MAX,
+        };
+        let is_acting = |tool: &&Tool| aim == Aim::Tasks && ACTING.contains(&tool.name.as_str());
+        let ranked = self.tools.iter().take(RANKED_MIN);
+        let acting = self.tools.iter().filter(is_acting);
+        let look_ups = self.tools.iter().filter(|tool| tool.is_look_up()).take(LOOK_UPS_MIN);
+        let mut chosen: Vec<&str> = Vec::new();
+        for tool in ranked.chain(acting).chain(look_ups).chain(&self.tools) {
+            if chosen.len() < most && !chosen.contains(&tool.name.as_str()) {
+                chosen.push(&tool.name);
+            }
         }
-        self.tools.truncate(SMALL_TOOLS_MAX);
+        let chosen: Vec<String> = chosen.into_iter().map(str::to_owned).collect();
+        self.tools.retain(|tool| chosen.contains(&tool.name));
         self
     }
-}
-
-fn fits(tool: &Tool, question: &str, words: &[String]) -> bool {
-    let is_said = |word: &str| words.iter().any(|said| said == word);
-    let is_look_up = tool.read_only && tool.text_argument().is_some_and(|name| ASKED.contains(&name));
-    let is_address = tool.text_argument() == Some("url") && (question.contains("http://") || question.contains("https://"));
-    let calculates =
-        tool.text_argument() == Some("expression") && (question.chars().any(|c| c.is_ascii_digit()) || CALCULATING.into_iter().any(is_said));
-    let name = tool.name.to_lowercase();
-    let mut named = name.split(|c: char| !c.is_alphanumeric()).filter(|part| part.len() > 3 && !EMPTY.contains(part));
-    is_look_up || is_address || calculates || named.any(is_said)
 }
 
 #[cfg(test)]
@@ -50,42 +65,43 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn toolbox() -> Toolbox {
-        let tool = |name: &str, argument: &str, read_only: bool| Tool {
-            name: name.into(),
-            schema: json!({ "type": "object", "properties": { argument: { "type": "string" } }, "required": [argument] }),
-            read_only,
+    fn toolbox(names: &[(&str, &str)]) -> Toolbox {
+        let tool = |(name, argument): &(&str, &str)| Tool {
+            name: (*name).into(),
+            schema: json!({ "type": "object", "properties": { *argument: { "type": "string" } }, "required": [argument] }),
+            read_only: *argument == "query",
             ..Tool::default()
         };
-        Toolbox {
-            tools: vec![
-                tool("code.run_python", "code", true),
-                tool("calc.calculate", "expression", true),
-                tool("search.search", "query", true),
-                tool("docs.search", "query", true),
-                tool("fetch.fetch", "url", true),
-                tool("weather.forecast", "city", true),
-                tool("mail.send", "to", false),
-            ],
-        }
+        Toolbox { tools: names.iter().map(tool).collect() }
+    }
+
+    fn many() -> Toolbox {
+        let mut names = vec![("tickets.close", "id"), ("tickets.open", "title"), ("tickets.list", "state"), ("tickets.note", "text")];
+        names.extend([("db.run", "sql"), ("db.tables", "name"), ("db.describe", "table"), ("search.search", "query"), ("docs.search", "query")]);
+        names.extend([("stories.search", "query"), ("files.write", "path"), ("files.read", "path"), ("code.run_python", "code")]);
+        names.extend([("calc.calculate", "expression"), ("mail.send", "to")]);
+        toolbox(&names)
     }
 
     #[test]
-    fn a_small_model_sees_what_the_question_speaks_of() {
-        let small = |question: &str| toolbox().fitting(question, &Mind::default()).names().join(" ");
-        assert_eq!(small("How does a run survive a crash?"), "docs.search search.search");
-        assert_eq!(small("How much is 12 % of 4350?"), "docs.search calc.calculate search.search");
-        assert_eq!(small("What is the weather in Lyon?"), "docs.search search.search weather.forecast");
-        assert_eq!(small("Sort this in Python"), "docs.search code.run_python search.search");
-        assert_eq!(small("Sum up https://a.example"), "docs.search calc.calculate search.search fetch.fetch");
-        let large = Mind { is_small: false, ..Mind::default() };
-        assert_eq!(toolbox().fitting("How does a run survive a crash?", &large).tools.len(), 7);
-        assert_eq!(toolbox().fitting("x", &large).names()[0], "docs.search");
+    fn s11_the_registrys_order_decides_and_what_may_change_something_is_not_left_out() {
+        let small = Mind::default();
+        let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
+        assert_eq!(
+            shown(Aim::Tasks, false),
+            "tickets.close tickets.open search.search docs.search files.write files.read code.run_python calc.calculate"
+        );
+        assert!(shown(Aim::Tasks, true).starts_with("docs.search tickets.close"), "{}", shown(Aim::Tasks, true));
+        assert_eq!(shown(Aim::Answers, false), "docs.search tickets.close tickets.open tickets.list tickets.note search.search");
+        let large = Mind { is_small: false, ..small };
+        assert_eq!(many().fitting(&large, Aim::Tasks, false).tools.len(), 15, "a large model sees the whole list");
+        assert_eq!(many().fitting(&large, Aim::Answers, false).names()[0], "docs.search");
     }
 
     #[test]
-    fn where_nothing_fits_there_is_still_something() {
-        let only = Toolbox { tools: toolbox().tools.into_iter().filter(|tool| tool.name == "code.run_python").collect() };
-        assert_eq!(only.fitting("Who was it?", &Mind::default()).names(), ["code.run_python"]);
+    fn a_short_list_is_shown_whole() {
+        let few = || toolbox(&[("code.run_python", "code"), ("tickets.close", "id")]);
+        assert_eq!(few().fitting(&Mind::default(), Aim::Answers, false).tools.len(), 2);
+        assert_eq!(few().fitting(&Mind::default(), Aim::Tasks, true).tools.len(), 2);
     }
 }

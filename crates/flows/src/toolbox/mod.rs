@@ -1,19 +1,26 @@
-//! The tools a run may use: found by an effect, told to a model, and held against what the model then wants to call.
+//! The tools a run may use: listed by an effect, described to a model, and checked against what the model then wants to call.
 //!
 //! ```text
 //! ask(question) -> Request                         tool `registry.tools`; its reply is journalled like any other
-//! ask_named(question, &names) -> Request          those named and no others, if any is
+//! ask_named(question, &names) -> Request           those named and no others, if any is
+//! ask_acting() -> Request                          the built-in tools for files, code and sums, however they rank
+//! ask_more(query) -> Request                       the tool-search step of a plan
 //! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
-//!   .enabled(&names)  .harmless()                  fewer of them
-//!   .fitting(question, &mind)                      the user's documents first; for a small model only what the question speaks of
+//!   .enabled(&names)  .with(more)                  fewer of them, more of them
+//!   .fitting(&mind, aim, has_documents)            what a planner is shown: by the registry's order, with room for look-ups (`fit.rs`)
+//!   .is_full()  .with_finder()                     whether there may be other tools, and the step that looks for them
 //!   .get(name)                                     by its name, or by the part after the dot if only one has it
 //!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and arguments that fit; the error says what is wrong, for a model or a person
 //!   .fallback(text) -> Option<ToolCall>            the first tool that only reads and can do with just a text
-//!   .told(&mind) -> String                         how a model is told of them
+//!   .look_up(text) -> Option<ToolCall>             the same, but only where that text is a question
+//!   .told(&mind) -> String                         how a model is told of them, each labelled as read-only or not
 //!   .call_schema(&mind, name_field, arguments_field, more) -> Value   the schema of one call in a plan
 //! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: what another task of the same plan found
 //!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
 //! ```
+//!
+//! Every tool is offered to every planner. One that is not known to be read-only is labelled, and whether it may run is decided by the world's permission
+//! check when it is called, never by hiding it here.
 //!
 //! The check is structural and only of the top level: what is required is there, nothing is there that may not be, types are right. The hub holds
 //! every call against the whole schema before a server sees it. What servers say about their tools is other people's words:
@@ -28,11 +35,15 @@ use crate::input::Mind;
 mod fit;
 mod reference;
 
+pub use fit::Aim;
 pub use reference::{Reference, references};
 
 /// The tool that knows the others.
 pub const REGISTRY: &str = "registry.tools";
-const TOOLS_MAX: usize = 12;
+/// Tools in one listing.
+const TOOLS_MAX: usize = 24;
+/// Tools that a tool-search step adds.
+const FOUND_TOOLS_MAX: usize = 8;
 /// The list is cached; more than this means that nobody is there.
 const DEADLINE_MS: u64 = 10_000;
 
@@ -45,8 +56,18 @@ pub fn ask_named(question: &str, names: &[String]) -> Request {
     if names.is_empty() { ask(question) } else { listing(json!({ "names": names })) }
 }
 
+/// The built-in tools for files, code and sums: a request to act seldom ranks them first by its words.
+pub fn ask_acting() -> Request {
+    listing(json!({ "names": fit::ACTING_SERVERS }))
+}
+
+/// The tool-search step of a plan.
+pub fn ask_more(query: &str) -> Request {
+    listing(json!({ "query": crate::prompt::clipped(query, 200), "size": FOUND_TOOLS_MAX })).label("finding more tools")
+}
+
 fn listing(arguments: Value) -> Request {
-    Request::from(graph::tool(REGISTRY, arguments)).label("looking which tools there are").attempts(2).deadline_ms(DEADLINE_MS)
+    Request::from(graph::tool(REGISTRY, arguments)).label("listing the tools").attempts(2).deadline_ms(DEADLINE_MS)
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,7 +79,7 @@ pub struct Tool {
     /// The JSON schema of its arguments.
     #[serde(default)]
     pub schema: Value,
-    /// It changes nothing.
+    /// It is known to change nothing: its server is built in or trusted, and says so. Any other tool may change something.
     #[serde(default)]
     pub read_only: bool,
     /// It may destroy something.
@@ -94,10 +115,41 @@ impl Toolbox {
         self
     }
 
-    /// Without those that may destroy something.
-    pub fn harmless(mut self) -> Toolbox {
-        self.tools.retain(|tool| !tool.destructive);
+    /// With those of `more` that are not here yet, behind the others.
+    pub fn with(mut self, more: Toolbox) -> Toolbox {
+        for tool in more.tools {
+            if !self.tools.iter().any(|known| known.name == tool.name) {
+                self.tools.push(tool);
+            }
+        }
         self
+    }
+
+    /// With the tool-search step: a planner that misses a tool may look for others.
+    pub fn with_finder(self) -> Toolbox {
+        let finder = Tool {
+            name: REGISTRY.to_owned(),
+            description: "Find more tools. Use it alone, and only if none of the tools listed here can do it.".to_owned(),
+            schema: json!({
+                "type": "object",
+                "required": ["query"],
+                "additionalProperties": false,
+                "properties": { "query": { "type": "string", "description": "what the missing tool must be able to do" } },
+            }),
+            read_only: true,
+            destructive: false,
+        };
+        self.with(Toolbox { tools: vec![finder] })
+    }
+
+    /// Whether a listing has as many tools as it may have, so that there may be others.
+    pub fn is_full(&self) -> bool {
+        self.tools.len() >= TOOLS_MAX
+    }
+
+    /// Whether a call of this name is known to change nothing; an unknown tool is not.
+    pub fn is_read_only(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|tool| tool.read_only && !tool.destructive)
     }
 
     pub fn get(&self, name: &str) -> Option<&Tool> {
@@ -141,9 +193,20 @@ impl Toolbox {
     /// The first tool that changes nothing and can be called with a text alone, best with one that is a question and not a path or a sum;
     /// otherwise there is none.
     pub fn fallback(&self, text: &str) -> Option<ToolCall> {
-        let able = || self.tools.iter().filter(|tool| tool.read_only && !tool.destructive).filter_map(|tool| Some((tool, tool.text_argument()?)));
+        let able = || {
+            self.tools
+                .iter()
+                .filter(|tool| tool.read_only && !tool.destructive && tool.name != REGISTRY)
+                .filter_map(|tool| Some((tool, tool.text_argument()?)))
+        };
         let (tool, name) = able().find(|(_, name)| QUESTIONS.contains(name)).or_else(|| able().next())?;
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ name: text }) })
+    }
+
+    /// The first tool that changes nothing and takes a question in plain words.
+    pub fn look_up(&self, text: &str) -> Option<ToolCall> {
+        let tool = self.tools.iter().find(|tool| tool.name != REGISTRY && tool.is_look_up())?;
+        Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
     pub fn told(&self, mind: &Mind) -> String {
@@ -161,7 +224,10 @@ impl Toolbox {
             required.sort();
             json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
         };
-        let each: Vec<Value> = self.tools.iter().map(|tool| object(json!({ "const": tool.name }), tool.schema_within())).collect();
+        // Whoever fills a schema without understanding it takes the first alternative, which must be one that only looks something up.
+        let mut tools: Vec<&Tool> = self.tools.iter().collect();
+        tools.sort_by_key(|tool| (tool.name == REGISTRY, !tool.is_look_up(), !tool.read_only));
+        let each: Vec<Value> = tools.into_iter().map(|tool| object(json!({ "const": tool.name }), tool.schema_within())).collect();
         match each.len() {
             0 => object(json!({ "type": "string" }), json!({ "type": "object" })),
             _ if !mind.is_small => object(json!({ "type": "string" }), json!({ "type": "object" })),
@@ -176,7 +242,8 @@ const QUESTIONS: [&str; 8] = ["query", "q", "question", "search", "text", "input
 
 /// What a server says of a tool is read this far.
 const DESCRIPTION_CHARS_MAX: usize = 400;
-const SHORT_DESCRIPTION_CHARS_MAX: usize = 90;
+const SHORT_DESCRIPTION_CHARS_MAX: usize = 100;
+const NAME_CHARS_MAX: usize = 80;
 
 impl Tool {
     fn required(&self) -> impl Iterator<Item = &str> {
@@ -206,6 +273,17 @@ impl Tool {
         }
     }
 
+    /// It changes nothing and takes a question in plain words.
+    pub fn is_look_up(&self) -> bool {
+        const ASKED: [&str; 4] = ["query", "q", "question", "search"];
+        self.read_only && !self.destructive && self.text_argument().is_some_and(|name| ASKED.contains(&name))
+    }
+
+    /// Its name and what it does, for a model that only has to know that it exists.
+    pub fn one_line(&self) -> String {
+        format!("- {}: {}", one_line(&self.name, NAME_CHARS_MAX), one_line(&self.description, SHORT_DESCRIPTION_CHARS_MAX))
+    }
+
     fn told(&self, is_short: bool) -> String {
         let arguments: Vec<String> = self
             .properties()
@@ -222,7 +300,8 @@ impl Tool {
             })
             .collect();
         let chars_max = if is_short { SHORT_DESCRIPTION_CHARS_MAX } else { DESCRIPTION_CHARS_MAX };
-        format!("- {}({}): {}", self.name, arguments.join(", "), one_line(&self.description, chars_max))
+        let label = if self.read_only && !self.destructive { "read-only" } else { "may change something" };
+        format!("- {}({}) [{label}]: {}", self.name, arguments.join(", "), one_line(&self.description, chars_max))
     }
 
     /// Its schema as a part of another one; a schema that refers into itself cannot be moved, and is left to the check.

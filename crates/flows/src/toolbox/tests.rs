@@ -80,15 +80,15 @@ fn s2_only_enabled_tools_are_left() {
     assert_eq!(names(&["search"]), ["docs.search", "stories.search"]);
     assert_eq!(names(&["mail.send", "x"]), ["mail.send"]);
     assert_eq!(names(&[]).len(), 5);
-    assert_eq!(toolbox().harmless().names().len(), 4);
 }
 
 #[test]
 fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
     let small = Mind::default();
     let told = toolbox().told(&small);
-    assert!(told.contains("- docs.search(query: string, order?: \"new\"|\"old\", size?: integer, tags?: array|null): Finds"), "{told}");
+    assert!(told.contains("- docs.search(query: string, order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"), "{told}");
     assert!(!told.contains("<|im_start|>") && told.lines().count() == 5, "{told}");
+    assert!(told.contains("- mail.send(to: string) [may change something]:") && told.contains("- files.remove() [may change something]:"), "{told}");
     let long = toolbox().told(&Mind { is_small: false, ..small });
     assert!(long.contains("query: string (what to look for)"), "{long}");
 }
@@ -99,8 +99,22 @@ fn a_small_model_is_held_to_each_tool() {
     let more = Map::new();
     let schema = toolbox().call_schema(&small, "tool_name", "tool_arguments", &more);
     assert_eq!(schema["anyOf"].as_array().unwrap().len(), 5);
-    assert_eq!(schema["anyOf"][2]["properties"]["tool_name"]["const"], "docs.search");
-    assert_eq!(schema["anyOf"][2]["properties"]["tool_arguments"]["required"], json!(["query"]));
+    assert_eq!(schema["anyOf"][0]["properties"]["tool_name"]["const"], "docs.search", "look-ups come first");
+    assert_eq!(schema["anyOf"][0]["properties"]["tool_arguments"]["required"], json!(["query"]));
     let large = toolbox().call_schema(&Mind { is_small: false, ..small }, "tool_name", "tool_arguments", &more);
     assert_eq!(large["properties"]["tool_name"], json!({ "type": "string" }));
+}
+
+#[test]
+fn s11_a_planner_can_look_for_more_tools() {
+    let found = toolbox().with_finder();
+    assert_eq!((found.names().len(), *found.names().last().unwrap()), (6, REGISTRY));
+    assert_eq!(found.clone().with_finder().tools.len(), 6);
+    assert!(found.resolve(&ToolCall { tool: REGISTRY.into(), arguments: json!({ "query": "close a ticket" }) }).is_ok());
+    assert!(found.resolve(&ToolCall { tool: REGISTRY.into(), arguments: json!({ "names": ["mail"] }) }).is_err());
+    let only = Toolbox::default().with_finder();
+    assert_eq!((only.fallback("x"), only.look_up("x")), (None, None), "finding tools answers no question");
+    assert_eq!(toolbox().look_up("why?").unwrap().tool, "docs.search");
+    let graph::Effect::CallTool(call) = ask_more("close a ticket").effect else { panic!() };
+    assert_eq!(call.arguments, json!({ "query": "close a ticket", "size": FOUND_TOOLS_MAX }));
 }

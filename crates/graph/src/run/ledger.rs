@@ -11,11 +11,24 @@ pub(super) struct Ledger {
     pub(super) elapsed_us: u64,
     /// One per phase of the graph.
     pub(super) clocks_us: Vec<u64>,
+    /// The limits of the phases as this run has them; set on entering a node.
+    limits_us: Vec<u64>,
 }
 
 impl Ledger {
-    pub(super) fn new(phases: usize) -> Self {
-        Ledger { spent: Usage::default(), promised: Usage::default(), elapsed_us: 0, clocks_us: vec![0; phases] }
+    pub(super) fn new(phases: &[Phase]) -> Self {
+        Ledger {
+            spent: Usage::default(),
+            promised: Usage::default(),
+            elapsed_us: 0,
+            clocks_us: vec![0; phases.len()],
+            limits_us: phases.iter().map(|phase| phase.limit_us).collect(),
+        }
+    }
+
+    /// A ledger that goes on from a snapshot.
+    pub(super) fn resumed(spent: Usage, elapsed_us: u64, clocks_us: Vec<u64>, phases: &[Phase]) -> Self {
+        Ledger { spent, elapsed_us, clocks_us, ..Ledger::new(phases) }
     }
 
     /// How things stand `offset_us` into the current step.
@@ -23,7 +36,9 @@ impl Ledger {
         Account { committed: self.spent.plus(self.promised), elapsed_us: self.elapsed_us.saturating_add(offset_us) }
     }
 
-    pub(super) fn enter(&mut self, node: usize, phases: &[Phase]) {
+    /// `limit_ms` is the run's own limit of a phase, if it has one.
+    pub(super) fn enter(&mut self, node: usize, phases: &[Phase], limit_ms: impl Fn(&str) -> Option<u64>) {
+        self.limits_us = phases.iter().map(|phase| limit_ms(&phase.name).map_or(phase.limit_us, |ms| ms.saturating_mul(1_000))).collect();
         for (clock, phase) in self.clocks_us.iter_mut().zip(phases) {
             if node == phase.start || !phase.nodes.contains(&node) {
                 *clock = 0;
@@ -43,11 +58,11 @@ impl Ledger {
     /// The time an attempt has before a phase ends that its node belongs to.
     pub(super) fn phase_left(&self, node: usize, phases: &[Phase], offset_us: u64) -> Result<u64, String> {
         let mut left = u64::MAX;
-        for (clock, phase) in self.clocks_us.iter().zip(phases) {
+        for ((clock, limit_us), phase) in self.clocks_us.iter().zip(&self.limits_us).zip(phases) {
             if phase.nodes.contains(&node) {
-                let open = phase.limit_us.saturating_sub(clock.saturating_add(offset_us));
+                let open = limit_us.saturating_sub(clock.saturating_add(offset_us));
                 if open == 0 {
-                    return Err(format!("phase {} has used up its {} ms", phase.name, phase.limit_us / 1_000));
+                    return Err(format!("phase {} has used up its {} ms", phase.name, limit_us / 1_000));
                 }
                 left = left.min(open);
             }

@@ -13,6 +13,7 @@
 //! Taking in and thinking are apart: `feed` and `apply` only record, and no code of a flow runs in them; `next` folds what is
 //! complete and goes on. So a reply is in the journal before the flow sees it, whatever the flow then does with it.
 
+mod consent;
 mod ledger;
 mod outcome;
 mod snapshot;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use consent::{ALLOW_ALL, Consent, HeldCall, Objection};
 pub use outcome::{Fault, Outcome};
 pub use snapshot::{Snapshot, SnapshotError};
 pub(crate) use task::Task;
@@ -83,12 +85,17 @@ pub struct Job {
     pub node: Name,
     pub label: Name,
     pub effect: Arc<Effect>,
-    /// The arguments that came out of other effects' replies, and so carry foreign words.
+    /// The arguments that came out of other effects' replies, and so carry foreign words. For a place that the flow filled itself from an earlier step,
+    /// only `at` has a meaning.
     pub filled: Vec<Hole>,
+    /// The name of the effect that each of `filled` was filled from, in the same order.
+    pub filled_by: Vec<String>,
     /// The flow has listened to tools or agents before, so that any argument may be their idea and not the user's.
     pub has_heard: bool,
     /// A person has agreed to exactly this.
     pub is_allowed: bool,
+    /// What was allowed when the run was started; see [`Start::allowed`].
+    pub allowed: Vec<String>,
     pub after_ms: u64,
     pub deadline_ms: u64,
     /// For a child run: how deep it is, and what it may spend.
@@ -102,6 +109,12 @@ pub struct Waiting {
     pub task: TaskId,
     pub attempt: u32,
     pub question: Question,
+    /// The tool call that the question asks permission for, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<HeldCall>,
+    /// Why permission is needed for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A person's word on an effect of which nobody knows whether it happened.
@@ -117,13 +130,6 @@ pub enum Verdict {
     Again,
     /// Leave it; the flow goes on with a failure.
     Failed,
-}
-
-/// A person's word on an effect that needs one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Consent {
-    pub allow: bool,
 }
 
 impl Run {
@@ -145,7 +151,7 @@ impl Run {
             position: Position::At(graph.0.start),
             step: 0,
             entries: 1,
-            ledger: Ledger::new(graph.0.phases.len()),
+            ledger: Ledger::new(&graph.0.phases),
             teller: Teller::default(),
             has_heard: start.has_heard,
             start: Arc::new(start),
@@ -199,16 +205,17 @@ impl Run {
         Ok(Entry::Doubted { task, attempt })
     }
 
-    /// Before it is performed: a person must agree, because of `why`.
-    pub fn hold(&mut self, task: TaskId, attempt: u32, why: &str) -> Result<Entry, FeedError> {
+    /// Before it is performed: a person must agree.
+    pub fn hold(&mut self, task: TaskId, attempt: u32, objection: Objection) -> Result<Entry, FeedError> {
         let not_in_flight = FeedError::NotInFlight { task };
         let Some(asking) = self.find(task)? else { return Err(not_in_flight) };
-        if !asking.hold(task.index as usize, attempt, why) {
+        if !asking.hold(task.index as usize, attempt, &objection) {
             return Err(not_in_flight);
         }
         self.entries += 1;
-        self.teller.tell(Event::Held { task, attempt, why: why.to_owned() });
-        Ok(Entry::Held { task, attempt, why: why.to_owned() })
+        let Objection { why, call } = objection;
+        self.teller.tell(Event::Held { task, attempt, why: why.clone() });
+        Ok(Entry::Held { task, attempt, why, call })
     }
 
     /// Ends the run. `None` when it had ended already.
@@ -272,7 +279,9 @@ impl Run {
                 Ok(())
             }
             Entry::Doubted { task, attempt } => self.doubt(task, attempt).map(drop).map_err(|e| mismatch(Mismatch::Reply(e))),
-            Entry::Held { task, attempt, why } => self.hold(task, attempt, &why).map(drop).map_err(|e| mismatch(Mismatch::Reply(e))),
+            Entry::Held { task, attempt, why, call } => {
+                self.hold(task, attempt, Objection { why, call }).map(drop).map_err(|e| mismatch(Mismatch::Reply(e)))
+            }
             Entry::Edited { step, patch } if step == self.step => self.edit(&patch).map(drop),
             Entry::Edited { step, .. } => Err(mismatch(Mismatch::Edited { then: step, now: self.step })),
             Entry::Cancelled { reason } => {

@@ -81,7 +81,7 @@ impl Run {
             position: Position::At(node),
             step: snapshot.step,
             entries: snapshot.entries,
-            ledger: Ledger { spent: snapshot.spent, promised: Usage::default(), elapsed_us: snapshot.elapsed_us, clocks_us },
+            ledger: Ledger::resumed(snapshot.spent, snapshot.elapsed_us, clocks_us, &inner.phases),
             teller: Teller { seq: snapshot.seq, outbox: Vec::new() },
             has_heard: snapshot.has_heard,
         })

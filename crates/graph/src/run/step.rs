@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::consent;
 use super::ledger::Ledger;
-use super::task::{Attempt, consent, verdict};
-use super::{Consent, Fault, Job, Next, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
+use super::task::{Attempt, verdict};
+use super::{Consent, Fault, Job, Next, Objection, Outcome, Position, Progress, Release, Run, Task, Verdict, Waiting};
 use crate::ask::awaited;
 use crate::fill::fill;
 use crate::node::Target;
@@ -53,7 +54,7 @@ impl Run {
             return self.end(Outcome::Failed { fault: Fault::Steps { step: self.step, steps_max: inner.limits.steps_max } });
         }
         let entered_seq = self.teller.seq;
-        self.ledger.enter(node, &inner.phases);
+        self.ledger.enter(node, &inner.phases, |phase| inner.behaviour.phase_limit_ms(&self.state, phase));
         self.teller.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
         let ask = inner.behaviour.ask(node, &self.state);
         if let Err(why) = ask.check(&inner.limits) {
@@ -82,8 +83,12 @@ impl Run {
         let took_us = asking.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
         self.ledger.leave(node, &inner.phases, took_us);
         let is_heard = |task: &Task| {
-            let speaks = matches!(*task.request.effect, Effect::CallTool(_) | Effect::CallAgent(_));
-            speaks && task.answer().is_some_and(|reply| reply.result.is_ok())
+            let can_speak = |reply: &Reply| match *task.request.effect {
+                Effect::CallTool(_) => reply.has_foreign_text(),
+                Effect::CallAgent(_) => true,
+                Effect::CallModel(_) | Effect::AskPerson(_) => false,
+            };
+            task.answer().is_some_and(|reply| reply.result.is_ok() && can_speak(reply))
         };
         self.has_heard = self.has_heard || asking.tasks.iter().any(is_heard);
         let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &asking.tasks });
@@ -133,6 +138,12 @@ impl Asking {
     pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger, has_heard: bool) -> Next {
         let mut jobs = Vec::with_capacity(self.due.len());
         for index in std::mem::take(&mut self.due) {
+            let mut filled = self.tasks[index].request.holes.clone();
+            let mut filled_by: Vec<String> = filled.iter().map(|hole| self.tasks[hole.from].request.effect.name().to_owned()).collect();
+            for (at, by) in &self.tasks[index].request.filled {
+                filled.push(crate::Hole::whole(at.as_str(), index, ""));
+                filled_by.push(by.clone());
+            }
             let task = &mut self.tasks[index];
             // What was answered from the journal before it was handed out stays in the list of due ones; it is no longer due.
             let Progress::Due(attempt) = &task.progress else { continue };
@@ -148,9 +159,11 @@ impl Asking {
                 node: graph.node_name(self.node).clone(),
                 label: task.request.label.clone(),
                 effect: attempt.effect.clone(),
-                filled: task.request.holes.clone(),
+                filled,
+                filled_by,
                 has_heard,
                 is_allowed: task.is_allowed,
+                allowed: start.allowed.clone(),
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
                 depth: start.depth,
@@ -209,16 +222,16 @@ impl Asking {
                     }
                 }
             }
-            Progress::Held(open, _) => {
+            Progress::Held(open, objection) => {
                 release.teller.tell(replied(None));
-                match consent(&reply) {
-                    Ok(Consent { allow: true }) => {
+                match Consent::of(&reply, objection.call.as_ref()) {
+                    Ok(Consent::Once | Consent::Conversation | Consent::Tool | Consent::Server) => {
                         task.is_allowed = true;
                         // Being asked was no attempt.
                         task.request.attempts_max = task.request.attempts_max.saturating_add(1);
                         self.once_more(index, open, &mut release);
                     }
-                    Ok(Consent { allow: false }) | Err(_) => {
+                    Ok(Consent::No) | Err(_) => {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
                         let failure = Failure::new(FailureKind::Refused, "a person was asked to agree, and said no");
                         self.settled(index, Arc::new(Reply::failed(failure)));
@@ -234,8 +247,8 @@ impl Asking {
         self.put_before_a_person(index, number, Progress::Doubted)
     }
 
-    pub(super) fn hold(&mut self, index: usize, number: u32, why: &str) -> bool {
-        self.put_before_a_person(index, number, |attempt| Progress::Held(attempt, why.to_owned()))
+    pub(super) fn hold(&mut self, index: usize, number: u32, objection: &Objection) -> bool {
+        self.put_before_a_person(index, number, |attempt| Progress::Held(attempt, objection.clone()))
     }
 
     fn put_before_a_person(&mut self, index: usize, number: u32, as_what: impl FnOnce(Attempt) -> Progress) -> bool {
@@ -325,31 +338,22 @@ impl Asking {
 
     pub(super) fn waiting(&self, step: u64) -> Vec<Waiting> {
         let open = self.tasks.iter().enumerate().filter_map(|(index, task)| {
-            let task_id = TaskId { step, index: index as u32 };
+            let waiting = |attempt, question| Waiting { task: TaskId { step, index: index as u32 }, attempt, question, call: None, why: None };
             match &task.progress {
                 Progress::Person(effect) => match &**effect {
-                    Effect::AskPerson(question) => Some(Waiting { task: task_id, attempt: 1, question: question.clone() }),
+                    Effect::AskPerson(question) => Some(waiting(1, question.clone())),
                     Effect::CallModel(_) | Effect::CallTool(_) | Effect::CallAgent(_) => None,
                 },
-                Progress::Doubted(attempt) => Some(Waiting { task: task_id, attempt: attempt.number, question: doubtful(&attempt.effect) }),
-                Progress::Held(attempt, why) => Some(Waiting { task: task_id, attempt: attempt.number, question: held(&attempt.effect, why) }),
+                Progress::Doubted(attempt) => Some(waiting(attempt.number, doubtful(&attempt.effect))),
+                Progress::Held(attempt, objection) => {
+                    let question = consent::question(&attempt.effect, objection);
+                    let call = objection.call.clone();
+                    Some(Waiting { why: call.as_ref().map(|_| objection.why.clone()), call, ..waiting(attempt.number, question) })
+                }
                 Progress::Blocked | Progress::Due(_) | Progress::Flying(_) | Progress::Answered(_) => None,
             }
         });
         open.collect()
-    }
-}
-
-fn held(effect: &Effect, why: &str) -> Question {
-    let body = serde_json::to_value(effect).unwrap_or(Value::Null);
-    Question {
-        prompt: format!("May Baton perform {} {}? {why} What would be done: {body}", effect.kind(), effect.name()),
-        schema: Some(serde_json::json!({
-            "type": "object",
-            "required": ["allow"],
-            "properties": { "allow": { "type": "boolean" } },
-            "additionalProperties": false,
-        })),
     }
 }
 

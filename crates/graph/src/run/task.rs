@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::Deserialize as _;
 
 use super::ledger::{Ledger, Teller};
-use super::{Consent, Verdict};
+use super::{Consent, Objection, Verdict};
 use crate::{
     Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Name, Need, Reply, Request, Retry, Start, TaskId, Usage,
 };
@@ -24,6 +24,7 @@ pub(super) struct Wish {
     pub(super) effect: Arc<Effect>,
     pub(super) needs: Vec<Need>,
     pub(super) holes: Vec<Hole>,
+    pub(super) filled: Vec<(String, String)>,
     pub(super) attempts_max: u32,
     pub(super) deadline_ms: u64,
     pub(super) backoff: Backoff,
@@ -43,7 +44,7 @@ pub(super) enum Progress {
     /// Before a person, because nobody knows whether it happened.
     Doubted(Attempt),
     /// Before a person, because one must agree first.
-    Held(Attempt, String),
+    Held(Attempt, Objection),
     Answered(Arc<Reply>),
 }
 
@@ -66,9 +67,9 @@ pub(super) struct Release<'a> {
 
 impl Task {
     pub(super) fn new(request: Request, graph: &Graph) -> Self {
-        let Request { label, effect, needs, holes, attempts_max, deadline_ms, backoff, estimate, is_last } = request;
+        let Request { label, effect, needs, holes, filled, attempts_max, deadline_ms, backoff, estimate, is_last } = request;
         let label = if label.is_empty() { graph.0.blank.clone() } else { label.into() };
-        let request = Wish { label, effect: Arc::new(effect), needs, holes, attempts_max, deadline_ms, backoff, estimate, is_last };
+        let request = Wish { label, effect: Arc::new(effect), needs, holes, filled, attempts_max, deadline_ms, backoff, estimate, is_last };
         Task { request, progress: Progress::Blocked, at_us: 0, is_allowed: false }
     }
 
@@ -100,9 +101,9 @@ impl Task {
                 }
                 (open.number, &open.effect)
             }
-            Progress::Held(open, _) => {
+            Progress::Held(open, objection) => {
                 if attempt == open.number {
-                    consent(reply).map_err(|why| FeedError::NoConsent { task, why })?;
+                    Consent::of(reply, objection.call.as_ref()).map_err(|why| FeedError::NoConsent { task, why })?;
                 }
                 (open.number, &open.effect)
             }
@@ -178,13 +179,6 @@ impl Release<'_> {
     fn jitter(&self, index: usize, number: u32) -> u64 {
         let key = Key::of(&self.start.thread, &self.start.run, TaskId { step: self.step, index: index as u32 });
         key.low().wrapping_mul(2 * u64::from(number) + 1) >> 17
-    }
-}
-
-pub(super) fn consent(reply: &Reply) -> Result<Consent, String> {
-    match &reply.result {
-        Ok(value) => Consent::deserialize(value).map_err(|e| e.to_string()),
-        Err(failure) => Err(failure.to_string()),
     }
 }
 

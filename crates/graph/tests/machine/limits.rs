@@ -92,6 +92,17 @@ fn a_phase_has_one_clock_and_starts_it_anew() {
 }
 
 #[test]
+fn a_run_may_have_its_own_limit_of_a_phase() {
+    let ask = || Ask::one(Request::from(tool("t", json!(1))).deadline_ms(90));
+    let deadlines = |own: Option<u64>| {
+        let graph = one_step(ask).phase("p", 50, &["only"]).phase_limit_ms(move |_, phase| own.filter(|_| phase == "p")).build().unwrap();
+        drive(start(&graph), false, echo).jobs.iter().map(|job| job.deadline_ms).collect::<Vec<_>>()
+    };
+    assert_eq!((deadlines(None), deadlines(Some(20)), deadlines(Some(70))), (vec![50], vec![20], vec![70]));
+    assert_eq!(deadlines(Some(0)), [] as [u64; 0], "no time is no attempt");
+}
+
+#[test]
 fn a_deadline_never_outlives_its_phase_or_its_budget() {
     let ask = || {
         let mut ask = Ask::default();

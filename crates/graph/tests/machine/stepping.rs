@@ -142,3 +142,27 @@ fn a_flow_may_give_up_in_its_own_words_and_may_not_leave_its_drawing() {
     assert_eq!(going(|| Go::to("a")), "node a went to a, but declares no such edge");
     assert_eq!(going(Go::end), "node a went to end, but declares no such edge");
 }
+
+#[test]
+fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign() {
+    let hear = |diary: &mut Diary, replies: &Replies<'_>| diary.hear(replies);
+    let list = (
+        |_: &Diary| Ask::one(tool("list", json!({}))),
+        move |diary: &mut Diary, replies: &Replies<'_>| {
+            hear(diary, replies);
+            Go::to("act")
+        },
+    );
+    let act = (
+        |_: &Diary| Ask::one(tool("act", json!({}))),
+        move |diary: &mut Diary, replies: &Replies<'_>| {
+            hear(diary, replies);
+            Go::end()
+        },
+    );
+    let graph = Graph::of::<Diary>("two").node("list", list, &["act"]).node("act", act, &[END]).build().unwrap();
+    let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].has_heard;
+    assert!(is_tainted(|reply| reply));
+    assert!(!is_tainted(Reply::without_foreign_text));
+    assert!(is_tainted(|reply| reply.about(json!({ "server": "notes" }))));
+}

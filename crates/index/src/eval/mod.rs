@@ -30,6 +30,12 @@ pub struct Measured {
     /// Whether vectors took part, for all of the items.
     pub vectors: bool,
     pub vectors_per_second: Option<f32>,
+    /// Of tools: the share among those that a planner is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall_shown: Option<f64>,
+    /// Of tools: the same after the tool-search steps that a plan may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall_searched: Option<f64>,
     /// What should be found but is not in the set at all; left out of every share.
     pub absent: usize,
 }

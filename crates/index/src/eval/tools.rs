@@ -12,6 +12,11 @@ use super::{Measured, docs, measure};
 use crate::vectors::State;
 use crate::{Model, Tool, Tools};
 
+/// As `flows::toolbox` has it: tools in a listing, tools that a tool-search step adds, and such steps in a plan.
+const SHOWN: usize = 24;
+const FOUND: usize = 8;
+const SEARCHES: usize = 2;
+
 /// `home` keeps the vectors of the tools.
 pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String)) -> Result<Measured, String> {
     let read = |name: &str| -> Result<Value, String> {
@@ -23,12 +28,14 @@ pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(Strin
     let names: HashSet<&str> = list.iter().map(|tool| tool.name.as_str()).collect();
     let mut absent = 0;
     let mut questions = Vec::new();
+    let mut steps = Vec::new();
     for task in read("livemcp_tasks.json")?.as_array().into_iter().flatten() {
         let wanted = wanted(task["Annotator Metadata"]["Tools"].as_str().unwrap_or_default());
         let count = wanted.len();
         let gold: HashSet<String> = wanted.into_iter().filter(|name| names.contains(name.as_str())).collect();
         absent += count - gold.len();
         questions.push((task["Question"].as_str().unwrap_or_default().to_owned(), gold));
+        steps.push(numbered(task["Annotator Metadata"]["Steps"].as_str().unwrap_or_default()));
     }
     std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
     let began = Instant::now();
@@ -37,7 +44,23 @@ pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(Strin
     tell(format!("{} tools are searchable after {index_seconds:.2} s", list.len()));
     let progress = docs::wait(tell, |limit| index.wait(limit))?;
     let measured = measure(&questions, |question| Ok(index.search(question, 20).into_iter().map(|hit| list[hit.index].name.clone()).collect()))?;
+    let names_of =
+        |query: &str, size: usize| index.search(query, size).into_iter().map(|hit| list[hit.index].name.clone()).collect::<HashSet<String>>();
+    let (mut shown, mut searched, mut count) = (0.0, 0.0, 0.0);
+    for ((question, gold), steps) in questions.iter().zip(&steps).filter(|((_, gold), _)| !gold.is_empty()) {
+        let share = |found: &HashSet<String>| found.intersection(gold).count() as f64 / gold.len() as f64;
+        let mut found = names_of(question, SHOWN);
+        shown += share(&found);
+        // What a planner would look for is taken from the expert's own steps, the first ones.
+        for step in steps.iter().take(SEARCHES) {
+            found.extend(names_of(step, FOUND));
+        }
+        searched += share(&found);
+        count += 1.0;
+    }
     Ok(Measured {
+        recall_shown: Some(shown / count),
+        recall_searched: Some(searched / count),
         items: list.len(),
         index_seconds,
         vectors: progress.state == State::Ready,
@@ -68,10 +91,14 @@ fn listed(servers: &Value) -> Vec<Tool> {
     list
 }
 
-/// One to a line, numbered.
 fn wanted(lines: &str) -> HashSet<String> {
-    let name = |line: &str| line.trim().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('.').trim().to_owned();
-    lines.lines().map(name).filter(|name| !name.is_empty()).collect()
+    numbered(lines).into_iter().collect()
+}
+
+/// One to a line, numbered.
+fn numbered(lines: &str) -> Vec<String> {
+    let text = |line: &str| line.trim().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('.').trim().to_owned();
+    lines.lines().map(text).filter(|text| !text.is_empty()).collect()
 }
 
 #[cfg(test)]

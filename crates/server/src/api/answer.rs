@@ -22,7 +22,7 @@ use crate::problem::Problem;
 
 pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Who>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
     let row = api.run(&who, &run).await?;
-    Ok(Json(answer(&api, &row).await?))
+    Ok(Json(answer(&api, &row).await?.0))
 }
 
 pub(super) async fn markdown(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
@@ -48,7 +48,7 @@ pub(super) async fn span(
 ) -> Result<Json<api::SpanInPlace>, Problem> {
     let row = api.run(&who, &run).await?;
     let number: usize = number.parse().map_err(|_| Problem::not_found("span"))?;
-    let answer = answer(&api, &row).await?;
+    let (answer, replies) = answer(&api, &row).await?;
     let span = answer.spans.into_iter().find(|span| span.n == number).ok_or_else(|| Problem::not_found("span"))?;
     let found = Span {
         text: span.text.clone(),
@@ -58,13 +58,16 @@ pub(super) async fn span(
         place: span.place.clone(),
         ..Span::default()
     };
-    let document = api.0.desk.excerpt(&who.user, &found).await;
+    let document = match api.0.desk.excerpt(&who.user, &found).await {
+        Some(document) => Some(document),
+        None => in_reply(&span, &replies),
+    };
     Ok(Json(api::SpanInPlace { span, document }))
 }
 
 async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Response, Problem> {
     let row = api.run(who, run).await?;
-    let answer = answer(api, &row).await?;
+    let (answer, _) = answer(api, &row).await?;
     let body = answer.markdown.rsplit_once(SOURCES).filter(|_| !answer.sources.is_empty()).map_or(answer.markdown.as_str(), |(body, _)| body);
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
     let export = Export { format, title: row.title.clone(), markdown: body.to_owned(), sources };
@@ -87,7 +90,21 @@ fn file_name(title: &str) -> String {
 
 const SOURCES: &str = "\n\n**Sources**\n";
 
-async fn answer(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
+/// The tool's reply that a passage stands in, for one that is found nowhere else.
+fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
+    let is_it = |one: &&Span| one.text == span.text && one.place == span.place && one.task == span.task && one.source == span.source;
+    let (text, range) = replies.iter().filter(|_| span.address.is_none()).find_map(|reply| {
+        let one = reply.spans.iter().find(is_it)?;
+        evidence::reply_at(reply, one)
+    })?;
+    let units = |bytes: usize| text.get(..bytes).map_or(0, |head| head.encode_utf16().count());
+    let title = span.task.clone().unwrap_or_else(|| span.source.clone());
+    let (start, end) = (units(range.start), units(range.end));
+    Some(api::Excerpt { path: span.source.clone(), title, start, end, line: 1, text })
+}
+
+/// An answer, and all that tools replied on the way to it.
+async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
     let engine = &api.0.engine;
     let closing = engine::closing_of(row);
     let output = match closing.map(|closing| closing.outcome) {
@@ -112,9 +129,10 @@ async fn answer(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
     let list = |name: &str| output.get(name).cloned().unwrap_or_default();
     let sources: Vec<evidence::Source> = serde_json::from_value(list("sources")).unwrap_or_default();
     let sentences: Vec<evidence::Sentence> = serde_json::from_value(list("sentences")).unwrap_or_default();
-    let spans = spans(&sources, &sentences, told, &past);
+    let replies = found(&past);
+    let spans = spans(&sources, &sentences, told, &replies);
     let (model, is_extracted) = thinker(told);
-    Ok(api::Answer {
+    let answer = api::Answer {
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.desk.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
         sentences: sentences.iter().map(|sentence| as_said(sentence, &markdown)).collect(),
@@ -126,7 +144,8 @@ async fn answer(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
         run: speaker.to_string(),
         model,
         markdown,
-    })
+    };
+    Ok((answer, replies))
 }
 
 /// The run that gave the answer: a door passes on what the flow it took answered.
@@ -176,13 +195,13 @@ fn as_said(sentence: &evidence::Sentence, markdown: &str) -> api::Sentence {
 }
 
 /// The passages that are cited, by their numbers.
-fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[Told], past: &[(RunId, Vec<Told>)]) -> Vec<api::Span> {
+fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[Told], replies: &[Found]) -> Vec<api::Span> {
     let mut numbers: Vec<usize> =
         sources.iter().flat_map(|source| &source.spans).chain(sentences.iter().flat_map(|one| &one.cites)).copied().collect();
     numbers.sort_unstable();
     numbers.dedup();
     let Some(&last) = numbers.last() else { return Vec::new() };
-    let found = found(past);
+    let found: Vec<Span> = replies.iter().flat_map(|reply| reply.spans.iter().cloned()).collect();
     let source_of = |number: usize| sources.iter().find(|source| source.spans.contains(&number));
     let fits = |shown: &[&str]| {
         let is_of = |number: usize, source: &evidence::Source| {
@@ -206,7 +225,7 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
                 let source = source_of(number)?;
                 let is_it = |span: &Span| match &source.address {
                     Some(address) => span.address.as_ref() == Some(address),
-                    None => span.title.as_ref() == Some(&source.title),
+                    None => span.task.as_ref().or(span.title.as_ref()) == Some(&source.title),
                 };
                 let place = found.iter().enumerate().position(|(at, span)| is_it(span) && !used.contains(&at))?;
                 used.push(place);
@@ -214,7 +233,8 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
             }
         };
         let trust = serde_json::to_value(span.trust).ok().and_then(|trust| trust.as_str().map(str::to_owned)).unwrap_or_default();
-        Some(api::Span { n: number, text: span.text, source: span.source, title: span.title, address: span.address, place: span.place, trust })
+        let Span { text, source, title, address, place, task, .. } = span;
+        Some(api::Span { n: number, text, source, title, address, place, trust, task })
     };
     numbers.into_iter().filter_map(whole).collect()
 }
@@ -242,25 +262,33 @@ fn by_content(content: &str, found: &[Span]) -> Span {
     }
 }
 
-/// Everything that tools replied to any run of the family.
-fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Span> {
+/// Everything that tools replied to any run of the family, each span labelled with its call as the flows do it.
+fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Found> {
     let mut all = Vec::new();
     for (_, told) in past {
         for event in told {
             let Event::Replied { task, reply, .. } = &event.event else { continue };
             let Ok(value) = &reply.result else { continue };
-            let tool = told.iter().find_map(|told| match &told.event {
+            let call = told.iter().find_map(|told| match &told.event {
                 Event::Asked { task: of, effect, .. } if of == task => match &**effect {
-                    Effect::CallTool(call) => Some(call.tool.as_str()),
+                    Effect::CallTool(call) => Some(call),
                     Effect::CallModel(_) | Effect::CallAgent(_) | Effect::AskPerson(_) => None,
                 },
                 _ => None,
             });
-            let (Some(tool), Ok(found)) = (tool, serde_json::from_value::<Found>(value.clone())) else { continue };
-            let said = || evidence::found(tool, evidence::Trust::Untrusted, &found.text, Some(&found.data).filter(|data| !data.is_null())).spans;
-            let spans = if found.spans.is_empty() { said() } else { found.spans.clone() };
-            all.extend(spans);
+            let (Some(call), Ok(mut found)) = (call, serde_json::from_value::<Found>(value.clone())) else { continue };
+            if found.spans.is_empty() {
+                let data = Some(&found.data).filter(|data| !data.is_null());
+                found = evidence::found(&call.tool, evidence::Trust::Untrusted, &found.text, data);
+            }
+            label(&mut found.spans, call);
+            all.push(found);
         }
     }
     all
+}
+
+fn label(spans: &mut [Span], call: &graph::ToolCall) {
+    let label = evidence::task_label(&call.tool, &call.arguments);
+    spans.iter_mut().filter(|span| span.task.is_none()).for_each(|span| span.task = Some(label.clone()));
 }

@@ -1,9 +1,16 @@
+use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::IntoResponse;
+use wire::api;
 
 use super::Api;
 use crate::problem::Problem;
+
+/// The flows, with what can be set for each.
+pub(super) async fn list(State(api): State<Api>) -> Json<api::Flows> {
+    Json(api::Flows { flows: api.0.desk.flows() })
+}
 
 /// A flow's graph for Mermaid.
 pub(super) async fn drawn(State(api): State<Api>, Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {

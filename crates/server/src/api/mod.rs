@@ -6,6 +6,7 @@ mod events;
 mod flows;
 mod models;
 pub mod openapi;
+pub mod permissions;
 mod query;
 pub(crate) mod runs;
 pub(crate) mod said;
@@ -63,6 +64,7 @@ impl Api {
     pub(crate) fn routes(&self) -> Router {
         Router::new()
             .route("/api/status", get(status::get))
+            .route("/api/flows", get(flows::list))
             .route("/api/flows/{name}/graph.mmd", get(flows::drawn))
             .route("/api/threads", get(threads::list))
             .route("/api/threads/{thread}", get(threads::show).delete(threads::remove))
@@ -84,6 +86,8 @@ impl Api {
             .route("/api/models", get(models::list))
             .route("/api/documents", get(documents::list))
             .route("/api/documents/{name}", put(documents::put).merge(delete(documents::remove)))
+            .route("/api/permissions", get(permissions::list))
+            .route("/api/permissions/{id}", delete(permissions::revoke))
             .route("/api/settings", get(settings::show).patch(settings::change))
             .with_state(self.clone())
     }

@@ -23,6 +23,7 @@ pub fn document() -> Value {
     let b = &mut book;
     let all = [
         Op::get("/api/status", "Who asks, which flows there are, who thinks").json::<api::Status>(b, 200),
+        Op::get("/api/flows", "The flows, their graphs and their settings").json::<api::Flows>(b, 200),
         Op::get("/api/flows/{name}/graph.mmd", "A flow's graph, for Mermaid").named("name").text(200, "text/plain").refuses(&[404]),
         Op::get("/api/threads", "The user's threads, most recently used first")
             .query("limit", "How many, at most 500", &json!({ "type": "integer", "minimum": 1, "maximum": 500 }))
@@ -97,10 +98,15 @@ pub fn document() -> Value {
             .number("number")
             .json::<api::SpanInPlace>(b, 200)
             .refuses(&[404, 409]),
-        Op::new("post", "/api/query", "Asks by intent and says what each executed stage found")
-            .body::<api::Query>(b)
-            .json::<api::QueryAnswer>(b, 200)
-            .refuses(&[404, 409, 422]),
+        Op::new(
+            "post",
+            "/api/query",
+            "Asks by intent and says what each executed stage found; without a thread it continues the client's conversation",
+        )
+        .header("X-Client-Id", "Which of the user's clients asks; each has a conversation of its own, and those that send none share one")
+        .body::<api::Query>(b)
+        .json::<api::QueryAnswer>(b, 200)
+        .refuses(&[404, 409, 422]),
         Op::get("/api/models", "Every way to a model, and how it stands").json::<api::Models>(b, 200).refuses(&[409]),
         Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
         Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB")
@@ -109,6 +115,8 @@ pub fn document() -> Value {
             .json::<api::Uploaded>(b, 201)
             .refuses(&[404, 422]),
         Op::new("delete", "/api/documents/{name}", "Takes a document away").named("name").empty(204).refuses(&[404, 422]),
+        Op::get("/api/permissions", "The tool calls that the user allowed for good").json::<api::Permissions>(b, 200),
+        Op::new("delete", "/api/permissions/{id}", "Takes a permission back").number("id").empty(204).refuses(&[404]),
         Op::get("/api/settings", "What the user prefers").json::<Map<String, Value>>(b, 200),
         Op::new("patch", "/api/settings", "Sets what the user prefers; null takes it back")
             .body::<Map<String, Value>>(b)

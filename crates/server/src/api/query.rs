@@ -1,27 +1,55 @@
 //! The document's own way to ask: one query, by intent, with what each executed stage found.
+//!
+//! A query that names no thread continues its client's conversation. Conversations that were begun here are threads named
+//! `query-<digest of user and client>`, followed by an id for each one that `"thread": "new"` began; the one that was made last is continued. So the
+//! store knows which it is, also after a restart, and two first queries at once begin the same conversation.
+
+use std::collections::BTreeMap;
 
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use engine::At;
-use graph::Outcome;
+use graph::{Outcome, ThreadId, UserId};
 use serde_json::Value;
 use wire::api;
 
 use super::Api;
-use super::runs::begin;
+use super::runs::{begin, digest_of, header_text};
 use super::said::Said;
 use crate::guard::Who;
 use crate::problem::Problem;
 
 const FLOW: &str = "chat";
+/// Names one of several clients of a user; those that send none share a conversation.
+pub(super) const CLIENT: &str = "x-client-id";
+/// What a client says in place of a thread's name to begin another conversation.
+const NEW: &str = "new";
 
 pub(super) async fn ask(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
+    headers: HeaderMap,
     Said(query): Said<api::Query>,
 ) -> Result<Json<api::QueryAnswer>, Problem> {
-    let thread = api.thread_for(&who, query.thread.as_deref()).await?;
-    let wish = api::NewRun { question: query.query, flow: Some(FLOW.into()), thread: None, model: None, approve: false, strict: None, budget: None };
+    let thread = match query.thread.as_deref() {
+        Some(name) if name != NEW => api.thread_for(&who, Some(name)).await?,
+        wanted => {
+            let client = header_text(&headers, CLIENT)?.unwrap_or_default();
+            conversation(&api, &who.user, client, wanted.is_some()).await?
+        }
+    };
+    let wish = api::NewRun {
+        question: query.query,
+        flow: Some(FLOW.into()),
+        thread: None,
+        model: None,
+        approve: false,
+        strict: None,
+        budget: None,
+        allow: Vec::new(),
+        settings: BTreeMap::new(),
+    };
     let order = api.0.desk.order(&who.user, &thread, &wish)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;
     let at = api.0.engine.wait(&run).await?;
@@ -46,4 +74,14 @@ pub(super) async fn ask(
         thread: thread.to_string(),
         run: run.to_string(),
     }))
+}
+
+/// The thread that a client's query belongs to if it names none.
+async fn conversation(api: &Api, user: &UserId, client: &str, is_new: bool) -> Result<ThreadId, Problem> {
+    let first = format!("query-{}", digest_of(&["query", user.as_str(), client], 8));
+    if is_new {
+        return Ok(ThreadId::from(format!("{first}-{}", engine::fresh())));
+    }
+    let newest = api.0.engine.store().newest_thread(user, &first).await?;
+    Ok(newest.map_or_else(|| ThreadId::from(first), |row| row.thread))
 }

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 500;
-const KEY_BYTES_MAX: usize = 200;
+const HEADER_BYTES_MAX: usize = 200;
 const REASON_CHARS_MAX: usize = 500;
 
 #[derive(Deserialize)]
@@ -115,16 +115,25 @@ pub(crate) fn hold(engine: &Engine, run: &RunId, place: OwnedSemaphorePermit) {
 
 /// The run that a key names: the same user with the same key always means the same one.
 fn named(user: &UserId, headers: &HeaderMap) -> Result<Option<RunId>, Problem> {
-    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
-    let key = key.to_str().ok().filter(|key| !key.trim().is_empty() && key.len() <= KEY_BYTES_MAX);
-    let key = key.ok_or_else(|| Problem::invalid(format!("Idempotency-Key has 1 to {KEY_BYTES_MAX} visible ASCII characters")))?;
+    let key = header_text(headers, "Idempotency-Key")?;
+    Ok(key.map(|key| RunId::from(digest_of(&["idempotency", user.as_str(), key], 16))))
+}
+
+/// What a header says that names something; `None` without it.
+pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| !text.trim().is_empty() && text.len() <= HEADER_BYTES_MAX);
+    text.map(Some).ok_or_else(|| Problem::invalid(format!("{name} has 1 to {HEADER_BYTES_MAX} visible ASCII characters")))
+}
+
+/// The first bytes of the SHA-256 of these parts, in hex.
+pub(super) fn digest_of(parts: &[&str], bytes: usize) -> String {
     let mut digest = Sha256::new();
-    for part in ["idempotency", user.as_str(), key] {
+    for part in parts {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     }
-    let bytes = digest.finalize();
-    Ok(Some(RunId::from(bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>())))
+    digest.finalize().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Deserialize)]
@@ -286,6 +295,13 @@ async fn waiting(api: &Api, row: &RunRow) -> Result<Vec<api::Waiting>, Problem> 
             question: waiting.question.prompt,
             schema: waiting.question.schema,
             plan: plan.map(Value::Object),
+            call: waiting.call.map(|call| api::HeldCall {
+                tool: call.tool,
+                server: call.server,
+                arguments: call.arguments,
+                sources: call.sources,
+                why: waiting.why.unwrap_or_default(),
+            }),
         });
     }
     Ok(all)

@@ -63,10 +63,8 @@ pub(super) async fn file(
     let row = api.thread(&who, &thread).await?;
     let bytes = api.0.desk.workspace_file(&row.thread, &path).await?;
     let name: String = path.rsplit('/').next().unwrap_or_default().chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    let headers = [
-        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
-    ];
+    let headers =
+        [(header::CONTENT_TYPE, "application/octet-stream".to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))];
     Ok((headers, bytes))
 }
 

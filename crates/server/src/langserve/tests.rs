@@ -52,7 +52,12 @@ fn service() -> (Service, Engine) {
     let world = ScriptedWorld::parse("when tool count reply 1 after 30ms once").unwrap();
     let flows = std::iter::once(echo()).chain(others());
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), flows, Settings::default());
-    let one = |flow: &str, dress, base: Value| Served { flow: flow.to_owned(), dress, base: base.as_object().unwrap().clone() };
+    let one = |flow: &str, dress, base: Value| Served {
+        flow: flow.to_owned(),
+        dress,
+        base: base.as_object().unwrap().clone(),
+        settings: FlowSettings::none(flow),
+    };
     let served = [
         ("graph".to_owned(), one("echo", Dress::Agent, json!({ "kept": 1 }))),
         ("question".to_owned(), one("question", Dress::Question, json!({ "x": 7 }))),
@@ -301,7 +306,7 @@ async fn p3_schemas_and_the_description_are_there() {
 async fn p8_mangled_requests_never_panic_or_hang() {
     let world = ScriptedWorld::parse("when tool count reply 1").unwrap();
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [echo()], Settings::default());
-    let served = [("graph".to_owned(), Served { flow: "echo".into(), dress: Dress::Agent, base: Map::new() })];
+    let served = [("graph".to_owned(), Served { flow: "echo".into(), dress: Dress::Agent, base: Map::new(), settings: FlowSettings::none("echo") })];
     let service = Service::new(engine, served.into(), None);
     let nobody = caller("nobody");
     let whole = json!({

@@ -9,7 +9,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 use serde_json::Value;
 use tokio::sync::mpsc;
 use world::Progress;
-use world::tool::nature::KEY;
+use world::tool::nature::{AGAIN, KEY};
 use world::tool::{CallOptions, Tools};
 
 use super::DEADLINE_MAX;
@@ -46,15 +46,17 @@ impl ServerHandler for Export {
 
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.to_string();
-        if self.tools.describe(&name).await.is_err() {
+        // What another registry offers is not passed on.
+        if self.tools.describe(&name).await.is_err() || self.tools.is_from_registry(&name) {
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
         }
         let key = context.meta.0.0.get(KEY).and_then(Value::as_str).map(str::to_owned);
+        let is_allowed = context.meta.0.0.get(AGAIN).and_then(Value::as_bool) == Some(true);
         let (tell, mut told) = mpsc::channel::<String>(PROGRESS_WAITING_MAX);
         let token = context.meta.get_progress_token();
         // What cannot be told as fast as it comes is left out: progress is for looking at.
         let progress = if token.is_some() { Progress::to(move |text| drop(tell.try_send(text.trim_end().to_owned()))) } else { Progress::nowhere() };
-        let options = CallOptions { key, deadline: DEADLINE_MAX, progress, ..CallOptions::default() };
+        let options = CallOptions { key, is_allowed, deadline: DEADLINE_MAX, progress, ..CallOptions::default() };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let calling = self.tools.call_plain(&name, &arguments, &options);
         tokio::pin!(calling);

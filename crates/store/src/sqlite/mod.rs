@@ -11,6 +11,7 @@ mod cards;
 mod fault;
 mod notes;
 mod open;
+mod permissions;
 mod read;
 mod retention;
 mod tokens;
@@ -26,8 +27,8 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewToken, NoteFilter, NoteRow, Result, Retention, RunFilter, RunRow, Signal,
-    SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PermissionRow, Result,
+    Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 use read::Readers;
 use retention::Kept;
@@ -143,6 +144,11 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::threads(rows, before.as_ref(), limit)).await
     }
 
+    async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
+        let (user, name_prefix) = (user.clone(), name_prefix.to_owned());
+        self.readers.read(move |rows| read::newest_thread(rows, &user, &name_prefix)).await
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.readers.read(move |rows| cards::cards(rows, &filter)).await
     }
@@ -205,6 +211,20 @@ impl Store for SqliteStore {
 
     async fn drop_token(&self, token: u64) -> Result<bool> {
         self.writer.write(0, move |tables| tables.drop_token(token)).await
+    }
+
+    async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>> {
+        let user = user.clone();
+        self.readers.read(move |rows| permissions::permissions(rows, &user)).await
+    }
+
+    async fn keep_permission(&self, permission: NewPermission) -> Result<u64> {
+        self.writer.write(0, move |tables| tables.keep_permission(&permission)).await
+    }
+
+    async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
+        let user = user.clone();
+        self.writer.write(0, move |tables| tables.revoke_permission(&user, permission)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

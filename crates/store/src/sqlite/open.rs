@@ -25,7 +25,8 @@ use crate::{Result, StoreError};
 const APPLICATION_ID: i32 = 0x4261_746e;
 
 /// One per schema version, in order. What was released is never edited.
-const MIGRATIONS: [&str; 3] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql"), include_str!("migrations/4.sql")];
 
 /// How long to wait for another process that is writing, before giving up.
 const BUSY_MAX: Duration = Duration::from_secs(10);

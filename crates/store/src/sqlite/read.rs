@@ -147,6 +147,13 @@ pub(super) fn threads(rows: &Connection, before: Option<&ThreadId>, limit: usize
     Ok(rows.prepare_cached(&sql)?.query_map(values, thread_row)?.collect::<rusqlite::Result<_>>()?)
 }
 
+pub(super) fn newest_thread(rows: &Connection, user: &UserId, name_prefix: &str) -> Written<Option<ThreadRow>> {
+    // The signs keep the planner from walking all threads in the order of their numbers or their users; names have an index.
+    let sql = format!("SELECT {THREAD_COLUMNS} FROM threads WHERE name >= ?1 AND name < ?2 AND +user = ?3 ORDER BY +id DESC LIMIT 1");
+    let past_prefix = format!("{name_prefix}{}", char::MAX);
+    Ok(rows.prepare_cached(&sql)?.query_row(params![name_prefix, past_prefix, user.as_str()], thread_row).optional()?)
+}
+
 pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limit: usize) -> Written<Vec<MessageRow>> {
     let found: Option<i64> =
         rows.prepare_cached("SELECT id FROM threads WHERE name = ?1")?.query_row([thread.as_str()], |row| row.get(0)).optional()?;

@@ -87,6 +87,7 @@ impl Tables {
         run("UPDATE fences SET floor = max(floor, (SELECT fence FROM threads WHERE id = ?1))")?;
         run("DELETE FROM leases WHERE thread = ?1")?;
         run("DELETE FROM notes WHERE thread = ?1")?;
+        run("DELETE FROM permissions WHERE thread = ?1")?;
         run("DELETE FROM threads WHERE id = ?1")?;
         run("INSERT INTO swept_threads VALUES (?1)")?;
         run("INSERT INTO swept_runs SELECT id FROM runs WHERE thread = ?1")?;

@@ -157,6 +157,9 @@ impl Tables {
         self.change_intents(run, commit)?;
         self.change_run(run, commit)?;
         self.keep_notes(run, thread, commit)?;
+        for permission in &commit.permissions {
+            self.keep_permission(permission)?;
+        }
         let next_seq = commit.first_seq + commit.lines.len() as u64;
         match self.known.runs.get_mut(&commit.run) {
             Some(known) => known.next_seq = next_seq,

@@ -116,6 +116,7 @@ pub(crate) async fn everything(home: &Home) -> String {
     for user in ["local", "ada"] {
         let filter = NoteFilter { user: user.into(), flow: None, thread: None, now_ms: i64::MIN, limit: usize::MAX };
         all.push(format!("{user} {:?} {:?}", home.notes(filter).await.unwrap(), home.preferences(&user.into()).await.unwrap()));
+        all.push(format!("{user} {:?}", home.permissions(&user.into()).await.unwrap()));
     }
     for owner in ["me", "you"] {
         all.push(format!("{owner} {:?}", home.signals(owner).await.unwrap()));

@@ -192,3 +192,23 @@ pub(crate) async fn unknown_names_are_said_to_be(home: Home) {
     assert_eq!(home.threads(Some(&thread), 1).await, Err(no_thread.clone()));
     assert_eq!(home.delete_thread(&thread, NOW).await, Err(no_thread));
 }
+
+pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(home: Home) {
+    let local = "local".into();
+    let newest = async |user: &graph::UserId, prefix: &str| home.newest_thread(user, prefix).await.unwrap().map(|row| row.thread.to_string());
+    assert_eq!(newest(&local, "q-").await, None);
+    for (thread, run) in [("q-b", "1"), ("q-a", "2"), ("r-z", "3"), ("q-", "4")] {
+        Pen::start(&home, thread, run).await;
+    }
+    // Used last is not made last.
+    let lease = claim(&home, "q-b", "me").await;
+    Pen::start_at(&home, lease, "5", NOW + 500, |_| {}).await;
+    assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-"));
+    assert_eq!(newest(&local, "q-b").await.as_deref(), Some("q-b"));
+    assert_eq!((newest(&local, "q-c").await, newest(&"ada".into(), "q-").await), (None, None));
+    home.delete_thread(&thread_id("q-"), NOW + 5_000).await.unwrap();
+    assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-a"));
+    // A thread in which nothing ran is nobody's.
+    claim(&home, "q-new", "me").await;
+    assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-a"));
+}

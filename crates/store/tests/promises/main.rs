@@ -10,6 +10,7 @@ mod hand;
 mod leases;
 mod lists;
 mod notes;
+mod permissions;
 mod retention;
 mod signals;
 mod tokens;
@@ -92,6 +93,7 @@ promises! {
         a_run_is_as_new_as_its_last_line,
         threads_come_most_recently_used_first,
         threads_come_in_pages,
+        c10_the_newest_thread_with_a_prefix_is_the_one_made_last,
         a_thread_is_called_after_its_first_run,
         messages_are_numbered_across_runs,
         messages_come_in_pages,
@@ -108,6 +110,13 @@ promises! {
         r7_preferences_are_kept_until_they_are_taken_back,
         notes_can_be_forgotten,
         what_a_thread_taught_goes_with_it,
+    }
+    mod permissions {
+        a_permission_is_there_when_its_commit_is_and_once,
+        a_refused_commit_allows_nothing,
+        permissions_are_a_users_own_until_they_are_revoked,
+        a_conversations_permission_goes_with_its_thread,
+        permissions_are_bounded_in_number,
     }
     mod signals {
         signals_reach_whoever_holds_the_thread_in_order,

@@ -247,7 +247,11 @@ impl Code {
 enum Before {
     /// The same call was made before a crash.
     Ran(Ran),
-    Files { root: Root, files: Vec<FileBytes>, left_out: usize },
+    Files {
+        root: Root,
+        files: Vec<FileBytes>,
+        left_out: usize,
+    },
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Mistake> + Send + 'static) -> Result<T, String> {

@@ -221,7 +221,16 @@ impl Heard {
             }
         };
         let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        Ran { outcome, stdout: self.stdout, result, error, files: Vec::new(), milliseconds, walls_missing: self.walls.missing.clone(), walls: self.walls }
+        Ran {
+            outcome,
+            stdout: self.stdout,
+            result,
+            error,
+            files: Vec::new(),
+            milliseconds,
+            walls_missing: self.walls.missing.clone(),
+            walls: self.walls,
+        }
     }
 }
 

@@ -41,8 +41,13 @@ pub(super) enum Told {
     Out(String),
     /// A file that the program wrote or changed.
     File(FileBytes),
-    Done { result: Value },
-    Failed { error: String, kind: String },
+    Done {
+        result: Value,
+    },
+    Failed {
+        error: String,
+        kind: String,
+    },
 }
 
 pub(super) fn work(limits: &Limits, walls: &Walls) {

@@ -20,8 +20,8 @@ use evidence::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
 use crate::workspace::Workspaces;
+use crate::{Asked, Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
 use root::{Entry, Root, WriteMode};
 
 pub const KIND: Kind = Kind {
@@ -194,9 +194,7 @@ fn append(workspaces: &Workspaces) -> Tool {
     let workspaces = workspaces.clone();
     let about = "Add text at the end of a file under the root, or begin the file. What is there stays.";
     let hints = Hints { reads_only: false, destroys: false, repeats: false, open_world: false };
-    Tool::new("append", about, hints, move |takes: AppendTakes, call| {
-        put(workspaces.clone(), call, takes.path, takes.content, WriteMode::Append)
-    })
+    Tool::new("append", about, hints, move |takes: AppendTakes, call| put(workspaces.clone(), call, takes.path, takes.content, WriteMode::Append))
 }
 
 async fn put(workspaces: Workspaces, call: Asked, path: String, content: String, mode: WriteMode) -> Result<Said<Written>, Mistake> {

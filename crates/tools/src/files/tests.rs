@@ -10,8 +10,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::Settings;
-use crate::workspace::Workspaces;
 use crate::testing::{Session, session_with};
+use crate::workspace::Workspaces;
 
 /// A root with something to find, beside something that must not be found.
 struct House {

@@ -10,7 +10,7 @@
 //! (`x-baton-depth`), so that agents that call one another in a circle come to an end. What comes back is turned into the form flows know; what
 //! cannot be is passed on as it is, and the flow decides what it is worth.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use graph::{Failure, FailureKind, Job, Reply};
@@ -41,9 +41,20 @@ pub(crate) struct Service {
     base: String,
     path: String,
     token: Option<HeaderValue>,
-    client: reqwest::Client,
+    /// It is on this machine and not reached by way of a proxy.
+    is_here: bool,
+    /// Made when it is first needed: most processes call no agent.
+    client: OnceLock<reqwest::Client>,
     /// What it wants to be given, and when that was asked; `None` in it: it does not say.
     schema: Mutex<Option<(Instant, Option<Value>)>>,
+}
+
+/// Why something at a default port is taken for an agent of the team.
+pub(crate) enum Proof {
+    /// It describes itself as Baton's agents do, and names the capability.
+    Described { about: String },
+    /// A LangServe graph whose input has messages.
+    TakesMessages,
 }
 
 impl Service {
@@ -61,17 +72,23 @@ impl Service {
                 Some(value)
             }
         };
-        // Fails when a provider is installed already, which is as good.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let builder = reqwest::Client::builder().connect_timeout(CONNECT_MAX).redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true);
-        // A service on this machine is not reached by way of a proxy.
         let is_here = parsed
             .host_str()
             .is_some_and(|host| host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()));
-        let builder = if is_here { builder.no_proxy() } else { builder };
-        let client = builder.build().map_err(|error| format!("no HTTP client: {error}"))?;
         let base = url.trim_end_matches('/').to_owned();
-        Ok(Service { base, path: path.trim_matches('/').to_owned(), token, client, schema: Mutex::new(None) })
+        Ok(Service { base, path: path.trim_matches('/').to_owned(), token, is_here, client: OnceLock::new(), schema: Mutex::new(None) })
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, String> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Fails when a provider is installed already, which is as good.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let builder = reqwest::Client::builder().connect_timeout(CONNECT_MAX).redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true);
+        let builder = if self.is_here { builder.no_proxy() } else { builder };
+        let client = builder.build().map_err(|error| format!("no HTTP client: {error}"))?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     fn at(&self, what: &str) -> String {
@@ -98,9 +115,34 @@ impl Service {
         }
     }
 
+    /// Whether it is an agent that can do what is wanted. `None`: it does not prove so.
+    pub(crate) async fn prove(&self, is_wanted: &(dyn Fn(&str) -> bool + Send + Sync)) -> Option<Proof> {
+        if let Some(body) = self.get(&format!("{}/agent.json", self.base)).await.ok()? {
+            let description: Description = serde_json::from_slice(&body).ok()?;
+            let capability = description.capabilities.into_iter().find(|capability| is_wanted(&capability.name))?;
+            return Some(Proof::Described { about: capability.about });
+        }
+        let schema = self.get(&self.at("input_schema")).await.ok()??;
+        let schema: Value = serde_json::from_slice(&schema).ok()?;
+        let state = match schema.get("$ref").and_then(Value::as_str).and_then(|place| place.strip_prefix('#')) {
+            Some(place) => schema.pointer(place)?,
+            None => &schema,
+        };
+        state.pointer("/properties/messages").map(|_| Proof::TakesMessages)
+    }
+
+    /// Where it is, as `host:port`: nothing else of its address is shown, which may hold a password.
+    pub(crate) fn address(&self) -> String {
+        let Ok(url) = reqwest::Url::parse(&self.base) else { return String::new() };
+        match (url.host_str(), url.port_or_known_default()) {
+            (Some(host), Some(port)) => format!("{host}:{port}"),
+            (host, _) => host.unwrap_or_default().to_owned(),
+        }
+    }
+
     /// A small document; `None` if there is none.
     async fn get(&self, url: &str) -> Result<Option<Vec<u8>>, String> {
-        let response = self.client.get(url).headers(self.headers()).send().await.map_err(|error| reached(&error))?;
+        let response = self.client()?.get(url).headers(self.headers()).send().await.map_err(|error| reached(&error))?;
         match response.status().as_u16() {
             200 => read(response, SCHEMA_BYTES_MAX).await.map(Some).map_err(|(_, why)| why),
             401 | 403 => Err(format!("status {}; check its token", response.status().as_u16())),
@@ -124,8 +166,11 @@ impl Service {
         });
         let mut headers = self.headers();
         traceparent::carry(&mut headers);
-        let request = self
-            .client
+        let client = match self.client() {
+            Ok(client) => client,
+            Err(why) => return Reply::failed(Failure::new(FailureKind::Internal, why)),
+        };
+        let request = client
             .post(self.at("invoke"))
             .headers(headers)
             .header(CONTENT_TYPE, "application/json")

@@ -7,6 +7,8 @@
 //! - `CallAgent` for those names.
 //!
 //! Where an agent is, is the user's to say, in the configuration or the environment; nothing that a model or a tool said becomes an address.
+//! Agents of the team that nobody configured are looked for at their default ports of this machine each time agents are listed. One that is found must
+//! prove what it is: by a description that names the capability, or by the input schema of a LangServe graph that takes messages.
 
 pub mod langserve;
 
@@ -23,15 +25,19 @@ use futures::future::join_all;
 use graph::{Effect, Failure, FailureKind, Job, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use wire::langserve::Capability;
 
 use crate::{Nature, Progress, World};
-use langserve::Service;
+use langserve::{Proof, Service};
 
 /// The tool that lists agents.
 pub const LIST: &str = "registry.agents";
 /// What names of agents behind LangServe begin with.
 pub const PREFIX: &str = "langserve/";
+/// The same for discovered agents that are not known to heed the idempotency key. The name is in a run's journal, so that after a crash a person
+/// is asked before one of them is called again.
+pub const ONCE_PREFIX: &str = "langserve-once/";
 
 /// An agent, as the configuration names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -51,6 +57,26 @@ pub struct Agent {
     pub once: bool,
 }
 
+/// An agent of the team, which need not be configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TeamAgent {
+    pub name: String,
+    pub capability: String,
+    /// Other names of it or of its capability.
+    pub aliases: Vec<String>,
+    /// The port of this machine where it is looked for if nobody says where it is; `None` looks nowhere.
+    pub port: Option<u16>,
+}
+
+impl TeamAgent {
+    /// Whether a name means this agent or what it can do, however it is spelled.
+    fn is_called(&self, name: &str) -> bool {
+        let plain = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+        let wanted = plain(name);
+        [&self.name, &self.capability].into_iter().chain(&self.aliases).any(|known| plain(known) == wanted)
+    }
+}
+
 /// The room of the world that agents are in. Cheap to clone.
 #[derive(Clone)]
 pub struct Agents(Arc<Vec<Known>>);
@@ -59,26 +85,39 @@ struct Known {
     name: String,
     agent: Agent,
     service: Service,
+    /// The agent of the team that it is, if it is one.
+    role: Option<TeamAgent>,
+    /// Nobody said where it is: it is there only if it proves so.
+    is_discovered: bool,
 }
 
-/// How long somebody may take to say who they are.
+/// How long an agent at a known address may take to describe itself.
 const LOOK: Duration = Duration::from_secs(3);
+/// How long something at a default port may take to prove that it is an agent. All are asked at once.
+const DISCOVER: Duration = Duration::from_millis(300);
 
 impl Agents {
-    /// Those of the configuration, at the addresses that the environment says (`RESEARCHER_SERVICE_URL`). `usual` are names that need not be configured.
-    pub fn new(configured: &BTreeMap<String, Agent>, usual: &[&str], env: &dyn Fn(&str) -> Option<String>) -> Result<Agents, String> {
+    /// Those of the configuration, at the addresses that the environment says (`RESEARCHER_SERVICE_URL`), and those of the team.
+    pub fn new(configured: &BTreeMap<String, Agent>, team: &[TeamAgent], env: &dyn Fn(&str) -> Option<String>) -> Result<Agents, String> {
         let mut all = configured.clone();
-        for name in usual {
-            all.entry((*name).to_owned()).or_default();
+        for one in team {
+            if !configured.keys().any(|name| one.is_called(name)) {
+                all.entry(one.name.clone()).or_default();
+            }
         }
         let mut known = Vec::new();
         for (name, mut agent) in all {
-            let variable = format!("{}_SERVICE_URL", name.to_uppercase().replace('-', "_"));
-            if let Some(url) = env(&variable).filter(|url| !url.trim().is_empty()) {
+            let role = team.iter().find(|one| one.is_called(&name)).cloned();
+            let aliases = role.iter().flat_map(|role| std::iter::once(&role.name).chain(&role.aliases));
+            let mut variables = std::iter::once(&name).chain(aliases).flat_map(|name| variables(name));
+            if let Some(url) = variables.find_map(|variable| env(&variable).filter(|url| !url.trim().is_empty())) {
                 agent.url = url.trim().to_owned();
             }
+            let mut is_discovered = false;
             if agent.url.is_empty() {
-                continue;
+                let Some(port) = role.as_ref().and_then(|role| role.port).filter(|_| !configured.contains_key(&name)) else { continue };
+                agent.url = format!("http://127.0.0.1:{port}");
+                is_discovered = true;
             }
             let token = match &agent.token_env {
                 Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} wants its token from {variable}, which is not set"))?),
@@ -86,8 +125,10 @@ impl Agents {
             };
             let service =
                 Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map_err(|why| format!("the agent {name}: {why}"))?;
-            known.push(Known { name, agent, service });
+            known.push(Known { name, agent, service, role, is_discovered });
         }
+        // What the user named goes before what was found.
+        known.sort_by_key(|known| known.is_discovered);
         Ok(Agents(Arc::new(known)))
     }
 
@@ -96,11 +137,12 @@ impl Agents {
     }
 
     fn find(&self, called: &str) -> Option<&Known> {
-        let name = called.strip_prefix(PREFIX)?;
+        let name = called.strip_prefix(PREFIX).or_else(|| called.strip_prefix(ONCE_PREFIX))?;
         self.0.iter().find(|known| known.name == name)
     }
 
-    async fn list(&self) -> Found {
+    /// Everybody who can be asked for something, with the address; those that are looked for are asked to prove what they are.
+    pub async fn list(&self) -> Found {
         let each = join_all(self.0.iter().map(Known::members)).await;
         let agents: Vec<Value> = each.into_iter().flatten().collect();
         let text = |agent: &Value, name: &str| agent[name].as_str().unwrap_or_default().to_owned();
@@ -110,9 +152,54 @@ impl Agents {
     }
 }
 
+/// The variables of the environment that may say where an agent is: `RESEARCHER_SERVICE_URL`, `DOCUMENT_CREATOR_SERVICE_URL`.
+fn variables(name: &str) -> Vec<String> {
+    let mut words = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && words.chars().last().is_some_and(char::is_lowercase) {
+            words.push('_');
+        }
+        words.push(if c == '-' { '_' } else { c });
+    }
+    let mut all: Vec<String> = [name.replace('-', "_"), words].iter().map(|name| format!("{}_SERVICE_URL", name.to_uppercase())).collect();
+    all.dedup();
+    all
+}
+
 impl Known {
     /// One line for each thing it can do.
     async fn members(&self) -> Vec<Value> {
+        match (self.is_discovered, &self.role) {
+            (true, Some(role)) => self.discover(role).await.into_iter().collect(),
+            _ => self.described().await,
+        }
+    }
+
+    /// An agent of the team at its default port, if there is one: nothing but what that agent can do is taken from it.
+    async fn discover(&self, role: &TeamAgent) -> Option<Value> {
+        let is_wanted = |capability: &str| role.is_called(capability);
+        let proved = async {
+            // Where nobody listens, which is the usual case, this is known without an HTTP client.
+            TcpStream::connect(self.service.address()).await.ok()?;
+            self.service.prove(&is_wanted).await
+        };
+        let proof = tokio::time::timeout(DISCOVER, proved).await.ok()??;
+        let (prefix, about) = match proof {
+            Proof::Described { about } => (PREFIX, about),
+            Proof::TakesMessages => (ONCE_PREFIX, String::new()),
+        };
+        Some(json!({
+            "capability": role.capability,
+            "name": self.name,
+            "agent": format!("{prefix}{}", self.name),
+            "about": about,
+            "address": self.service.address(),
+            "healthy": true,
+            "why": format!("found at {}", self.service.address()),
+        }))
+    }
+
+    async fn described(&self) -> Vec<Value> {
         let looked = tokio::time::timeout(LOOK, self.service.describe()).await;
         let (description, why) = match looked {
             Ok(Ok(description)) => (description, None),
@@ -134,7 +221,7 @@ impl Known {
         }
         if capabilities.is_empty() {
             // It does not say, and nobody else does: it can do what it is called.
-            let name = usual_capability(&self.name).to_owned();
+            let name = self.role.as_ref().map_or(&self.name, |role| &role.capability).clone();
             capabilities.push(Capability { name, about: self.agent.about.clone() });
         }
         let member = |capability: Capability| {
@@ -143,6 +230,7 @@ impl Known {
                 "name": self.name,
                 "agent": format!("{PREFIX}{}", self.name),
                 "about": capability.about,
+                "address": self.service.address(),
                 "healthy": why.is_none(),
                 "why": why.as_deref().unwrap_or("it answers"),
             })
@@ -151,21 +239,17 @@ impl Known {
     }
 }
 
-/// What the agents of the team are for, where one of them is down and cannot say so itself.
-fn usual_capability(name: &str) -> &str {
-    match name {
-        "researcher" => "research",
-        "writer" => "create_document",
-        "mailer" => "send_mail",
-        other => other,
-    }
+/// Calling it twice may do harm.
+fn is_once(known: &Known, called: &str) -> bool {
+    known.agent.once || called.starts_with(ONCE_PREFIX)
 }
 
 #[async_trait]
 impl World for Agents {
     fn nature(&self, job: &Job) -> Nature {
-        match self.find(job.effect.name()) {
-            Some(known) if known.agent.once => Nature::Once,
+        let name = job.effect.name();
+        match self.find(name) {
+            Some(known) if is_once(known, name) => Nature::Once,
             _ => Nature::Repeatable,
         }
     }
@@ -179,7 +263,7 @@ impl World for Agents {
                     let reply = known.service.invoke(&known.name, &call.input, job).await;
                     // Whether it began, nobody can tell; where that matters the machine must not try again.
                     match reply {
-                        Reply { result: Err(failure), .. } if known.agent.once && failure.kind == FailureKind::Network => {
+                        Reply { result: Err(failure), .. } if is_once(known, &call.agent) && failure.kind == FailureKind::Network => {
                             Reply::failed(Failure::new(FailureKind::InDoubt, format!("{}; it may have begun", failure.message)))
                         }
                         reply => reply,

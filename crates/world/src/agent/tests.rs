@@ -192,7 +192,7 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
         "MAILER_SERVICE_URL" => Some("http://127.0.0.1:1".to_owned()),
         _ => None,
     };
-    let agents = Agents::new(&configured, &["researcher", "writer", "mailer"], &env).unwrap();
+    let agents = Agents::new(&configured, &team([None; 3]), &env).unwrap();
     assert_eq!(agents.names(), ["mailer", "painter", "researcher", "translator"]);
     let job = &crate::jobs(&[graph::tool(LIST, json!({}))])[0];
     let found: Found = serde_json::from_value(agents.perform(job, &Progress::nowhere()).await.result.unwrap()).unwrap();
@@ -243,4 +243,100 @@ async fn p8_mangled_replies_never_panic_or_hang() {
         }
     }
     assert!(good > 0 && good < count, "{good} of {count}");
+}
+
+/// The team, with the ports it is looked for at.
+fn team(ports: [Option<u16>; 3]) -> Vec<TeamAgent> {
+    let one = |name: &str, capability: &str, aliases: &[&str], port| TeamAgent {
+        name: name.into(),
+        capability: capability.into(),
+        aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
+        port,
+    };
+    vec![
+        one("researcher", "research", &[], ports[0]),
+        one("writer", "create_document", &["DocumentCreator"], ports[1]),
+        one("mailer", "send_mail", &["Gmail", "send_email"], ports[2]),
+    ]
+}
+
+fn port(peer: &Peer) -> u16 {
+    peer.url.rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+async fn listed(agents: &Agents) -> Vec<Value> {
+    let job = &crate::jobs(&[graph::tool(LIST, json!({}))])[0];
+    let found: Found = serde_json::from_value(agents.perform(job, &Progress::nowhere()).await.result.unwrap()).unwrap();
+    found.data["agents"].as_array().unwrap().clone()
+}
+
+fn served(path: &'static str, body: Value) -> impl Fn(&str) -> Vec<u8> + Send + Sync + 'static {
+    move |request| match request.starts_with(&format!("GET {path} ")) {
+        true => answer("200 OK", "", &body.to_string()),
+        false => answer("404 Not Found", "", ""),
+    }
+}
+
+#[tokio::test]
+async fn p9_agents_at_default_addresses_are_found_if_they_prove_what_they_are() {
+    let ours =
+        served("/agent.json", json!({ "name": "researcher", "capabilities": [{ "name": "research", "about": "finds" }, { "name": "send_mail" }] }));
+    let ours = peer(ours).await;
+    let foreign = peer(served("/graph/input_schema", json!({ "$ref": "#/$defs/S", "$defs": { "S": { "properties": { "messages": {} } } } }))).await;
+    let silent = peer(|_| Vec::new()).await;
+    let agents = Agents::new(&BTreeMap::new(), &team([Some(port(&ours)), Some(port(&foreign)), Some(port(&silent))]), &|_| None).unwrap();
+    let told: Vec<Value> = listed(&agents).await.into_iter().map(|one| json!([one["agent"], one["capability"], one["address"]])).collect();
+    let address = |peer: &Peer| format!("127.0.0.1:{}", port(peer));
+    assert_eq!(
+        told,
+        [json!(["langserve/researcher", "research", address(&ours)]), json!(["langserve-once/writer", "create_document", address(&foreign)])],
+        "only what each is looked for as, and nobody who does not answer"
+    );
+    // After a crash, one that may not know the key is not called again by itself.
+    let jobs = crate::jobs(&[graph::agent("langserve/researcher", json!({})), graph::agent("langserve-once/writer", json!({}))]);
+    assert_eq!((agents.nature(&jobs[0]), agents.nature(&jobs[1])), (Nature::Repeatable, Nature::Once));
+    assert!(agents.perform(&jobs[1], &Progress::nowhere()).await.result.unwrap_err().message.contains("writer"), "it is called by that name");
+}
+
+#[tokio::test]
+async fn p9_what_listens_at_a_default_port_and_is_no_agent_is_not_used() {
+    let schema = json!({ "properties": { "text": { "type": "string" } } });
+    for other in [
+        served("/agent.json", json!({ "name": "x", "capabilities": [{ "name": "translate" }] })),
+        served("/agent.json", json!("hello")),
+        served("/graph/input_schema", schema),
+        served("/mcp", json!({})),
+    ] {
+        let other = peer(other).await;
+        let agents = Agents::new(&BTreeMap::new(), &team([Some(port(&other)), None, None]), &|_| None).unwrap();
+        assert_eq!(listed(&agents).await, [Value::Null; 0], "{:?}", other.heard.lock().unwrap());
+    }
+    // Looking can be switched off, and who is configured is not looked for elsewhere.
+    let ours = peer(served("/agent.json", json!({ "name": "mailer", "capabilities": [{ "name": "send_mail" }] }))).await;
+    for (configured, ports, expected) in [
+        (json!({}), [None; 3], json!([])),
+        (json!({ "mailer": {} }), [None, None, Some(port(&ours))], json!([])),
+        (json!({}), [None, None, Some(port(&ours))], json!(["mailer"])),
+        (json!({ "Gmail": { "url": ours.url } }), [None, None, Some(1)], json!(["Gmail"])),
+    ] {
+        let configured: BTreeMap<String, Agent> = serde_json::from_value(configured).unwrap();
+        let agents = Agents::new(&configured, &team(ports), &|_| None).unwrap();
+        let names: Vec<Value> = listed(&agents).await.into_iter().map(|one| one["name"].clone()).collect();
+        assert_eq!(json!(names), expected, "{configured:?}");
+    }
+}
+
+#[tokio::test]
+async fn p9_the_documents_names_mean_the_agents_of_the_team() {
+    // Down, so that neither can say itself what it is for.
+    let configured: BTreeMap<String, Agent> =
+        serde_json::from_value(json!({ "DocumentCreator": { "url": "http://127.0.0.1:1" }, "Gmail": { "url": "http://127.0.0.1:1" } })).unwrap();
+    let agents = Agents::new(&configured, &team([None; 3]), &|_| None).unwrap();
+    let told: Vec<Value> = listed(&agents).await.into_iter().map(|one| json!([one["name"], one["capability"]])).collect();
+    assert_eq!(told, [json!(["DocumentCreator", "create_document"]), json!(["Gmail", "send_mail"])]);
+    for variable in ["WRITER_SERVICE_URL", "DOCUMENT_CREATOR_SERVICE_URL", "DOCUMENTCREATOR_SERVICE_URL"] {
+        let env = |name: &str| (name == variable).then(|| "http://127.0.0.1:1".to_owned());
+        let agents = Agents::new(&BTreeMap::new(), &team([None; 3]), &env).unwrap();
+        assert_eq!(agents.names(), ["writer"], "{variable}");
+    }
 }

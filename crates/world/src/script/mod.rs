@@ -4,6 +4,7 @@
 //! when tool search query~rust   reply {"hits": 3}        after 20ms
 //! when tool mail.send           reply "sent"             once           # twice would be two mails
 //! when tool notes.append        reply {"n": 1}           checkable      # twice would be two notes, but one can look
+//! when tool tickets.close       reply "closed"           once asks      # a person must agree first
 //! when model plan               reply {"steps": ["a"]}   tokens 120/30 usd 0.002
 //! when model *                  reply "text"
 //! when tool flaky               fail network "reset" retry times 2
@@ -14,7 +15,7 @@
 //! when tool broken              panic "boom"
 //! ```
 //!
-//! `when KIND NAME [path=JSON | path~text]... ACTION [after DUR] [times N [each]] [tokens IN/OUT] [usd X] [once | checkable]`
+//! `when KIND NAME [path=JSON | path~text]... ACTION [after DUR] [times N [each]] [tokens IN/OUT] [usd X] [once | checkable] [asks]`
 //!
 //! - KIND is `tool`, `model` or `agent`; NAME may hold `*`. A path looks into a tool's arguments, an agent's input or a model
 //!   call's own fields, with dots between names (`to.0.name`); for a model, `text` is all its messages together.
@@ -39,12 +40,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use graph::{Effect, Failure, FailureKind, Job, Key, Reply};
+use graph::{Effect, Failure, FailureKind, Job, Key, Objection, Reply};
 use serde_json::Value;
 
 pub use parse::ScriptError;
 use rule::{Action, Rule, Uses};
 
+use crate::tool::permission;
 use crate::{LookUp, Nature, Progress, World};
 
 #[derive(Debug)]
@@ -96,6 +98,12 @@ impl World for ScriptedWorld {
             };
         }
         nature
+    }
+
+    fn objection(&self, job: &Job) -> Option<Objection> {
+        let Effect::CallTool(call) = &*job.effect else { return None };
+        let asks = self.rules.iter().any(|rule| rule.asks && rule.fits(&job.effect));
+        asks.then(|| Objection { why: "The script has a person agree to it first.".to_owned(), call: Some(permission::held_call(job, call)) })
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

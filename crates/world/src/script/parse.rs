@@ -75,6 +75,7 @@ impl<'t> Cursor<'t> {
             uses: Uses::Always,
             usage: Usage::default(),
             nature: Nature::Repeatable,
+            asks: false,
         };
         self.modifiers(&mut rule)?;
         Ok(rule)
@@ -162,7 +163,7 @@ impl<'t> Cursor<'t> {
                     self.skip(word);
                     rule.usage.usd_micros = self.one_of("an amount in dollars, such as 0.002", micros)?;
                 }
-                ("once" | "checkable", _) if rule.kind != "tool" => {
+                ("once" | "checkable" | "asks", _) if rule.kind != "tool" => {
                     return Err(self.wrong(format!("nothing like that for a {}: only tools change the world", rule.kind)));
                 }
                 ("once", _) if !seen.contains(&"checkable") => {
@@ -172,6 +173,10 @@ impl<'t> Cursor<'t> {
                 ("checkable", _) if !seen.contains(&"once") => {
                     self.skip(word);
                     rule.nature = Nature::Checkable;
+                }
+                ("asks", _) => {
+                    self.skip(word);
+                    rule.asks = true;
                 }
                 ("once" | "checkable", _) => return Err(self.wrong("either once or checkable, not both")),
                 ("retry" | "retry-after", Action::Fail(_)) if seen.iter().any(|seen| seen.starts_with("retry")) => {
@@ -187,7 +192,7 @@ impl<'t> Cursor<'t> {
                     *failure = failure.clone().retry_after_ms(ms);
                 }
                 ("retry" | "retry-after", _) => return Err(self.wrong("retry only after fail")),
-                _ => return Err(self.wrong("after, times, tokens, usd, once, checkable, retry, retry-after, # or the end of the line")),
+                _ => return Err(self.wrong("after, times, tokens, usd, once, checkable, asks, retry, retry-after, # or the end of the line")),
             }
             seen.push(word);
         }

@@ -24,6 +24,8 @@ pub(super) struct Rule {
     pub(super) uses: Uses,
     pub(super) usage: Usage,
     pub(super) nature: Nature,
+    /// A person must agree first.
+    pub(super) asks: bool,
 }
 
 #[derive(Debug)]

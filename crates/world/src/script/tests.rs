@@ -227,7 +227,10 @@ fn a_mistake_names_the_line_what_was_expected_and_what_stood_there() {
         ("when tool x echo retry", "expected retry only after fail, found \"retry\""),
         ("when tool x fail tool \"y\" retry retry-after 1s", "expected either retry or retry-after"),
         ("when tool x echo after 1ms after 2ms", "expected after only once in a line, found \"after\""),
-        ("when tool x echo now", "expected after, times, tokens, usd, once, checkable, retry, retry-after, # or the end of the line, found \"now\""),
+        (
+            "when tool x echo now",
+            "expected after, times, tokens, usd, once, checkable, asks, retry, retry-after, # or the end of the line, found \"now\"",
+        ),
     ];
     for (line, wanted) in cases {
         let error = ScriptedWorld::parse(&format!("# first\n\n{line}\n")).unwrap_err();

@@ -90,14 +90,17 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
     checked(entry, result)
 }
 
-/// The same result as evidence; an error that the tool reports is a failure.
-pub(crate) fn found(entry: &Entry, trust: Trust, result: &CallToolResult) -> Result<Found, Failure> {
+/// The same result as evidence, each span labelled with this call; an error that the tool reports is a failure.
+pub(crate) fn found(entry: &Entry, trust: Trust, arguments: &Value, result: &CallToolResult) -> Result<Found, Failure> {
     let text = reply::text(result);
     if result.is_error == Some(true) {
         let words = if text.trim().is_empty() { "it failed and does not say why".to_owned() } else { clip(&text, ERROR_BYTES_MAX) };
         return Err(Failure::new(FailureKind::Tool, format!("{}: {words}", entry.name)));
     }
-    Ok(evidence::found(&entry.name, trust, &text, result.structured_content.as_ref()))
+    let mut found = evidence::found(&entry.name, trust, &text, result.structured_content.as_ref());
+    let label = evidence::task_label(&entry.name, arguments);
+    found.spans.iter_mut().for_each(|span| span.task = Some(label.clone()));
+    Ok(found)
 }
 
 fn late(entry: &Entry, deadline: Duration) -> Failure {

@@ -6,6 +6,7 @@ use rmcp::model::Tool;
 use serde_json::{Map, Value};
 
 use super::nature;
+use super::source::REGISTRY;
 use crate::Nature;
 use crate::model::clip;
 use crate::model::structured::Nowhere;
@@ -28,7 +29,9 @@ const PARAMETERS_SHOWN_MAX: usize = 20;
 impl Entry {
     pub(crate) fn new(server: &str, tool: Tool, is_believed: bool) -> Self {
         let nature = nature::nature(&tool, is_believed);
-        Entry { name: format!("{server}.{}", tool.name), tool, nature, input: OnceLock::new(), output: OnceLock::new() }
+        // A registry's tools have whole names.
+        let name = if server == REGISTRY { tool.name.to_string() } else { format!("{server}.{}", tool.name) };
+        Entry { name, tool, nature, input: OnceLock::new(), output: OnceLock::new() }
     }
 
     /// Takes out nulls for parameters that may be left out and cannot be null: planners write null for what they leave out.

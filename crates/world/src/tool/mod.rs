@@ -4,6 +4,7 @@
 //! - `server`: one connection each: made when somebody needs it, kept, made again. `stdio`, `http` and in-process under it, each with a limit
 //!   on everything that is read (`bounded`); `auth` for those who want a person's yes.
 //! - `call`: one call. `entry`: a tool and its schemas. [`nature`]: what doing it twice would mean. `reply`: results as evidence.
+//! - `source`: a registry elsewhere whose tools are used beside one's own.
 //! - [`import`]: servers from an official-style registry. `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
 //!
 //! Tools are called `server.tool`. Nothing here decides whether to call: that is the flow's, and what a tool says is data.
@@ -18,17 +19,19 @@ mod http;
 pub mod import;
 mod memory;
 pub mod nature;
+pub(crate) mod permission;
 mod reply;
 mod room;
 pub mod search;
 mod server;
+mod source;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -49,6 +52,7 @@ pub use reply::RESULT_BYTES_MAX;
 pub use room::{LIST, Room};
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
+pub use source::{REGISTRY, RegistrySource, is_registry_at};
 
 use crate::{LookUp, Nature, Progress, World};
 use entry::Entry;
@@ -72,6 +76,8 @@ struct Hub {
     snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
     /// The version whose lists were written down.
     kept: AtomicU64,
+    /// It was said that the registry cannot be reached.
+    has_warned: AtomicBool,
 }
 
 /// A tool, as a planner or a person is told of it.
@@ -86,9 +92,24 @@ pub struct ToolInfo {
     pub schema: Value,
     pub output_schema: Option<Value>,
     pub hints: Hints,
+    /// Its server is built in or trusted by the user, so that its hints count.
+    pub is_trusted: bool,
     pub enabled: bool,
     /// Its server answers, as far as is known.
     pub healthy: bool,
+}
+
+impl ToolInfo {
+    /// Known to change nothing: by the word of a server that is trusted.
+    pub fn is_read_only(&self) -> bool {
+        self.is_trusted && self.hints.read_only == Some(true)
+    }
+
+    /// Has to be taken to change or destroy something. What says nothing does, as MCP has it.
+    pub fn is_destructive(&self) -> bool {
+        let is_said_harmless = self.hints.read_only == Some(true) || self.hints.destructive == Some(false);
+        !self.is_trusted || !is_said_harmless
+    }
 }
 
 /// What the tool says about itself. Only of a trusted server does anything here decide by it.
@@ -138,6 +159,8 @@ pub enum Is {
 
 /// How long the first look at a list waits for servers that are still connecting.
 const FIRST_LIST_MAX: Duration = Duration::from_secs(10);
+/// The same for a registry: the hub has tools without it.
+const REGISTRY_LIST_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub struct Builder {
@@ -164,6 +187,12 @@ impl Builder {
 
     pub fn with_server(mut self, name: &str, server: ServerConfig) -> Self {
         self.servers.push((config::server_name(name), Origin::Configured(server)));
+        self
+    }
+
+    /// A registry whose tools are used too, where this hub has no server of the same name.
+    pub fn with_registry(mut self, source: &RegistrySource) -> Self {
+        self.servers.push((REGISTRY.to_owned(), Origin::Configured(source.config())));
         self
     }
 
@@ -215,10 +244,11 @@ impl Builder {
             changed: watch::Sender::new(1),
             snapshot: RwLock::default(),
             kept: AtomicU64::new(0),
+            has_warned: AtomicBool::new(false),
         };
         for (name, origin) in self.servers {
             // What came first stays: built-in servers are not hidden by a file.
-            if hub.server(&name).is_none() {
+            if hub.own_server(&name).is_none() {
                 hub.add(&name, origin);
             }
         }
@@ -238,9 +268,11 @@ impl Tools {
             server.wake();
         }
         // A list from before this process is good enough to begin with, and who takes too long is in the next list.
-        let looks = waking.iter().filter_map(|server| Some((server, server.first_look(FIRST_LIST_MAX)?)));
+        let longest = |server: &Server| if server.is_registry() { REGISTRY_LIST_MAX } else { FIRST_LIST_MAX };
+        let looks = waking.iter().filter_map(|server| Some((server, server.first_look(longest(server))?)));
         let looks: Vec<_> = looks.map(|(server, left)| tokio::time::timeout(left, server.link())).collect();
         futures::future::join_all(looks).await;
+        self.0.warn_without_registry();
         self.0.keep_lists();
         self.cached()
     }
@@ -257,7 +289,9 @@ impl Tools {
         let mut tools = Vec::new();
         for server in self.0.all() {
             let healthy = matches!(server.state(), State::Up(_));
-            tools.extend(server.tools().iter().map(|entry| Arc::new(self.0.info(&server, entry, healthy))));
+            let entries = server.tools();
+            let listed = entries.iter().filter(|entry| !self.0.is_hidden(&server, entry));
+            tools.extend(listed.map(|entry| Arc::new(self.0.info(&server, entry, healthy))));
         }
         *self.0.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Some((version, tools.clone()));
         tools
@@ -265,17 +299,18 @@ impl Tools {
 
     /// One of them, if it is known.
     pub fn exported_one(&self, name: &str) -> Option<rmcp::model::Tool> {
-        let (_, entry) = self.0.known(name).filter(|(server, entry)| self.0.is_tool_on(server, entry))?;
+        let (_, entry) = self.0.known(name).filter(|(server, entry)| !server.is_registry() && self.0.is_tool_on(server, entry))?;
         let mut tool = entry.tool.clone();
         tool.name = entry.name.clone().into();
         Some(tool)
     }
 
-    /// The tools that are switched on, as MCP lists them, under their names here. For whoever passes them on.
+    /// The tools that are switched on, as MCP lists them, under their names here. For whoever passes them on. Those of a registry are not among them:
+    /// it offers them itself.
     pub async fn exported(&self) -> Vec<rmcp::model::Tool> {
         self.list().await;
         let mut tools = Vec::new();
-        for server in self.0.all() {
+        for server in self.0.all().into_iter().filter(|server| !server.is_registry()) {
             let on = server.tools().iter().filter(|entry| self.0.is_tool_on(&server, entry)).cloned().collect::<Vec<_>>();
             tools.extend(on.into_iter().map(|entry| {
                 let mut tool = entry.tool.clone();
@@ -284,6 +319,11 @@ impl Tools {
             }));
         }
         tools
+    }
+
+    /// A registry offers it, and none of the servers here.
+    pub fn is_from_registry(&self, name: &str) -> bool {
+        self.0.known(name).is_some_and(|(server, _)| server.is_registry())
     }
 
     pub async fn describe(&self, name: &str) -> Result<ToolInfo, Failure> {
@@ -295,7 +335,7 @@ impl Tools {
     pub async fn call(&self, name: &str, arguments: &Value, options: &CallOptions) -> Result<evidence::Found, Failure> {
         let (server, entry) = self.0.find_enabled(name).await?;
         let result = call::call(&server, &entry, arguments, options).await?;
-        call::found(&entry, server.trust(), &result)
+        call::found(&entry, server.trust(), arguments, &result)
     }
 
     /// Calls a tool and gives its answer as the server gave it, errors of the tool's own included.
@@ -315,11 +355,13 @@ impl Tools {
     /// Switches a tool (`server.tool`) or a whole server on or off, for good.
     pub async fn enable(&self, name: &str, is_on: bool) -> Result<(), Failure> {
         let cannot = |why: String| Failure::new(FailureKind::Internal, why);
-        if let Some(server) = self.0.server(name) {
+        if let Some(server) = self.0.own_server(name) {
             self.0.memory.switch(name, is_on).map_err(cannot)?;
             if !is_on {
                 server.stop();
             }
+        } else if self.0.is_behind_registry(name) {
+            self.0.memory.switch(name, is_on).map_err(cannot)?;
         } else {
             let (_, entry) = self.0.find(name).await?;
             self.0.memory.switch(&entry.name, is_on).map_err(cannot)?;
@@ -336,7 +378,7 @@ impl Tools {
     /// Adds a server, or puts another in the place of one with this name. A built-in one stays.
     pub fn add(&self, name: &str, config: ServerConfig) -> Result<(), Failure> {
         let name = config::server_name(name);
-        if let Some(old) = self.0.server(&name) {
+        if let Some(old) = self.0.own_server(&name) {
             if matches!(old.origin, Origin::Local { .. }) {
                 return Err(Failure::new(FailureKind::Refused, format!("{name} is built in")));
             }
@@ -349,7 +391,7 @@ impl Tools {
 
     /// Does not wait for the next attempt at a server that is down.
     pub fn hurry(&self, server: &str) {
-        if let Some(server) = self.0.server(server) {
+        if let Some(server) = self.0.own_server(server) {
             server.hurry();
         }
     }
@@ -374,6 +416,16 @@ impl Tools {
                 tracing::warn!("the built-in server {} does not answer: {failure}", server.name);
             }
         }
+    }
+
+    /// Learns what the registry offers, if there is one, so that its tools can be called by their names.
+    pub async fn meet_registry(&self) {
+        let Some(registry) = self.0.own_server(REGISTRY) else { return };
+        if registry.tools().is_empty() {
+            let met = tokio::time::timeout(REGISTRY_LIST_MAX, registry.link()).await;
+            tracing::debug!(is_reached = matches!(met, Ok(Ok(_))), "looked at the registry");
+        }
+        self.0.warn_without_registry();
     }
 
     /// Ends all connections and waits until the children are gone.
@@ -419,7 +471,11 @@ impl World for Tools {
         let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
         let Ok((server, entry)) = self.0.find(&call.tool).await else { return LookUp::Unknown };
         let Some(look_up) = nature::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
-        let Some(by) = server.tools().iter().find(|entry| entry.tool.name == look_up).cloned() else { return LookUp::Unknown };
+        let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
+            Some(behind) => format!("{behind}.{look_up}"),
+            None => look_up.to_owned(),
+        };
+        let Some(by) = server.tools().iter().find(|entry| *entry.tool.name == *look_up).cloned() else { return LookUp::Unknown };
         let key = job.key.to_string();
         let Ok(result) = call::call(&server, &by, &json!({ "key": key }), &CallOptions::default()).await else { return LookUp::Unknown };
         let said = result.structured_content.unwrap_or_default();
@@ -457,7 +513,12 @@ impl Hub {
         self.servers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// The server that tools called `name.…` come from: one here, or the registry that offers them.
     fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.own_server(name).or_else(|| self.own_server(REGISTRY).filter(|_| self.is_behind_registry(name)))
+    }
+
+    fn own_server(&self, name: &str) -> Option<Arc<Server>> {
         self.servers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -473,15 +534,44 @@ impl Hub {
             Origin::Configured(config) => !config.tools_disabled.contains(&*entry.tool.name),
             Origin::Local { .. } => true,
         };
-        self.is_on(server) && self.memory.switched(&entry.name).unwrap_or(configured)
+        let behind = source::server_of(&entry.tool.name).filter(|_| server.is_registry());
+        let is_server_on = behind.is_none_or(|behind| self.memory.switched(behind).unwrap_or(true));
+        self.is_on(server) && is_server_on && self.memory.switched(&entry.name).unwrap_or(configured)
     }
 
     /// What is known without asking anybody.
     fn known(&self, name: &str) -> Option<(Arc<Server>, Arc<Entry>)> {
         let (server, tool) = name.split_once('.')?;
-        let server = self.server(server)?;
+        let (server, tool) = match self.own_server(server) {
+            Some(server) => (server, tool),
+            // A registry's tools have whole names. One that is not on its list yet is not asked for: nobody could have agreed to it.
+            None => (self.own_server(REGISTRY)?, name),
+        };
         let entry = server.tools().iter().find(|entry| entry.tool.name == tool)?.clone();
         Some((server, entry))
+    }
+
+    /// A registry has a server of this name, and this hub has none.
+    fn is_behind_registry(&self, name: &str) -> bool {
+        let has = |registry: &Server| registry.tools().iter().any(|entry| source::server_of(&entry.tool.name) == Some(name));
+        self.own_server(name).is_none() && self.own_server(REGISTRY).is_some_and(|registry| has(&registry))
+    }
+
+    /// A tool of a registry that is down, or of a registry's server that this hub has itself.
+    fn is_hidden(&self, server: &Server, entry: &Entry) -> bool {
+        let is_here = || source::server_of(&entry.tool.name).is_none_or(|behind| self.own_server(behind).is_some());
+        server.is_registry() && (matches!(server.state(), State::Down { .. }) || is_here())
+    }
+
+    /// Says once that only this hub's own tools are used.
+    fn warn_without_registry(&self) {
+        let Some(registry) = self.own_server(REGISTRY) else { return };
+        if let State::Down { why, .. } = registry.state()
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            let url = registry.url().unwrap_or_default().trim_end_matches("/mcp");
+            tracing::warn!("the registry {url} cannot be reached, so only the tools here are used: {why}");
+        }
     }
 
     /// The tool with this name; its server is asked if nobody has yet.
@@ -530,10 +620,11 @@ impl Hub {
 
     fn info(&self, server: &Server, entry: &Entry, healthy: bool) -> ToolInfo {
         let tool = &entry.tool;
-        let hints = tool.annotations.as_ref();
+        // A registry passes on what its servers say; none of it counts unless the user trusts the registry.
+        let hints = tool.annotations.as_ref().filter(|_| !server.is_registry() || server.is_believed());
         ToolInfo {
             name: entry.name.clone(),
-            server: server.name.clone(),
+            server: source::server_of(&tool.name).filter(|_| server.is_registry()).unwrap_or(&server.name).to_owned(),
             title: tool.title.clone().or_else(|| hints.and_then(|hints| hints.title.clone())),
             description: tool.description.as_deref().unwrap_or_default().to_owned(),
             schema: Value::Object((*tool.input_schema).clone()),
@@ -544,6 +635,7 @@ impl Hub {
                 idempotent: hints.and_then(|hints| hints.idempotent_hint),
                 open_world: hints.and_then(|hints| hints.open_world_hint),
             },
+            is_trusted: server.is_believed(),
             enabled: self.is_tool_on(server, entry),
             healthy,
         }

@@ -4,17 +4,17 @@
 //!
 //! - `registry.tools {query?, size?, names?}`: the tools there are, or the best few for a question, or those named. It is an effect like any other, so that a plan
 //!   can be replayed with the list it was made from.
-//! - An [objection](World::objection) to whatever changes something outside, once its arguments may be somebody else's idea.
+//! - An [objection](World::objection) to calls that a person must agree to; see `permission`.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use evidence::Found;
-use graph::{Effect, Failure, FailureKind, Job, Reply};
+use graph::{Effect, Failure, FailureKind, Job, Objection, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ToolInfo, Tools};
+use super::{ToolInfo, Tools, permission};
 use crate::{LookUp, Nature, Progress, World};
 
 /// The tool that lists tools.
@@ -25,7 +25,7 @@ const LISTED_MAX: usize = 64;
 
 pub struct Room {
     tools: Tools,
-    /// Tools that need no yes, because the user gave it once for all: `server.tool`, or a whole `server`.
+    /// Tools that the configuration allows for everybody: `server.tool`, or a whole `server`.
     allowed: Vec<String>,
 }
 
@@ -34,7 +34,8 @@ impl Room {
         Room { tools, allowed }
     }
 
-    async fn list(&self, arguments: &Value) -> Result<Found, Failure> {
+    /// The list, and whether all of it is Baton's own words or those of trusted servers: a description can be as hostile as any other text.
+    async fn list(&self, arguments: &Value) -> Result<(Found, bool), Failure> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Wish {
@@ -59,7 +60,8 @@ impl Room {
         let told = told(best, all, size);
         let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
         let tools: Vec<Value> = told.iter().map(|tool| told_as(tool)).collect();
-        Ok(Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() })
+        let found = Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() };
+        Ok((found, told.iter().all(|tool| tool.is_trusted)))
     }
 }
 
@@ -97,16 +99,11 @@ fn told_as(tool: &ToolInfo) -> Value {
         "name": tool.name,
         "description": tool.description,
         "schema": tool.schema,
-        "read_only": tool.hints.read_only == Some(true),
-        "destructive": changes(tool),
+        "read_only": tool.is_read_only(),
+        "destructive": tool.is_destructive(),
         "healthy": tool.healthy,
+        "server": tool.server,
     })
-}
-
-/// By its own word, which is the only one there is: a server that the user has configured is believed in this. What says nothing is
-/// taken to change things, as MCP has it.
-fn changes(tool: &ToolInfo) -> bool {
-    tool.hints.read_only != Some(true) && tool.hints.destructive != Some(false)
 }
 
 #[async_trait]
@@ -115,34 +112,26 @@ impl World for Room {
         if job.effect.name() == LIST { Nature::Repeatable } else { self.tools.nature(job) }
     }
 
-    fn objection(&self, job: &Job) -> Option<String> {
+    fn objection(&self, job: &Job) -> Option<Objection> {
         let Effect::CallTool(call) = &*job.effect else { return None };
-        if call.tool == LIST || (!job.has_heard && job.filled.is_empty()) {
+        if call.tool == LIST {
             return None;
         }
         let server = call.tool.split_once('.').map_or(call.tool.as_str(), |(server, _)| server);
         if self.allowed.iter().any(|allowed| *allowed == call.tool || allowed == server) {
             return None;
         }
-        let known = self.tools.cached().into_iter().find(|tool| tool.name == call.tool);
-        // What is not known yet may turn out to be anything by the time it is called.
-        if known.is_some_and(|tool| !changes(&tool)) {
-            return None;
-        }
-        let filled: Vec<&str> = job.filled.iter().map(|hole| hole.at.as_str()).collect();
-        let from = match filled.as_slice() {
-            [] => String::new(),
-            filled => format!(" (from earlier results: {})", filled.join(", ")),
-        };
-        Some(format!("It changes something outside, and what it is given may be the idea of a tool or a page and not yours{from}."))
+        permission::objection(&self.tools, job, call)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match &*job.effect {
             Effect::CallTool(call) if call.tool == LIST => match self.list(&call.arguments).await {
-                Ok(found) => {
-                    serde_json::to_value(found).map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok)
-                }
+                Ok((found, is_trusted)) => match serde_json::to_value(found) {
+                    Ok(found) if is_trusted => Reply::ok(found).without_foreign_text(),
+                    Ok(found) => Reply::ok(found),
+                    Err(error) => Reply::failed(Failure::new(FailureKind::Internal, error.to_string())),
+                },
                 Err(failure) => Reply::failed(failure),
             },
             _ => self.tools.perform(job, progress).await,
@@ -168,6 +157,7 @@ mod tests {
             schema: json!({ "properties": { argument: { "type": "string" } }, "required": [argument] }),
             output_schema: None,
             hints: Hints { read_only: Some(true), ..Hints::default() },
+            is_trusted: true,
             enabled: true,
             healthy: true,
         })
@@ -183,14 +173,29 @@ mod tests {
         assert_eq!((names(vec![tool("calc", "expression")], 1), names(vec![], 0)), ("docs".into(), String::new()));
     }
 
+    #[test]
+    fn a_hint_counts_only_if_the_server_is_trusted() {
+        let hints = |read_only, destructive| Hints { read_only, destructive, ..Hints::default() };
+        let cases = [(hints(Some(true), None), (true, false)), (hints(None, Some(false)), (false, false)), (hints(None, None), (false, true))];
+        for (hints, trusted) in cases {
+            let listed = |is_trusted| {
+                let told = told_as(&ToolInfo { hints, is_trusted, server: "notes".into(), ..ToolInfo::default() });
+                assert_eq!(told["server"], "notes");
+                (told["read_only"] == true, told["destructive"] == true)
+            };
+            assert_eq!(listed(true), trusted, "{hints:?}");
+            assert_eq!(listed(false), (false, true), "{hints:?}");
+        }
+    }
+
     #[tokio::test]
-    async fn what_is_not_known_needs_a_yes_once_tools_were_heard() {
+    async fn a_tool_of_no_known_server_asks_only_after_results_were_read() {
         let room = |allowed: &[&str]| Room::new(Tools::builder().build(), allowed.iter().map(|&name| name.to_owned()).collect());
         let mut jobs = crate::jobs(&[graph::tool("mail.send", json!({})), graph::tool(LIST, json!({}))]);
-        assert_eq!(room(&[]).objection(&jobs[0]), None, "the user's own idea");
+        assert_eq!(room(&[]).objection(&jobs[0]), None, "the call fails, and nothing of it is foreign");
         jobs.iter_mut().for_each(|job| job.has_heard = true);
         assert!(room(&[]).objection(&jobs[0]).is_some());
-        assert_eq!(room(&[]).objection(&jobs[1]), None, "looking what there is changes nothing");
+        assert_eq!(room(&[]).objection(&jobs[1]), None, "listing tools changes nothing");
         for allowed in ["mail", "mail.send"] {
             assert_eq!(room(&[allowed]).objection(&jobs[0]), None, "{allowed}");
         }

@@ -186,6 +186,14 @@ impl Server {
         }
     }
 
+    /// Where it is, if it is reached over HTTP.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. }) => Some(url),
+            Origin::Configured(ServerConfig { reach: Reach::Stdio { .. }, .. }) | Origin::Local { .. } => None,
+        }
+    }
+
     /// Whose words its results are.
     pub(crate) fn trust(&self) -> Trust {
         match &self.origin {

@@ -375,3 +375,23 @@ async fn passages_are_spans() {
     assert_eq!(found.spans.iter().map(|span| span.text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(found.spans[0].address.as_deref(), Some("a.md"));
 }
+
+#[test]
+fn s2_the_tools_of_a_registry_are_believed_as_far_as_it_is_and_own_servers_win() {
+    for is_trusted in [false, true] {
+        let source = RegistrySource { url: "http://127.0.0.1:1".into(), is_trusted, token: None };
+        let hub = Tools::builder().with_server("own", ServerConfig::stdio("x", &[])).with_registry(&source).build();
+        let offered = ["notes.find", "own.find", "registry.tools", "plain"];
+        let offered = offered.map(|name| tool(name).with_annotations(ToolAnnotations::new().read_only(true)));
+        hub.0.own_server(REGISTRY).unwrap().remember(offered.to_vec());
+        let listed: Vec<_> = hub.cached().iter().map(|tool| (tool.name.clone(), tool.server.clone(), tool.hints.read_only)).collect();
+        assert_eq!(listed, [("notes.find".to_owned(), "notes".to_owned(), is_trusted.then_some(true))]);
+        assert!(hub.is_from_registry("notes.find") && !hub.is_from_registry("own.find"));
+        assert!(hub.exported_one("notes.find").is_none(), "the registry offers it itself");
+        // Whoever decides about a call by its server finds the registry, and not nothing.
+        assert_eq!(hub.0.server("notes").map(|server| server.is_believed()), Some(is_trusted));
+        assert!(hub.0.server("own").is_some_and(|server| !server.is_registry()) && hub.0.server("other").is_none());
+        let job = &crate::jobs(&[graph::tool("notes.find", json!({}))])[0];
+        assert_eq!(World::nature(&hub, job), if is_trusted { Nature::Repeatable } else { Nature::Once });
+    }
+}

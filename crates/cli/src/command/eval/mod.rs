@@ -1,7 +1,11 @@
-//! `baton eval`: how well passages and tools are found and questions answered, on public sets.
+//! `baton eval`: how well passages and tools are found, questions answered, drafts judged, requests routed and tasks carried out, on sets with known answers.
 
 mod answers;
+mod critics;
+mod routes;
 mod score;
+pub(crate) mod server;
+mod tasks;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +20,7 @@ use crate::place::Place;
 use crate::shelf;
 use crate::text::{BOLD, DIM, Table, paint};
 
-/// Measure how well passages and tools are found and questions answered, on sets with known answers
+/// Measure how well passages and tools are found, questions answered and requests routed, on sets with known answers
 #[derive(Subcommand)]
 pub(crate) enum Eval {
     /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
@@ -24,6 +28,9 @@ pub(crate) enum Eval {
     /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
     Tools(Set),
     Answers(answers::Answers),
+    Critics(critics::Critics),
+    Routes(routes::Routes),
+    Tasks(tasks::Tasks),
 }
 
 #[derive(clap::Args)]
@@ -44,6 +51,9 @@ impl Eval {
             Eval::Docs(set) => set.run("docs", eval::docs),
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Answers(answers) => answers.run(place),
+            Eval::Critics(critics) => critics.run(place),
+            Eval::Routes(routes) => routes.run(place),
+            Eval::Tasks(tasks) => tasks.run(place),
         }
     }
 }
@@ -75,6 +85,10 @@ fn table(name: &str, measured: &Measured) -> Table {
     row("recall at 10", format!("{:.3}", measured.recall_at_10));
     row("recall at 20", format!("{:.3}", measured.recall_at_20));
     row("all within 10", format!("{:.3}", measured.complete_at_10));
+    if let (Some(shown), Some(searched)) = (measured.recall_shown, measured.recall_searched) {
+        row("shown to a planner", format!("{shown:.3}"));
+        row("after two tool searches", format!("{searched:.3}"));
+    }
     row("questions", measured.queries.to_string());
     row("searched", measured.items.to_string());
     row("vectors", if measured.vectors { "yes" } else { "no" }.into());

@@ -14,7 +14,8 @@ use crate::{find, question, wiring};
 /// Answer a run's question; the run goes on here
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  baton runs answer 1f3a yes\n  baton runs answer 1f3a 3.0 '{\"approve\": true}'",
+    after_help = "Examples:\n  baton runs answer 1f3a yes\n  baton runs answer 1f3a 3.0 '{\"approve\": true}'
+  baton runs answer 1f3a tool      to a question about a tool call: once, conversation, tool, server or no",
     override_usage = "baton runs answer RUN [TASK] VALUE"
 )]
 pub(crate) struct Answer {

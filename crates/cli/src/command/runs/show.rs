@@ -102,9 +102,9 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
             }
         }
     }
-    for open in open {
-        writeln!(out, "\n{} {}", paint(YELLOW, "?"), evidence::visible(&open.waiting.question.prompt))?;
-        writeln!(out, "  answer with: {}", paint(BOLD, question::how(open)))?;
+    for one in open {
+        writeln!(out, "\n{} {}", paint(YELLOW, "?"), evidence::visible(&one.waiting.question.prompt))?;
+        writeln!(out, "  answer with: {}", paint(BOLD, question::how(one, open)))?;
     }
     if row.status == store::Status::Running {
         writeln!(out, "\n`baton runs watch {end}` shows what comes; `baton runs resume {end}` goes on with it if nobody does")?;

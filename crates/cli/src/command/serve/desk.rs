@@ -8,7 +8,7 @@ use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{Mind, QUESTION_BYTES_MAX};
 use graph::{Budget, ThreadId, UserId};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use server::desk::{Desk, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
 use tools::document::{self, Document};
@@ -22,11 +22,13 @@ use super::library::Library;
 use super::own::Own;
 use crate::asking::{self, Asking, BEHIND_THE_FRONT_DOOR, FRONT_DOOR};
 use crate::command::doctor;
+use crate::command::flows::{SHOWN, capitalized};
 use crate::config::Config;
 use crate::exit::{self, Trouble};
 use crate::hub;
 use crate::mind::{self, Look};
 use crate::place::Place;
+use crate::settings::{self, Configured};
 use crate::wiring;
 
 pub(super) struct House {
@@ -35,6 +37,7 @@ pub(super) struct House {
     flows: Vec<api::Flow>,
     /// None where a script plays the world.
     config: Option<Config>,
+    settings: Configured,
     wish: Option<String>,
     may_pull: bool,
     mind: Mind,
@@ -43,17 +46,6 @@ pub(super) struct House {
     own: Arc<Own>,
     workspaces: Workspaces,
 }
-
-/// What people are told of a flow. Those that are not here are parts of others, or samples.
-const SHOWN: [(&str, &str, &str); 7] = [
-    ("auto", "Choose for me", "Picks the way that suits the question"),
-    ("direct", "Direct answer", "Answers at once, from knowledge or one look into the documents"),
-    ("search", "Search", "Plans, looks things up with tools and answers with sources"),
-    ("chat", "Conversation", "Goes by intent: search, summarize, or talk about what was said"),
-    ("reason", "Think it through", "Plans in steps, reflects on what it found, and answers"),
-    ("panel", "Panel", "Several work on it and critics check before it is answered"),
-    ("supervise", "Carry out a job", "Researches, writes a document or a mail, and asks before it sends anything"),
-];
 
 impl House {
     pub(super) fn new(
@@ -77,6 +69,7 @@ impl House {
                 can_approve: asking::can_plan(graph),
                 is_shown,
                 graph: graph.json(),
+                settings: config.settings.list(graph.name()).into_iter().map(settings::as_api).collect(),
             }
         };
         let mut flows: Vec<api::Flow> = wiring::flows()?.values().map(flow).collect();
@@ -91,6 +84,7 @@ impl House {
             usual: asking::flow(None, place)?,
             flows,
             may_pull: config.embedded.pull && !thinking.no_pull,
+            settings: config.settings.clone(),
             config: (!is_scripted).then_some(config),
             wish: thinking.model.clone(),
             mind,
@@ -109,18 +103,25 @@ impl House {
     }
 }
 
-fn capitalized(name: &str) -> String {
-    let words = name.replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
 fn budget(wanted: &api::Budget) -> Result<Budget> {
     let usd_micros_max = match wanted.usd {
         Some(usd) if !usd.is_finite() || !(0.0..=1e9).contains(&usd) => return Err(Problem::invalid("usd wants an amount such as 0.05")),
         usd => usd.map(|usd| (usd * 1e6).round() as u64),
     };
     Ok(Budget { tokens_max: wanted.tokens, usd_micros_max, calls_max: wanted.calls, time_ms_max: wanted.time_ms, ..Budget::default() })
+}
+
+/// Names that a run may be given beforehand.
+const ALLOWED_MAX: usize = 100;
+const ALLOWED_BYTES_MAX: usize = 200;
+
+fn allowed(names: &[String]) -> Result<Vec<String>> {
+    let is_name = |name: &String| !name.trim().is_empty() && name.len() <= ALLOWED_BYTES_MAX;
+    if names.len() > ALLOWED_MAX || !names.iter().all(is_name) {
+        let why = format!("allow takes at most {ALLOWED_MAX} names of tools (server.tool) or servers, each of 1 to {ALLOWED_BYTES_MAX} bytes");
+        return Err(Problem::invalid(why));
+    }
+    Ok(names.to_vec())
 }
 
 #[async_trait]
@@ -158,7 +159,8 @@ impl Desk for House {
             strict: wish.strict,
             budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
             has_docs: self.library.has_any(user),
-            settings: asking::settings(flow, self.config.as_ref().unwrap_or(&Config::default())),
+            settings: self.settings.settings_for(flow, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
+            allowed: allowed(&wish.allow)?,
         };
         let order = asking.order(mind).map_err(|trouble| match trouble {
             Trouble::Engine(error) => error.into(),

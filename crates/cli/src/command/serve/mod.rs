@@ -71,7 +71,7 @@ impl Serve {
         let guard = Guard::with_users(self.listening.token.as_deref(), store.clone());
         let (listener, address) = self.listening.bind(&guard, self.port).await?;
 
-        let config = if place.script.is_some() { Config::default() } else { Config::read(place)? };
+        let config = Config::for_run(place)?;
         let library = Library::open(&self.thinking.servers.documents(&config), &hub::folder(place)?.join("uploads"))?;
         self.thinking.servers.shelf = Some(library.folders().clone());
         let house = wiring::house(place, &self.thinking, self.listening.json).await?;

@@ -95,7 +95,7 @@ impl World for Own {
         self.world.nature(job)
     }
 
-    fn objection(&self, job: &Job) -> Option<String> {
+    fn objection(&self, job: &Job) -> Option<graph::Objection> {
         self.world.objection(job)
     }
 

@@ -1,7 +1,8 @@
 //! A conversation as the document's CSV, out and in again.
 //!
 //! Every turn is a row. What `chat` did is there as it kept it, and what was imported as it came; of other flows the answer stands under
-//! `search_results`, and what was said about the conversation itself under `insights`.
+//! `search_results`, and what was said about the conversation itself under `insights`. Reviews and other insights are computed here, where they are
+//! shown (`flows::chat::review`); imported rows stay as they came.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -59,6 +60,7 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
         if [&row.search_results, &row.summary, &row.reviewed_summary, &row.insights].into_iter().all(|text| text.is_empty()) {
             row.insights = answer;
         }
+        flows::chat::review(&mut row, &rows);
         rows.push(row);
     }
     Ok(rows)

@@ -55,6 +55,8 @@ pub(crate) enum Threads {
         thread: String,
     },
     /// Delete old threads and give the space back. Threads with unfinished runs are kept
+    ///
+    /// `[memory] conversation_days = N` in the configuration does this by itself for threads not used for N days.
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Prune {
         /// Keep the N most recently used
@@ -69,6 +71,8 @@ pub(crate) enum Threads {
 const EXPORT_HELP: &str = "\
 Columns: query, turn, search_results, search_confidence, summary, summary_confidence, reviewed_summary, review_confidence, insights,
 insights_confidence. What flows other than chat answered stands under search_results, what was said of the conversation itself under insights.
+reviewed_summary has the sentences of the summary that the summarized answers support, review_confidence their share; insights has what a turn added to
+earlier ones. Both are computed by the export, without a model, unless an imported file already had them.
 A cell that a spreadsheet would take for a formula has an apostrophe before it; `baton threads import` takes it away again.
 
 Examples:

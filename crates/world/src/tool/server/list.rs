@@ -10,6 +10,7 @@ use super::open::words;
 use super::{Link, Server};
 use crate::tool::auth::{Refusal, refusal};
 use crate::tool::entry::Entry;
+use crate::tool::source::{self, REGISTRY};
 
 const PAGES_MAX: usize = 100;
 const TOOLS_MAX: usize = 2_000;
@@ -83,6 +84,7 @@ impl Server {
 
     fn shelve(&self, tools: Vec<Tool>) {
         let is_believed = self.is_believed();
+        let tools = if self.name == REGISTRY { source::usable(tools) } else { tools };
         let mut shelf = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         if shelf.len() == tools.len() && shelf.iter().zip(&tools).all(|(old, new)| old.tool == *new) {
             return;

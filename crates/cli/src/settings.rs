@@ -1,0 +1,216 @@
+//! Settings of flows as this program assembles them: `[flows.NAME]` and `[team]` of the configuration, and over them what a command or a request sets.
+//!
+//! What settings there are, and what they may be, is declared in the flows; see `flows::settings`.
+
+use std::collections::BTreeMap;
+
+use flows::settings::{self, Kind, Setting, SettingError};
+use serde_json::{Map, Value, json};
+use wire::api;
+
+use crate::asking::BEHIND_THE_FRONT_DOOR;
+use crate::config::Team;
+use crate::exit::{Result, Trouble};
+use crate::text::{BOLD, DIM, paint};
+
+/// What the configuration sets, checked, by flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Configured {
+    own: BTreeMap<String, Value>,
+}
+
+impl Configured {
+    /// `tables` are those of `[flows.NAME]`. An error says which table is wrong, and how.
+    pub(crate) fn new(tables: &BTreeMap<String, Value>, team: &Team) -> std::result::Result<Configured, String> {
+        let mut own = BTreeMap::new();
+        for (flow, set) in team_settings(team) {
+            let resolved = settings::resolve(flow, &set).map_err(|error| format!("[team]: {error}"))?;
+            own.insert(flow.to_owned(), resolved);
+        }
+        for (flow, table) in tables {
+            if !settings::flows().any(|known| known == flow) {
+                let known: Vec<&str> = settings::flows().collect();
+                return Err(format!("[flows.{flow}]: no flow of that name takes settings; there are: {}", known.join(", ")));
+            }
+            let resolved = settings::resolve(flow, table).map_err(|error| format!("[flows.{flow}]: {error}"))?;
+            settings::overlay(own.entry(flow.clone()).or_insert_with(|| json!({})), resolved);
+        }
+        Ok(Configured { own })
+    }
+
+    /// What a run of this flow is given as its settings: what was configured, and over it what was asked for, by name. `null` for a flow that takes none.
+    pub(crate) fn settings_for(&self, flow: &str, asked: &Value) -> std::result::Result<Value, SettingError> {
+        let asked = settings::resolve(flow, asked)?;
+        if !settings::flows().any(|known| known == flow) {
+            return Ok(Value::Null);
+        }
+        let mut all = self.of(flow);
+        if flow == "auto" {
+            all["flows"] = json!(BEHIND_THE_FRONT_DOOR);
+        }
+        settings::overlay(&mut all, asked);
+        Ok(all)
+    }
+
+    /// The settings of a flow, with what is configured as their defaults.
+    pub(crate) fn list(&self, flow: &str) -> Vec<Setting> {
+        settings::effective(flow, &self.of(flow))
+    }
+
+    fn of(&self, flow: &str) -> Value {
+        settings::assemble(flow, &|flow| self.own.get(flow).cloned().unwrap_or_default())
+    }
+}
+
+/// The settings that `[team]` has names of its own for.
+fn team_settings(team: &Team) -> [(&'static str, Value); 2] {
+    let given = |fields: [(&str, Option<Value>); 3]| {
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Value::Object(fields.collect())
+    };
+    let supervise = given([
+        ("agent_ms_max", team.agent_s_max.map(|seconds| json!(seconds.saturating_mul(1_000)))),
+        ("attempts_max", team.attempts_max.map(Value::from)),
+        ("retries_max", team.retries_max.map(Value::from)),
+    ]);
+    let mailer = given([("me", team.me.clone().map(Value::from)), ("", None), ("", None)]);
+    [("supervise", supervise), ("mailer", mailer)]
+}
+
+/// `KEY=VALUE` for each setting, as a command line has them; of the same key the last counts.
+pub(crate) fn parse_all(flow: &str, pairs: &[String]) -> Result<Map<String, Value>> {
+    pairs.iter().map(|pair| settings::parse(flow, pair).map_err(|error| Trouble::Usage(error.to_string()))).collect()
+}
+
+/// The settings as a table: name, type, default, bounds, help.
+pub(crate) fn table(all: &[Setting]) -> String {
+    let row = |setting: &Setting| [setting.name.clone(), word(setting.kind).to_owned(), value_text(&setting.default), bounds(setting)];
+    let head = ["SETTING", "TYPE", "DEFAULT", "BOUNDS"].map(str::to_owned);
+    let rows: Vec<[String; 4]> = std::iter::once(head).chain(all.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2), width(3)];
+    let helps = std::iter::once("HELP").chain(all.iter().map(|setting| setting.help.as_str()));
+    let lines = rows.iter().zip(helps).enumerate().map(|(index, (row, help))| {
+        let [name, kind, default, bounds] = [0, 1, 2, 3].map(|column| format!("{:<width$}", row[column], width = widths[column]));
+        match index {
+            0 => paint(DIM, format!("  {name}  {kind}  {default}  {bounds}  {help}")),
+            _ => format!("  {}  {kind}  {default}  {bounds}  {help}", paint(BOLD, name)),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A value as it can be written after `KEY=`.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "not set".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.is_empty() => "empty".to_owned(),
+        Value::Array(items) => items.iter().map(value_text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Integer => "integer",
+        Kind::Number => "number",
+        Kind::Boolean => "boolean",
+        Kind::Text => "text",
+        Kind::Choice => "choice",
+        Kind::List => "list",
+    }
+}
+
+fn bounds(setting: &Setting) -> String {
+    match (setting.kind, &setting.minimum, &setting.maximum) {
+        (Kind::Choice, _, _) => setting.choices.join(", "),
+        (Kind::Boolean, _, _) => "true, false".to_owned(),
+        (_, Some(minimum), Some(maximum)) => format!("{minimum} to {maximum}"),
+        (_, Some(minimum), None) => format!("from {minimum}"),
+        (_, None, Some(maximum)) => format!("up to {maximum}"),
+        (_, None, None) => "-".to_owned(),
+    }
+}
+
+/// A setting as the API has it.
+pub(crate) fn as_api(setting: Setting) -> api::Setting {
+    let kind = match setting.kind {
+        Kind::Integer => api::SettingKind::Integer,
+        Kind::Number => api::SettingKind::Number,
+        Kind::Boolean => api::SettingKind::Boolean,
+        Kind::Text => api::SettingKind::Text,
+        Kind::Choice => api::SettingKind::Choice,
+        Kind::List => api::SettingKind::List,
+    };
+    let Setting { name, default, minimum, maximum, choices, help, .. } = setting;
+    api::Setting { name, kind, default, minimum, maximum, choices, help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured(text: &str) -> std::result::Result<Configured, String> {
+        #[derive(serde::Deserialize)]
+        #[serde(default)]
+        #[derive(Default)]
+        struct Tables {
+            flows: BTreeMap<String, Value>,
+            team: Team,
+        }
+        let tables: Tables = toml::from_str(text).unwrap();
+        Configured::new(&tables.flows, &tables.team)
+    }
+
+    #[test]
+    fn s13_a_request_wins_over_the_configuration_and_that_over_the_default() {
+        let configured = configured(
+            "[flows.search]\nmax_turn_iterations = 2\nenabled_tools = [\"docs\"]\n[flows.panel]\nretry_limit = 3\n[team]\nme = \"ann@example.org\"\nagent_s_max = 60",
+        )
+        .unwrap();
+        let for_search = configured.settings_for("search", &Value::Null).unwrap();
+        assert_eq!(for_search, json!({ "max_turn_iterations": 2, "enabled_tools": ["docs"] }));
+        let asked = configured.settings_for("search", &json!({ "max_turn_iterations": 5 })).unwrap();
+        assert_eq!(asked, json!({ "max_turn_iterations": 5, "enabled_tools": ["docs"] }));
+        let auto = configured.settings_for("auto", &json!({ "panel.retry_limit": 1 })).unwrap();
+        assert_eq!(auto["flows"], json!(BEHIND_THE_FRONT_DOOR));
+        let each = json!({
+            "search": for_search,
+            "panel": { "retry_limit": 1 },
+            "supervise": { "agent_ms_max": 60_000, "each": { "mailer": { "me": "ann@example.org" } } },
+        });
+        assert_eq!(auto["each"], each);
+        assert_eq!(configured.settings_for("research", &Value::Null).unwrap(), Value::Null);
+        assert_eq!(configured.list("search")[0].default, json!(2));
+        assert_eq!(Configured::default().settings_for("search", &Value::Null).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn s13_a_wrong_table_is_named_with_what_can_be_set() {
+        for (text, words) in [
+            ("[flows.serch]\nx = 1", "[flows.serch]: no flow of that name takes settings; there are: auto, chat, direct, panel"),
+            ("[flows.search]\nmax_turns = 1", "[flows.search]: the flow search has no setting \"max_turns\""),
+            ("[flows.search]\nmax_turn_iterations = 11", "from 1 to 10"),
+            ("[flows.search]\nmax_turn_iterations = \"2\"", "cannot be \"2\""),
+            ("[flows]\nsearch = 2", "an object"),
+            ("[team]\nattempts_max = 99", "[team]: the setting attempts_max cannot be 99: it is a whole number from 1 to 12"),
+        ] {
+            let error = configured(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        // What is for the flow that is chosen can stand in the table of the one that chooses.
+        let auto = configured("[flows.auto]\nsearch.max_turn_iterations = 4\n[flows.search]\nmax_turn_iterations = 2").unwrap();
+        assert_eq!(auto.settings_for("auto", &Value::Null).unwrap()["each"]["search"]["max_turn_iterations"], 4);
+        assert_eq!(auto.settings_for("search", &Value::Null).unwrap()["max_turn_iterations"], 2);
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_each_setting() {
+        let text = anstream::adapter::strip_str(&table(&Configured::default().list("search"))).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[1].starts_with("  max_turn_iterations  integer  1        1 to 10  How often"), "{text}");
+        assert!(lines[2].starts_with("  enabled_tools        list     empty    -        Tools or servers"), "{text}");
+    }
+}

@@ -1,0 +1,188 @@
+//! What a critic knows before a model is asked: a draft's claims, held against the evidence, and whether it answers at all.
+//!
+//! ```text
+//!   draft ── evidence::check ──▶ wrong numbers, names, dates, quotations; contradictions      hard
+//!         ── rules ────────────▶ nothing answered; another subject; nothing of it in the sources  hard
+//!                              ▶ words that seem turned around                                 for the model to judge
+//! ```
+//!
+//! Every finding is told to the critic. A small model approves whatever reads well, so hard findings reject by themselves where the critic is one, and
+//! it is not asked at all then. The feedback names the sentence and what the sources say instead.
+
+use evidence::{Options, ProblemKind, Sentence, Span, Spans, Status};
+use serde::{Deserialize, Serialize};
+
+/// A draft with what it was written for and from.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft<'d> {
+    pub question: &'d str,
+    /// The step it carries out, if it is not the answer itself.
+    pub step: Option<&'d str>,
+    pub text: &'d str,
+    /// How its writer says it was found; numbers in it may have been calculated with.
+    pub reasoning: &'d str,
+    pub spans: &'d [Span],
+}
+
+/// One thing that is wrong with a draft, found without a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// The sentence it is about; empty if it is the whole draft.
+    pub sentence: String,
+    pub words: String,
+    /// What the sources say that is nearest to it; other people's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    Unanswered,
+    OffTopic,
+    NoSource,
+    WrongNumber,
+    WrongDate,
+    WrongName,
+    WrongQuotation,
+    Contradiction,
+    /// Something seems turned around, which words alone cannot settle.
+    Doubtful,
+}
+
+impl Finding {
+    /// Whether it alone is reason enough to reject.
+    pub fn is_hard(&self) -> bool {
+        self.kind != FindingKind::Doubtful
+    }
+
+    /// For a critic, who has the sources.
+    pub fn told(&self) -> String {
+        match self.sentence.as_str() {
+            "" => self.words.clone(),
+            sentence => format!("“{sentence}”: {}", self.words),
+        }
+    }
+}
+
+/// Findings that are told, the gravest first.
+const FINDINGS_MAX: usize = 5;
+const SENTENCE_CHARS_MAX: usize = 160;
+/// Below this share of a sentence's words, the sources do not speak of what it says.
+const NO_SOURCE_SCORE_MAX: f32 = 0.4;
+/// A draft about something else may share so many words with a passage by chance.
+const NEAR_WORDS_MAX: usize = 1;
+/// A draft of fewer words is a name or a number, which need not repeat the question.
+const TOPIC_WORDS_MIN: usize = 3;
+/// What researchers are asked to write when there is nothing.
+const NOT_FOUND: &str = "not found";
+
+/// What is wrong with a draft, as far as rules can tell.
+pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
+    let text = draft.text.trim();
+    let asked = format!("{}\n{}", draft.question, draft.step.unwrap_or_default());
+    if !text.chars().any(char::is_alphanumeric) {
+        return vec![whole(FindingKind::Unanswered, "nothing is answered.")];
+    }
+    if text.to_lowercase().starts_with(NOT_FOUND) {
+        return Vec::new();
+    }
+    let spans = Spans::new(draft.spans);
+    let context = format!("{asked}\n{}", draft.reasoning);
+    let options = Options { calculated_from: Some(&context), ..Options::default() };
+    let checked = spans.check(text, &options);
+    let claims: Vec<&Sentence> = checked.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim).collect();
+    let shared = evidence::shared_words(text, &asked);
+    // Facts that all hold are from the sources, in whatever words.
+    let holds = |sentence: &Sentence| {
+        let has_source = !sentence.problems.iter().any(|problem| problem.kind == ProblemKind::NoSource);
+        sentence.facts > 0 && has_source && !is_rejected(&of_sentence(sentence, &spans, &asked))
+    };
+    let is_carried = claims.iter().any(|sentence| sentence.status == Status::Supported || sentence.score >= NO_SOURCE_SCORE_MAX || holds(sentence));
+    let words = evidence::content_words(text);
+    let is_near = draft.spans.iter().any(|span| evidence::shared_words(text, &span.text) > NEAR_WORDS_MAX);
+    if shared == 0 && words >= TOPIC_WORDS_MIN && !is_carried && !is_near {
+        let about = if claims.is_empty() { FindingKind::Unanswered } else { FindingKind::OffTopic };
+        return vec![whole(about, "it does not speak of what was asked; answer the question itself.")];
+    }
+    if draft.spans.is_empty() {
+        return Vec::new();
+    }
+    let mut findings: Vec<Finding> = claims.iter().flat_map(|sentence| of_sentence(sentence, &spans, &asked)).collect();
+    if !is_rejected(&findings) && !claims.is_empty() && !is_carried && words >= TOPIC_WORDS_MIN {
+        let source = spans.nearest(text).map(|words| clipped(&words)).unwrap_or_default();
+        let words = "the sources do not say this; use what they say, or say that it was not found.";
+        findings.push(Finding { source, ..whole(FindingKind::NoSource, words) });
+    }
+    findings.sort_by_key(|finding| !finding.is_hard());
+    findings.truncate(FINDINGS_MAX);
+    findings
+}
+
+/// Whether rules alone reject.
+pub fn is_rejected(findings: &[Finding]) -> bool {
+    findings.iter().any(Finding::is_hard)
+}
+
+/// What whoever wrote the draft is to mend.
+pub fn feedback(findings: &[Finding]) -> String {
+    let told = |finding: &Finding| match finding.source.as_str() {
+        "" => finding.told(),
+        source => format!("{} They say: “{source}”", finding.told()),
+    };
+    findings.iter().filter(|finding| finding.is_hard()).map(told).collect::<Vec<_>>().join(" ")
+}
+
+fn whole(kind: FindingKind, words: &str) -> Finding {
+    Finding { kind, sentence: String::new(), words: words.to_owned(), source: String::new() }
+}
+
+fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Finding> {
+    if sentence.status == Status::Supported {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for problem in &sentence.problems {
+        let kind = match problem.kind {
+            ProblemKind::Number => FindingKind::WrongNumber,
+            ProblemKind::Date => FindingKind::WrongDate,
+            // `HTTP`, `EU`: short for something that the sources may well say in full.
+            ProblemKind::Name if is_acronym(&problem.what) => FindingKind::Doubtful,
+            ProblemKind::Name => FindingKind::WrongName,
+            ProblemKind::Quotation => FindingKind::WrongQuotation,
+            ProblemKind::Negation => FindingKind::Contradiction,
+            ProblemKind::Swapped if sentence.status == Status::Unsupported => FindingKind::Contradiction,
+            ProblemKind::Opposite | ProblemKind::Swapped => FindingKind::Doubtful,
+            ProblemKind::Address | ProblemKind::Words | ProblemKind::NoSuchSpan | ProblemKind::NoSource => continue,
+        };
+        // A name or a number that the question itself brought in is not made up.
+        if !problem.what.is_empty() && problem.kind != ProblemKind::Swapped && evidence::has_words(asked, &problem.what) {
+            continue;
+        }
+        // Numbers of passages mean nothing to whoever reads the feedback.
+        let words = match problem.what.as_str() {
+            "" => "the sources say it otherwise".to_owned(),
+            what => match kind {
+                FindingKind::WrongNumber => format!("the sources do not give the number {what} for this"),
+                FindingKind::WrongDate => format!("the sources do not give the date {what}"),
+                FindingKind::WrongName => format!("the sources do not name {what}"),
+                FindingKind::WrongQuotation => format!("the sources do not have the words {what}"),
+                _ => format!("the sources say {what} of something else"),
+            },
+        };
+        let source = spans.nearest(&sentence.text).map(|words| clipped(&words)).unwrap_or_default();
+        findings.push(Finding { kind, sentence: clipped(&sentence.text), words: format!("{words}."), source });
+    }
+    findings
+}
+
+fn is_acronym(name: &str) -> bool {
+    const CHARS_MAX: usize = 5;
+    name.chars().count() <= CHARS_MAX && name.chars().all(|c| c.is_ascii_uppercase())
+}
+
+fn clipped(text: &str) -> String {
+    let line = evidence::defused(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() > SENTENCE_CHARS_MAX { line.chars().take(SENTENCE_CHARS_MAX).chain(['…']).collect() } else { line }
+}

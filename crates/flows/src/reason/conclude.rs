@@ -1,0 +1,79 @@
+//! The answer that needs no further model call: what the tools returned, or what the planner wrote beforehand and the results support.
+//!
+//! Nothing is said to be done here that did not end well: both need every step of the plan to have succeeded.
+
+use evidence::{Span, Status};
+use serde_json::Value;
+
+use super::Reason;
+use super::execute::{Doing, Ended};
+use super::value::{as_text, filled_text, plain};
+use crate::answer::{self, Answer};
+use crate::claims::Said;
+use crate::prompt;
+
+/// What a step returned is shown this far.
+const OUTPUT_TOKENS_MAX: usize = 1_000;
+/// Passages of one step that a line cites.
+const CITED_MAX: usize = 3;
+
+/// The answer, if the results are one.
+pub(super) fn from_results(s: &Reason) -> Option<Answer> {
+    if s.doing.is_empty() || !s.doing.iter().all(Doing::is_well) {
+        return None;
+    }
+    from_draft(s).or_else(|| from_tools(s))
+}
+
+/// The planner's own words with the values put in, if what the steps returned supports every sentence of them.
+fn from_draft(s: &Reason) -> Option<Answer> {
+    let text = filled_text(s.draft.as_deref()?, |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply))?;
+    let answer = answer::finish(&text, &s.spans, s.strict);
+    let is_supported = answer.count(Status::Supported) > 0 && answer.count(Status::Weak) + answer.count(Status::Unsupported) == 0;
+    (is_supported && answer.removed == 0).then_some(answer)
+}
+
+/// What the tools returned, where the last step did or computed something. A small model would only say it over again, and less exactly; a call that the
+/// user wrote out himself wants no more either.
+fn from_tools(s: &Reason) -> Option<Answer> {
+    if !(s.model.is_small || s.is_certain) || !s.doing.last().is_some_and(|last| is_conclusive(s, last)) {
+        return None;
+    }
+    let mut shown: Vec<Span> = Vec::new();
+    let mut lines = Vec::new();
+    let mut short = None;
+    for doing in s.doing.iter().filter(|doing| is_conclusive(s, doing)) {
+        let Some(reply) = doing.reply() else { continue };
+        let spans = spans_of(reply);
+        let numbers: String = (0..spans.len().min(CITED_MAX)).map(|at| format!("[{}]", shown.len() + at + 1)).collect();
+        shown.extend(spans);
+        let value = said(reply);
+        lines.push(match value.contains('\n') {
+            true => format!("{} {numbers}:\n\n```\n{}\n```", doing.call.tool, value.replace("```", "'''")),
+            false => format!("{value} {numbers}"),
+        });
+        short = Some(as_text(&plain(reply)).trim().to_owned());
+    }
+    let markdown = lines.join("\n\n");
+    let short = short.filter(|short| lines.len() == 1 && !short.is_empty() && !short.contains('\n') && markdown.contains(short.as_str()));
+    Some(answer::finish_own(Said { markdown, short }, &shown))
+}
+
+/// It may have changed something, or computed what it returned.
+fn is_conclusive(s: &Reason, doing: &Doing) -> bool {
+    let Some(Ended::Well(reply)) = &doing.end else { return false };
+    let is_computed = spans_of(reply).iter().any(|span| span.trust == evidence::Trust::Computed);
+    !s.toolbox.is_read_only(&doing.call.tool) || is_computed
+}
+
+fn spans_of(reply: &Value) -> Vec<Span> {
+    reply.get("spans").and_then(|spans| serde_json::from_value(spans.clone()).ok()).unwrap_or_default()
+}
+
+/// What a reply says: the output of code, otherwise the tool's own words.
+fn said(reply: &Value) -> String {
+    let is_code = reply.pointer("/data/stdout").is_some();
+    let text = reply.get("text").and_then(Value::as_str).filter(|text| !is_code && !text.trim().is_empty());
+    let text = text.map_or_else(|| as_text(&plain(reply)), str::to_owned);
+    prompt::clipped(evidence::defused(&text).trim(), OUTPUT_TOKENS_MAX)
+}

@@ -1,0 +1,90 @@
+//! How long a run and its phases may take, and how often it plans: the documents' values, those of a small model, and what the user set.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Settings;
+use crate::input::Mind;
+
+/// How much effort a request is worth to the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Depth {
+    /// Directly, unless a tool is needed; then one plan and no reflection.
+    Quick,
+    #[default]
+    Normal,
+    /// Always planned, always reflected on, and more iterations.
+    Deep,
+}
+
+/// Milliseconds for each phase, an iteration and the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub think_ms: u64,
+    pub plan_ms: u64,
+    pub reflect_ms: u64,
+    pub iteration_ms: u64,
+    pub run_ms: u64,
+}
+
+impl Default for Limits {
+    /// The documents' limits; they are the graph's own.
+    fn default() -> Self {
+        Limits { think_ms: 10_000, plan_ms: 15_000, reflect_ms: 10_000, iteration_ms: 60_000, run_ms: 600_000 }
+    }
+}
+
+/// A model on the user's own processor writes some ten tokens a second.
+const SMALL: Limits = Limits { think_ms: 10_000, plan_ms: 150_000, reflect_ms: 60_000, iteration_ms: 400_000, run_ms: 600_000 };
+/// No limit is set higher than this.
+pub(super) const SECONDS_MAX: u32 = 24 * 60 * 60;
+/// Of a run's time, this share is kept for writing the answer, and at most `ANSWER_MS_MAX`.
+const ANSWER_SHARE: u64 = 5;
+const ANSWER_MS_MAX: u64 = 120_000;
+
+const QUICK_ITERATIONS_MAX: u32 = 1;
+const ITERATIONS_MAX: u32 = 5;
+pub(super) const DEEP_ITERATIONS_MAX: u32 = 10;
+
+impl Limits {
+    pub(super) fn of(settings: &Settings, mind: &Mind) -> Limits {
+        let usual = if mind.is_small { SMALL } else { Limits::default() };
+        let set = |seconds: Option<u32>, usual_ms: u64| seconds.map_or(usual_ms, |seconds| u64::from(seconds.clamp(1, SECONDS_MAX)) * 1_000);
+        Limits {
+            think_ms: set(settings.think_seconds_max, usual.think_ms),
+            plan_ms: set(settings.plan_seconds_max, usual.plan_ms),
+            reflect_ms: set(settings.reflect_seconds_max, usual.reflect_ms),
+            iteration_ms: set(settings.iteration_seconds_max, usual.iteration_ms),
+            run_ms: set(settings.run_seconds_max, usual.run_ms),
+        }
+    }
+
+    /// What a run may take before it must write its answer.
+    pub(super) fn work_ms(&self) -> u64 {
+        self.run_ms - (self.run_ms / ANSWER_SHARE).min(ANSWER_MS_MAX)
+    }
+
+    /// By the name of a phase of the graph.
+    pub(super) fn phase_ms(&self, phase: &str) -> Option<u64> {
+        match phase {
+            "think" => Some(self.think_ms),
+            "plan" => Some(self.plan_ms),
+            "reflect" => Some(self.reflect_ms),
+            "iteration" => Some(self.iteration_ms),
+            "work" => Some(self.work_ms()),
+            "run" => Some(self.run_ms),
+            _ => None,
+        }
+    }
+}
+
+/// Iterations at most: what the user set, within what the depth allows.
+pub(super) fn iterations_max(settings: &Settings) -> u32 {
+    let most = match settings.depth.unwrap_or_default() {
+        Depth::Quick => QUICK_ITERATIONS_MAX,
+        Depth::Normal => ITERATIONS_MAX,
+        Depth::Deep => DEEP_ITERATIONS_MAX,
+    };
+    settings.max_iterations.unwrap_or(most).clamp(1, most)
+}

@@ -1,0 +1,516 @@
+//! The settings of flows: what each flow declares in its `Settings` struct, as data that every interface uses.
+//!
+//! ```text
+//! list(flow) -> Vec<Setting>              name, kind, default, bounds, choices, help; `[]` for a flow without settings
+//! schema(flow) -> Option<Value>           the same as a JSON schema
+//! parse(flow, "KEY=VALUE") -> (KEY, JSON) text of a command line as the declared type
+//! resolve(flow, &settings) -> Value       checked, and in the form that the flow's input takes
+//! check(flow, &settings)                  the same without the result
+//! assemble(flow, own) -> Value            a flow's settings with those of the flows it may call
+//! overlay(&mut base, over)                `over` wins, key by key
+//! effective(flow, &configured)            the list with configured values as defaults
+//! ```
+//!
+//! A setting is a field of the struct: its doc comment is the help, its `Default` the default, `#[schemars(range(…))]` the bounds, an enum the choices. A field with
+//! `#[schemars(skip)]` is filled in by Baton itself; nobody can set it from outside. Nothing of this is written down a second time.
+//!
+//! A flow that calls other flows (`auto`, `supervise`) takes their settings too, under the flow's name: `search.max_turn_iterations`. Without the flow's name a
+//! setting goes to every flow that has one of that name.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Number, Value, json};
+
+use crate::{auto, chat, direct, panel, reason, search, specialist, supervise};
+
+/// One setting of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// With the names of the flows it goes through, if it is not the flow's own: `supervise.mailer.me`.
+    pub name: String,
+    pub kind: Kind,
+    /// What it is if nobody sets it; `null` if it is not set at all then.
+    pub default: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<Number>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// One line.
+    pub help: String,
+    /// It may be left without a value.
+    #[serde(skip)]
+    is_optional: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A whole number.
+    Integer,
+    Number,
+    Boolean,
+    Text,
+    /// One of `choices`.
+    Choice,
+    /// A list of texts.
+    List,
+}
+
+/// Why settings were not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingError {
+    NoFlow {
+        flow: String,
+        known: Vec<String>,
+    },
+    NoSettings {
+        flow: String,
+    },
+    Unknown {
+        flow: String,
+        name: String,
+        known: Vec<String>,
+    },
+    /// `name` is the setting's full name where several flows have it.
+    Wrong {
+        name: String,
+        value: String,
+        expected: String,
+    },
+    /// Several flows have the setting, and not all take the value.
+    NotForAll {
+        key: String,
+        value: String,
+        names: Vec<String>,
+        wrong: String,
+        expected: String,
+    },
+    NotAPair {
+        text: String,
+    },
+    NotAnObject {
+        flow: String,
+    },
+}
+
+impl std::error::Error for SettingError {}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingError::NoFlow { flow, known } => write!(f, "there is no flow {flow:?}; there are: {}", known.join(", ")),
+            SettingError::NoSettings { flow } => write!(f, "the flow {flow} has no settings"),
+            SettingError::Unknown { flow, name, known } => {
+                write!(f, "the flow {flow} has no setting {name:?}")?;
+                if let Some(nearest) = nearest(name, known) {
+                    write!(f, "; did you mean {nearest}?")?;
+                }
+                write!(f, " Its settings are: {}", known.join(", "))
+            }
+            SettingError::Wrong { name, value, expected } => write!(f, "the setting {name} cannot be {value}: it is {expected}"),
+            SettingError::NotForAll { key, value, names, wrong, expected } => {
+                write!(f, "the setting {key} cannot be {value} in every flow that has it: {wrong} is {expected}. Name the flow: {}", names.join(", "))
+            }
+            SettingError::NotAPair { text } => write!(f, "{text:?} is not KEY=VALUE, e.g. max_turn_iterations=3"),
+            SettingError::NotAnObject { flow } => write!(f, "the settings of the flow {flow} are an object of names and values"),
+        }
+    }
+}
+
+/// The settings of a flow, its own first, then those of the flows it calls.
+pub fn list(flow: &str) -> Vec<Setting> {
+    let own = declared(flow).map_or(&[][..], |declared| &declared.settings);
+    let of_member = |member: &&str| {
+        let prefixed = |setting: Setting| Setting { name: format!("{member}.{}", setting.name), ..setting };
+        list(member).into_iter().map(prefixed).collect::<Vec<_>>()
+    };
+    own.iter().cloned().chain(members(flow).iter().flat_map(of_member)).collect()
+}
+
+/// The list with the values of `configured` (as [`assemble`] makes it) where those are not the built-in defaults.
+pub fn effective(flow: &str, configured: &Value) -> Vec<Setting> {
+    let at = |setting: Setting| match configured.pointer(&setting.pointer()) {
+        Some(value) => Setting { default: value.clone(), ..setting },
+        None => setting,
+    };
+    list(flow).into_iter().map(at).collect()
+}
+
+/// The settings of a flow as a JSON schema; `None` if it has none.
+pub fn schema(flow: &str) -> Option<Value> {
+    let all = list(flow);
+    if all.is_empty() {
+        return None;
+    }
+    let properties: Map<String, Value> = all.iter().map(|setting| (setting.name.clone(), setting.schema())).collect();
+    Some(json!({ "type": "object", "properties": properties, "additionalProperties": false }))
+}
+
+/// `KEY=VALUE` with the value as the type that the setting declares. A list is JSON, or texts with commas between them.
+pub fn parse(flow: &str, pair: &str) -> Result<(String, Value), SettingError> {
+    let (key, text) = pair.split_once('=').ok_or_else(|| SettingError::NotAPair { text: pair.to_owned() })?;
+    let (key, text) = (key.trim(), text.trim());
+    let found = named(flow, key)?;
+    let mut values: Vec<Value> = found.iter().map(|setting| setting.read(text)).collect();
+    values.dedup();
+    match (values.pop(), values.is_empty()) {
+        (Some(value), true) => {
+            accept(&found, key, &value)?;
+            Ok((key.to_owned(), value))
+        }
+        // The text means different things to the flows that have such a setting.
+        _ => {
+            let names: Vec<String> = found.iter().map(|setting| setting.name.clone()).collect();
+            let (wrong, expected) = found.last().map(|setting| (setting.name.clone(), setting.expected())).unwrap_or_default();
+            Err(SettingError::NotForAll { key: key.to_owned(), value: text.to_owned(), names, wrong, expected })
+        }
+    }
+}
+
+pub fn check(flow: &str, settings: &Value) -> Result<(), SettingError> {
+    resolve(flow, settings).map(|_| ())
+}
+
+/// Settings by their names, as a user gives them, in the form that the flow's input has: those of other flows are under `each`. `null` is no settings.
+pub fn resolve(flow: &str, settings: &Value) -> Result<Value, SettingError> {
+    let fields = match settings {
+        Value::Null => return Ok(json!({})),
+        Value::Object(fields) => fields,
+        _ => return Err(SettingError::NotAnObject { flow: flow.to_owned() }),
+    };
+    let mut given = Vec::new();
+    flatten(fields, "", &mut given);
+    // What names its flow wins over what does not.
+    given.sort_by_key(|(key, _)| key.matches('.').count());
+    let mut resolved = json!({});
+    for (key, value) in given {
+        // A table of a flow that sets nothing.
+        if value.is_object() && list(flow).iter().any(|setting| setting.name.starts_with(&format!("{key}."))) {
+            continue;
+        }
+        let found = named(flow, &key)?;
+        accept(&found, &key, value)?;
+        for setting in found {
+            setting.put(&mut resolved, value.clone());
+        }
+    }
+    Ok(resolved)
+}
+
+/// A flow's settings with those of the flows it may call. `own` gives what is set for a flow by name, in the form of [`resolve`].
+pub fn assemble(flow: &str, own: &dyn Fn(&str) -> Value) -> Value {
+    let mut all = json!({});
+    for member in members(flow) {
+        let of_member = assemble(member, own);
+        if of_member.as_object().is_some_and(|fields| !fields.is_empty()) {
+            all["each"][member] = of_member;
+        }
+    }
+    overlay(&mut all, own(flow));
+    all
+}
+
+/// Puts `over` over `base`; objects are merged key by key.
+pub fn overlay(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (name, value) in over {
+                overlay(base.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (_, Value::Null) => {}
+        (base, over) => *base = over,
+    }
+}
+
+/// Reads a flow's own settings out of its input and holds them to their bounds, whoever started the run.
+pub(crate) fn read<'de, D: Deserializer<'de>, S: DeserializeOwned + JsonSchema>(deserializer: D) -> Result<Option<S>, D::Error> {
+    let Some(value) = Option::<Value>::deserialize(deserializer)? else { return Ok(None) };
+    let wrong = settings_of::<S>().into_iter().find_map(|setting| {
+        let value = value.get(&setting.name)?;
+        setting.accept(value).err()
+    });
+    match wrong {
+        Some(error) => Err(D::Error::custom(error)),
+        None => serde_json::from_value(value).map(Some).map_err(D::Error::custom),
+    }
+}
+
+impl Setting {
+    /// Where it stands in a flow's settings.
+    fn pointer(&self) -> String {
+        let mut parts: Vec<&str> = self.name.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        parts.iter().map(|flow| format!("/each/{flow}")).chain([format!("/{last}")]).collect()
+    }
+
+    fn put(&self, settings: &mut Value, value: Value) {
+        let mut parts: Vec<&str> = self.name.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        let place = parts.iter().fold(settings, |place, flow| &mut place["each"][*flow]);
+        place[last] = value;
+    }
+
+    /// A text as this kind of value. What is none stays a text, which [`Setting::accept`] refuses.
+    fn read(&self, text: &str) -> Value {
+        let as_text = || Value::String(text.to_owned());
+        match self.kind {
+            _ if self.is_optional && text.is_empty() => Value::Null,
+            Kind::Integer => text.parse::<i64>().map_or_else(|_| as_text(), Value::from),
+            Kind::Number => text.parse::<f64>().ok().and_then(Number::from_f64).map_or_else(as_text, Value::Number),
+            Kind::Boolean => match text.to_lowercase().as_str() {
+                "true" | "yes" | "on" => Value::Bool(true),
+                "false" | "no" | "off" => Value::Bool(false),
+                _ => as_text(),
+            },
+            Kind::Text | Kind::Choice => as_text(),
+            Kind::List if text.starts_with('[') => serde_json::from_str(text).unwrap_or_else(|_| as_text()),
+            Kind::List => text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect(),
+        }
+    }
+
+    fn accept(&self, value: &Value) -> Result<(), SettingError> {
+        let is_within = |number: f64| {
+            let minimum = self.minimum.as_ref().and_then(Number::as_f64).unwrap_or(f64::NEG_INFINITY);
+            let maximum = self.maximum.as_ref().and_then(Number::as_f64).unwrap_or(f64::INFINITY);
+            (minimum..=maximum).contains(&number)
+        };
+        let is_good = match (self.kind, value) {
+            (_, Value::Null) => self.is_optional,
+            (Kind::Integer, Value::Number(number)) => (number.is_i64() || number.is_u64()) && number.as_f64().is_some_and(is_within),
+            (Kind::Number, Value::Number(number)) => number.as_f64().is_some_and(is_within),
+            (Kind::Boolean, Value::Bool(_)) | (Kind::Text, Value::String(_)) => true,
+            (Kind::Choice, Value::String(text)) => self.choices.contains(text),
+            (Kind::List, Value::Array(items)) => items.iter().all(Value::is_string),
+            _ => false,
+        };
+        match is_good {
+            true => Ok(()),
+            false => Err(SettingError::Wrong { name: self.name.clone(), value: shown(value), expected: self.expected() }),
+        }
+    }
+
+    /// What it takes, in words: `a whole number from 1 to 10`.
+    pub fn expected(&self) -> String {
+        let kind = match self.kind {
+            Kind::Integer => "a whole number",
+            Kind::Number => "a number",
+            Kind::Boolean => "true or false",
+            Kind::Text => "a text",
+            Kind::Choice => return format!("one of {}", self.choices.join(", ")),
+            Kind::List => "a list of texts",
+        };
+        match (&self.minimum, &self.maximum) {
+            (Some(minimum), Some(maximum)) => format!("{kind} from {minimum} to {maximum}"),
+            (Some(minimum), None) => format!("{kind} from {minimum}"),
+            (None, Some(maximum)) => format!("{kind} up to {maximum}"),
+            (None, None) => kind.to_owned(),
+        }
+    }
+
+    fn schema(&self) -> Value {
+        let kind = match self.kind {
+            Kind::Integer => "integer",
+            Kind::Number => "number",
+            Kind::Boolean => "boolean",
+            Kind::Text | Kind::Choice => "string",
+            Kind::List => "array",
+        };
+        let mut schema = json!({ "title": self.name, "description": self.help, "default": self.default });
+        schema["type"] = if self.is_optional { json!([kind, "null"]) } else { json!(kind) };
+        if self.kind == Kind::List {
+            schema["items"] = json!({ "type": "string" });
+        }
+        if !self.choices.is_empty() {
+            let mut choices = json!(self.choices);
+            if let (true, Value::Array(choices)) = (self.is_optional, &mut choices) {
+                choices.push(Value::Null);
+            }
+            schema["enum"] = choices;
+        }
+        for (name, bound) in [("minimum", &self.minimum), ("maximum", &self.maximum)] {
+            if let Some(bound) = bound {
+                schema[name] = json!(bound);
+            }
+        }
+        schema
+    }
+}
+
+struct Declared {
+    flow: &'static str,
+    settings: Vec<Setting>,
+    /// All fields of the struct, as it is by default and as it is read from `{}`.
+    #[cfg(test)]
+    fields: [Value; 2],
+}
+
+/// Every flow that takes settings. A new one is added here.
+static DECLARED: LazyLock<Vec<Declared>> = LazyLock::new(|| {
+    vec![
+        declare::<auto::Settings>("auto"),
+        declare::<chat::Settings>("chat"),
+        declare::<direct::Settings>("direct"),
+        declare::<panel::Settings>("panel"),
+        declare::<reason::Settings>("reason"),
+        declare::<search::Settings>("search"),
+        declare::<supervise::Settings>("supervise"),
+        declare::<specialist::mailer::Settings>(specialist::mailer::NAME),
+        declare::<specialist::researcher::Settings>(specialist::researcher::NAME),
+        declare::<specialist::writer::Settings>(specialist::writer::NAME),
+    ]
+});
+
+fn declare<S: JsonSchema + Default + Serialize + DeserializeOwned>(flow: &'static str) -> Declared {
+    Declared {
+        flow,
+        settings: settings_of::<S>(),
+        #[cfg(test)]
+        fields: [json!(S::default()), json!(serde_json::from_value::<S>(json!({})).expect("every setting has a default"))],
+    }
+}
+
+/// The flows that take settings.
+pub fn flows() -> impl Iterator<Item = &'static str> {
+    DECLARED.iter().map(|declared| declared.flow)
+}
+
+fn declared(flow: &str) -> Option<&'static Declared> {
+    DECLARED.iter().find(|declared| declared.flow == flow)
+}
+
+/// The flows that a flow may call and whose settings it passes on.
+fn members(flow: &str) -> Vec<&'static str> {
+    match flow {
+        "auto" => auto::FLOWS.iter().map(|(name, _)| *name).collect(),
+        "supervise" => specialist::ALL.iter().map(|one| one.flow).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The settings that a key means: the one of that full name, or all whose name ends with it. The flow's own name may stand before it.
+fn named(flow: &str, key: &str) -> Result<Vec<Setting>, SettingError> {
+    let all = list(flow);
+    let key = key.strip_prefix(flow).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key);
+    if let Some(exact) = all.iter().find(|setting| setting.name == key) {
+        return Ok(vec![exact.clone()]);
+    }
+    let is_meant = |setting: &&Setting| setting.name.strip_suffix(key).is_some_and(|before| before.ends_with('.'));
+    let found: Vec<Setting> = all.iter().filter(is_meant).cloned().collect();
+    match (found.is_empty(), all.is_empty(), declared(flow)) {
+        (false, _, _) => Ok(found),
+        (true, true, _) => Err(SettingError::NoSettings { flow: flow.to_owned() }),
+        (true, false, None) => Err(SettingError::NoFlow { flow: flow.to_owned(), known: flows().map(str::to_owned).collect() }),
+        (true, false, Some(_)) => {
+            let known = all.into_iter().map(|setting| setting.name).collect();
+            Err(SettingError::Unknown { flow: flow.to_owned(), name: clipped(key), known })
+        }
+    }
+}
+
+fn accept(found: &[Setting], key: &str, value: &Value) -> Result<(), SettingError> {
+    match (found, found.iter().find(|setting| setting.accept(value).is_err())) {
+        (_, None) => Ok(()),
+        ([only], Some(_)) => only.accept(value),
+        (several, Some(wrong)) => Err(SettingError::NotForAll {
+            key: key.to_owned(),
+            value: shown(value),
+            names: several.iter().map(|setting| setting.name.clone()).collect(),
+            wrong: wrong.name.clone(),
+            expected: wrong.expected(),
+        }),
+    }
+}
+
+/// `{"search": {"enabled_tools": []}}` as `search.enabled_tools`.
+fn flatten<'v>(fields: &'v Map<String, Value>, before: &str, into: &mut Vec<(String, &'v Value)>) {
+    for (name, value) in fields {
+        let name = if before.is_empty() { name.clone() } else { format!("{before}.{name}") };
+        match value {
+            Value::Object(inner) if !inner.is_empty() => flatten(inner, &name, into),
+            value => into.push((name, value)),
+        }
+    }
+}
+
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// A value in a message; it may be anything that somebody sent.
+fn shown(value: &Value) -> String {
+    clipped(&value.to_string())
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The known name that is most like what was written, if one is.
+fn nearest<'k>(written: &str, known: &'k [String]) -> Option<&'k str> {
+    const LIKENESS_MIN: f64 = 0.7;
+    let likeness = |name: &str| {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        strsim::normalized_damerau_levenshtein(written, name).max(strsim::normalized_damerau_levenshtein(written, last))
+    };
+    let best = known.iter().map(|name| (likeness(name), name)).max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (best.0 >= LIKENESS_MIN).then_some(best.1.as_str())
+}
+
+/// The settings that a struct declares, in the order of its fields.
+fn settings_of<S: JsonSchema>() -> Vec<Setting> {
+    let generator = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
+    let schema = generator.into_root_schema_for::<S>().to_value();
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    fields.map(|(name, schema)| setting(name, schema)).collect()
+}
+
+fn setting(name: &str, schema: &Value) -> Setting {
+    let parts = alternatives(schema);
+    let types: Vec<&str> = parts.iter().flat_map(|part| texts(part.get("type"))).collect();
+    let choices = parts.iter().flat_map(|part| texts(part.get("enum")).chain(texts(part.get("const")))).map(str::to_owned).collect::<Vec<_>>();
+    let bound = |name: &str| parts.iter().find_map(|part| part.get(name)).and_then(|bound| bound.as_number().cloned());
+    let of_type = [("integer", Kind::Integer), ("number", Kind::Number), ("boolean", Kind::Boolean), ("array", Kind::List)];
+    let kind = match of_type.iter().find(|(name, _)| types.contains(name)) {
+        _ if !choices.is_empty() => Kind::Choice,
+        Some((_, kind)) => *kind,
+        None => Kind::Text,
+    };
+    let help = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    Setting {
+        name: name.to_owned(),
+        kind,
+        default: schema.get("default").cloned().unwrap_or_default(),
+        minimum: bound("minimum"),
+        maximum: bound("maximum"),
+        choices,
+        help: help.split_whitespace().collect::<Vec<_>>().join(" "),
+        is_optional: types.contains(&"null"),
+    }
+}
+
+/// A schema and those it is made of: an optional field is the schema of its type, or null, and an enum may be one of several constants.
+fn alternatives(schema: &Value) -> Vec<&Value> {
+    let inner = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(key)).filter_map(Value::as_array).flatten();
+    std::iter::once(schema).chain(inner.flat_map(alternatives)).collect()
+}
+
+fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
+    let (one, many) = match value {
+        Some(Value::String(text)) => (Some(text.as_str()), None),
+        Some(Value::Array(items)) => (None, Some(items)),
+        _ => (None, None),
+    };
+    one.into_iter().chain(many.into_iter().flatten().filter_map(Value::as_str))
+}
+
+#[cfg(test)]
+mod tests;

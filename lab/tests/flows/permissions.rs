@@ -1,0 +1,124 @@
+//! A server of the user's own, as a real process without annotations: its tools are asked about before they are called, whatever it says.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use engine::{Engine, Order};
+use graph::ModelCall;
+use lab::mcp::server::HOSTILE;
+use lab::person::{agreeable, wanted};
+use lab::provider::thought::{self, Mind};
+use serde_json::{Value, json};
+use world::rooms::Rooms;
+use world::tool::{Room, ServerConfig, Tools};
+
+use crate::{Ground, input, run_with};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_mcp_server");
+
+struct Notes {
+    ground: Ground,
+    path: PathBuf,
+}
+
+impl Notes {
+    fn new() -> Notes {
+        let ground = Ground::new();
+        let path = ground.folder.path().join("notes.txt");
+        Notes { ground, path }
+    }
+
+    /// A planner that wants one call of this tool, over a server that is trusted or not.
+    fn engine(&self, tool: &str, is_trusted: bool, allowed: &[&str]) -> Engine {
+        let config = ServerConfig::stdio(SERVER, &["--stdio"]);
+        let config = if is_trusted { config.trusted() } else { config };
+        let tools = Tools::builder().with_server("notes", config).build();
+        let (name, arguments) = (format!("notes.{tool}"), json!({ "path": self.path, "text": "buy milk" }));
+        let think = move |call: &ModelCall| {
+            let mut said = thought::to_call(call);
+            if said.get("tasks").is_some() {
+                said["tasks"] = json!([{ "task_number": 1, "tool_name": name, "tool_arguments": arguments, "description": "note it" }]);
+            }
+            said
+        };
+        let room = Room::new(tools, allowed.iter().map(|&name| name.to_owned()).collect());
+        self.ground.engine(Rooms { models: Some(std::sync::Arc::new(Mind(think))), tools: Some(std::sync::Arc::new(room)), agents: None })
+    }
+
+    fn lines(&self) -> usize {
+        std::fs::read_to_string(&self.path).unwrap_or_default().lines().count()
+    }
+
+    /// One question to the flow, with a person who always gives this answer: what the person was shown, and the output.
+    async fn ask(&self, engine: &Engine, tool: &str, word: &str, allowed: &[&str]) -> (Vec<String>, Value) {
+        let settings = json!({ "enabled_tools": [format!("notes.{tool}")] });
+        let order = Order::new("search", input("Note that I must buy milk.", json!({ "settings": settings })));
+        let order = Order { allowed: allowed.iter().map(|&name| name.to_owned()).collect(), ..order };
+        let shown = Mutex::new(Vec::new());
+        let closing = run_with(engine, order, &|_, waiting| {
+            shown.lock().unwrap().push(waiting.question.prompt.clone());
+            json!({ wanted(waiting): word })
+        })
+        .await;
+        let output = closing.outcome.output().unwrap_or_else(|| panic!("{closing:?}")).clone();
+        (shown.into_inner().unwrap(), output)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s11_a_tool_without_annotations_is_asked_about_until_it_is_allowed() {
+    let notes = Notes::new();
+    let engine = notes.engine("append", false, &[]);
+    let (shown, refused) = notes.ask(&engine, "append", "no", &[]).await;
+    assert_eq!((shown.len(), notes.lines()), (1, 0), "{shown:?}");
+    for words in [
+        "notes.append",
+        "the server notes",
+        "buy milk",
+        "notes is not trusted",
+        "all from a plan that was made after results of tools or agents were read",
+    ] {
+        assert!(shown[0].contains(words), "{words:?} in {}", shown[0]);
+    }
+    let step = &refused["thinking_steps"][0];
+    assert_eq!((&step["status"], step["error"].as_str().is_some_and(|why| why.contains("said no"))), (&json!("failed"), true), "{refused}");
+
+    let (shown, done) = notes.ask(&engine, "append", "once", &[]).await;
+    assert_eq!((shown.len(), notes.lines()), (1, 1));
+    assert_eq!(done["thinking_steps"][0]["status"], "completed", "{done}");
+    let (shown, _) = notes.ask(&engine, "append", "tool", &[]).await;
+    assert_eq!((shown.len(), notes.lines()), (1, 2), "once was for one call");
+    let (shown, _) = notes.ask(&engine, "append", "no", &[]).await;
+    assert_eq!((shown, notes.lines()), (vec![], 3), "nobody is asked any more");
+    let row = engine.store().permissions(&"local".into()).await.unwrap().remove(0);
+    assert!(engine.store().revoke_permission(&"local".into(), row.permission).await.unwrap());
+    let (shown, _) = notes.ask(&engine, "append", "no", &[]).await;
+    assert_eq!((shown.len(), notes.lines()), (1, 3), "revoked");
+    let (shown, _) = notes.ask(&engine, "append", "no", &["notes"]).await;
+    assert_eq!((shown, notes.lines()), (vec![], 4), "given for this run");
+    let configured = notes.engine("append", false, &["notes.append"]);
+    let (shown, _) = notes.ask(&configured, "append", "no", &[]).await;
+    assert_eq!((shown, notes.lines()), (vec![], 5), "given in the configuration");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s11_a_server_that_is_not_trusted_cannot_declare_its_tools_harmless() {
+    let notes = Notes::new();
+    let (shown, _) = notes.ask(&notes.engine(HOSTILE, false, &[]), HOSTILE, "no", &[]).await;
+    assert_eq!((shown.len(), notes.lines()), (1, 0), "{shown:?}");
+    assert!(shown[0].contains("says that it only reads, but the server notes is not trusted"), "{}", shown[0]);
+    // The user answers for this one, and is not asked.
+    let (shown, _) = notes.ask(&notes.engine(HOSTILE, true, &[]), HOSTILE, "no", &[]).await;
+    assert_eq!((shown, notes.lines()), (vec![], 1));
+    // What a trusted server does not call harmless needs no permission as long as the plan is the user's own.
+    let order = Order::new("search", input("Note it.", json!({ "settings": { "enabled_tools": ["notes.append"] } })));
+    run_with(&notes.engine("append", true, &[]), order, &|_, waiting| panic!("nobody is to be asked: {waiting:?}")).await;
+    let order = Order::new("search", input("Note it.", json!({ "settings": { "enabled_tools": ["notes.append"] } })));
+    let asked = Mutex::new(0);
+    let person = |key, waiting: &graph::Waiting| {
+        *asked.lock().unwrap() += 1;
+        agreeable(key, waiting)
+    };
+    run_with(&notes.engine("append", true, &[]), Order { has_heard: true, ..order }, &person).await;
+    assert_eq!((*asked.lock().unwrap(), notes.lines()), (1, 3), "words of others are in the input");
+}
