@@ -37,6 +37,8 @@ pub enum Why {
     History,
     /// It is not plainly a question, so something may have to be done.
     MayAct,
+    /// It names a tool or a server that there is.
+    NamesTool,
     /// What this user likes, where nothing else decides.
     Preference,
     Simple,

@@ -61,7 +61,7 @@ pub fn flow() -> Result<Graph, GraphError> {
     let work: Vec<&str> = [&["decide"], &iteration[..]].concat();
     let run: Vec<&str> = [&work[..], &["respond", "direct"]].concat();
     Graph::of::<Reason>("reason")
-        .node("decide", (|_: &Reason| Ask::nothing(), fold_decide), &["iterate", "respond"])
+        .node("decide", (ask_decide, fold_decide), &["iterate", "respond"])
         .node("iterate", (|_: &Reason| Ask::nothing(), fold_iterate), &["think", "plan"])
         .node("think", (ask_think, fold_think), &["plan"])
         .node("plan", (ask_plan, fold_plan), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"])
@@ -325,7 +325,8 @@ impl Reason {
     }
 }
 
-fn fold_decide(s: &mut Reason, _: &Replies<'_>) -> Go {
+/// Direct or agentic, as far as the request itself says.
+fn decide_by_rules(s: &Reason) -> (Way, Why) {
     let facts = Facts {
         message: &s.question,
         messages_before: crate::input::last_messages(&s.history, usize::MAX).len(),
@@ -335,7 +336,23 @@ fn fold_decide(s: &mut Reason, _: &Replies<'_>) -> Go {
         preference: s.settings.prefers,
         depth: s.depth(),
     };
-    (s.way, s.why) = decide(&facts);
+    decide(&facts)
+}
+
+/// A plain question is answered directly, unless it names one of the tools; they are listed to find out.
+fn ask_decide(s: &Reason) -> Ask {
+    match decide_by_rules(s) {
+        (Way::Direct, Why::Simple) => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
+        _ => Ask::nothing(),
+    }
+}
+
+fn fold_decide(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    (s.way, s.why) = decide_by_rules(s);
+    // Without a list, no tool can be said to be named.
+    if !replies.is_empty() && Toolbox::read(replies, 0).is_ok_and(|tools| tools.is_named_in(&s.question)) {
+        (s.way, s.why) = (Way::Agentic, Why::NamesTool);
+    }
     Go::to(if s.way == Way::Direct { "respond" } else { "iterate" }).note("way", json!({ "way": s.way, "why": s.why }))
 }
 

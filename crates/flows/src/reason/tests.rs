@@ -100,11 +100,29 @@ fn r1_there_are_at_most_five_iterations() {
 #[test]
 fn r2_a_direct_answer_is_one_call() {
     let end = check(json!({ "question": "What is the capital of France?", "model": large() }), &[]);
-    assert_eq!((end.asked(), &end.output()["why"]), (vec!["model answer".to_owned()], &json!("simple")));
+    // The tools are listed, because it could be about one of them.
+    assert_eq!((end.asked(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
     let quick = check(json!({ "question": "Quick: what is a plan?", "model": large() }), &[]);
     assert_eq!(quick.asked(), ["model answer"]);
     let told = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
     assert_eq!(told.output()["way"], "agentic");
+}
+
+#[test]
+fn r2_a_question_that_names_one_of_the_tools_is_planned() {
+    let schema = json!({ "type": "object", "required": ["query"], "properties": { "query": { "type": "string" } } });
+    let listed = tools(json!([{ "name": "stories.search_stories", "schema": schema, "read_only": true }]));
+    let planned = plan(&[("stories.search_stories", json!({ "query": "tag:payments" }))]);
+    let script: Script<'_> = &[
+        ("registry.tools", &[listed]),
+        ("plan", &[planned]),
+        ("stories.search_stories", &[found("stories.search_stories", &[("stories", "Found 15 stories.")])]),
+        ("answer", &[Reply::ok("15 stories carry it [1].")]),
+    ];
+    let asked = |question: &str| check(json!({ "question": question, "model": large() }), script);
+    let end = asked("How many of the team's stories carry the tag payments?");
+    assert_eq!((&end.output()["why"], end.count("tool stories.search_stories")), (&json!("names_tool"), 1));
+    assert_eq!(asked("What is the capital of France?").output()["why"], "simple");
 }
 
 #[test]

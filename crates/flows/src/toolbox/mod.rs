@@ -152,6 +152,17 @@ impl Toolbox {
         self.get(name).is_some_and(|tool| tool.read_only && !tool.destructive)
     }
 
+    /// Whether a text has a word of a tool's name in it: `stories` of `stories.search_stories`.
+    pub fn is_named_in(&self, text: &str) -> bool {
+        const WORD_CHARS_MIN: usize = 4;
+        let words = |text: &str| -> Vec<String> {
+            let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() >= WORD_CHARS_MIN);
+            words.map(|word| word.to_lowercase().trim_end_matches('s').to_owned()).collect()
+        };
+        let said = words(text);
+        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| said.contains(part)))
+    }
+
     pub fn get(&self, name: &str) -> Option<&Tool> {
         let name = name.trim();
         self.tools.iter().find(|tool| tool.name == name).or_else(|| {
