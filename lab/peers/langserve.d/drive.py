@@ -25,9 +25,9 @@ def ask(url, path):
 
 
 expected = {
-    "graph": (["research"], "**research**: done"),
-    "prose": (["research"], "**research**: done"),
-    "flaky": (["research"], "**research**: done"),
+    "graph": (["research"], "**research** (researcher at 127.0.0.1:{port}): done"),
+    "prose": (["research"], "**research** (researcher at 127.0.0.1:{port}): done"),
+    "flaky": (["research"], "**research** (researcher at 127.0.0.1:{port}): done"),
     "fails": ([], "500: Internal Server Error"),
     "hangs": ([], "did not answer"),
     "nonsense": ([], "asked 2 times and is not done"),
@@ -38,7 +38,7 @@ with started([sys.executable, Path(__file__).with_name("server.py")], folder / "
     for path, (completed, words) in expected.items():
         output = ask(said["url"], path)
         assert output["completed_capabilities"] == completed and output["next"] == "FINISH", (path, output)
-        assert words in output["answer"], (path, output["answer"])
+        assert words.replace("{port}", said["url"].rsplit(":", 1)[1]) in output["answer"], (path, output["answer"])
         if path == "graph":
             assert output["context"]["python"] is True, output["context"]
             kinds = [turn["role"] for turn in output["messages"]]

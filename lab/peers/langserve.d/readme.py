@@ -70,10 +70,10 @@ def use_an_agent():
             time.sleep(0.05)
         lines = [line[2:] for line in the("console", "RESEARCHER_SERVICE_URL=http").splitlines() if "SERVICE_URL=" in line]
         out, told = run(["bash", "-c", moved(lines[0], "9001", port)], env=settled('model = "extract"\n'))
-        assert "**research**: done" in out and "researcher (research)" in told, (out, told)
+        assert f"**research** (researcher at localhost:{port}): done" in out and f"researcher at localhost:{port} (research)" in told, (out, told)
         config = moved(the("toml", "[agents."), "9001", port)
         out, told = run([baton, "ask", "--flow", "supervise", "research tides"], env=settled('model = "extract"\n' + config))
-        assert "**research**: done" in out and "oceanographer (research)" in told, (out, told)
+        assert f"**research** (oceanographer at localhost:{port}): done" in out and f"oceanographer at localhost:{port} (research)" in told, (out, told)
     finally:
         agent.kill()
         agent.wait()
