@@ -1,4 +1,4 @@
-//! What the machine itself costs: no engine, no store, no runtime. `cargo bench -p lab` takes about half a minute;
+//! What the machine itself costs: no engine, no store, no runtime. `cargo bench -p baton-lab` takes about half a minute;
 //! `baton bench engine` measures the whole.
 
 use std::hint::black_box;

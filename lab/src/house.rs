@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use effects::World;
+use effects::rooms::Rooms;
+use mcp_hub::{Room, Tools};
+use models::{Models, Table};
 use tools::mail;
-use world::World;
-use world::model::{Models, Table};
-use world::rooms::Rooms;
-use world::tool::{Room, Tools};
 
 use crate::provider::dialect::Dialect;
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use effects::{Nature, Progress, World};
 use engine::{At, Engine, EngineError, Order, Settings};
 use graph::{Ask, END, FeedError, Go, Graph, GraphError, Job, Limits, Replies, Reply, RunId, TaskId};
+use scripted::ScriptedWorld;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Commit, Durability, SqliteSettings, SqliteStore, Store, StoreError};
 use tempfile::TempDir;
-use world::script::ScriptedWorld;
-use world::{Nature, Progress, World};
 
 const QUESTION: TaskId = TaskId { step: 0, index: 0 };
 

@@ -8,23 +8,23 @@ use tonic_prost_build::Builder;
 #[test]
 fn the_kserve_client_and_messages_are_what_the_proto_says() {
     let client = |builder: Builder| builder.build_server(false);
-    renew(client, "crates/world/src/model/triton/kserve.rs");
+    renew(client, "crates/models/src/triton/kserve.rs");
 }
 
 #[test]
 fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
-    let server = |builder: Builder| builder.build_client(false).extern_path(".inference", "::world::model::triton::kserve");
+    let server = |builder: Builder| builder.build_client(false).extern_path(".inference", "::models::triton::kserve");
     renew(server, "lab/tests/models/kserve_server.rs");
 }
 
-/// `cargo run -p lab --bin train_router` says how good they are.
+/// `cargo run -p baton-lab --bin train_router` says how good they are.
 #[test]
 fn the_weights_of_the_router_are_those_of_its_training_set() {
     const BYTES_MAX: usize = 300_000;
-    let set = lab::router::TrainingSet::read().expect("the training set");
+    let set = baton_lab::router::TrainingSet::read().expect("the training set");
     let bytes = set.train().to_bytes();
     assert!(bytes.len() <= BYTES_MAX, "{} bytes of weights are too many", bytes.len());
-    let path = lab::router::root().join(lab::router::WEIGHTS);
+    let path = baton_lab::router::root().join(baton_lab::router::WEIGHTS);
     if std::fs::read(&path).unwrap_or_default() != bytes {
         std::fs::write(&path, bytes).expect("it can be written");
         panic!("{} was stale and has been renewed; measure it with `baton eval routes --rules-only` and commit it", path.display());
@@ -49,8 +49,8 @@ fn every_flow_is_drawn_in_the_architecture() {
 
 fn renew(set: impl Fn(Builder) -> Builder, path: &str) {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let proto = root.join("crates/world/src/model/triton/kserve.proto");
-    let includes: PathBuf = root.join("crates/world/src/model/triton");
+    let proto = root.join("crates/models/src/triton/kserve.proto");
+    let includes: PathBuf = root.join("crates/models/src/triton");
     let files = protox::compile([&proto], [&includes]).expect("the proto compiles");
     let out = tempfile::tempdir().expect("a directory");
     // Comments would go through rustdoc as if they were Markdown.

@@ -8,15 +8,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use baton_lab::kill::errand::{FileWorld, flows, messages, nature_of, order};
+use baton_lab::kill::hunt::{Hunt, Known, block_on, open_store, runtime, setting};
+use baton_lab::kill::traces::{Trace, Traces, read_log, read_outside};
+use baton_lab::kill::{run_of, thread_of};
+use effects::Nature;
 use engine::{At, Engine, Order, Settings, closing_of};
 use graph::{Key, Outcome};
-use lab::kill::errand::{FileWorld, flows, messages, nature_of, order};
-use lab::kill::hunt::{Hunt, Known, block_on, open_store, runtime, setting};
-use lab::kill::traces::{Trace, Traces, read_log, read_outside};
-use lab::kill::{run_of, thread_of};
 use serde_json::Value;
 use store::{MemoryStore, RunFilter, Store};
-use world::Nature;
 
 const KILLS: u64 = 200;
 

@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use effects::Progress;
 use graph::{Failure, FailureKind, Key, Message, ModelCall, Reply, Retry, TaskId, ToolSpec};
+use models::triton::kserve::grpc_inference_service_client::GrpcInferenceServiceClient;
+use models::triton::kserve::model_infer_request::InferInputTensor;
+use models::triton::kserve::{ModelInferRequest, ModelReadyRequest};
+use models::{Models, Table};
 use serde_json::{Value, json};
-use world::Progress;
-use world::model::triton::kserve::grpc_inference_service_client::GrpcInferenceServiceClient;
-use world::model::triton::kserve::model_infer_request::InferInputTensor;
-use world::model::triton::kserve::{ModelInferRequest, ModelReadyRequest};
-use world::model::{Models, Table};
 
 /// A model of a billion numbers on a busy machine is slow, and nothing here should hang.
 const DEADLINE: Duration = Duration::from_secs(240);

@@ -1,9 +1,9 @@
 //! The simulation as `./check` runs it. Each difference names its seed and cuts, and the command that shows that one alone.
 //!
-//! `BATON_SIM_RUNS` sets the number of cut runs; `cargo run --release -p lab --bin simulate -- --runs N` is the same without a test
+//! `BATON_SIM_RUNS` sets the number of cut runs; `cargo run --release -p baton-lab --bin simulate -- --runs N` is the same without a test
 //! around it.
 
-use lab::sim::sweep::{Sum, Sweep, sweep};
+use baton_lab::sim::sweep::{Sum, Sweep, sweep};
 
 #[test]
 fn cut_anywhere_a_run_ends_as_if_it_had_not_been() {

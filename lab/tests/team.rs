@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use baton_lab::kill::hunt::setting;
+use baton_lab::sim::dice::Dice;
+use baton_lab::team::{AGENTS, ME, Team, within};
 use engine::closing_of;
 use graph::Outcome;
-use lab::kill::hunt::setting;
-use lab::sim::dice::Dice;
-use lab::team::{AGENTS, ME, Team, within};
 use serde_json::{Value, json};
 use store::Status;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use evidence::Trust;
 use futures::FutureExt as _;
 use graph::FailureKind;
+use mcp_hub::{CallOptions, Is, Pace, ServerConfig, Tools};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use world::tool::{CallOptions, Is, Pace, ServerConfig, Tools};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_mcp_server");
 
@@ -114,7 +114,7 @@ async fn children_see_no_keys_of_ours() {
     // A variable that every build has, and that is not among those every child may see.
     assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok());
     let script = format!("test -z \"$CARGO_MANIFEST_DIR\" && test \"$GIVEN\" = yes && exec {FIXTURE} --stdio");
-    let mut config = world::tool::Config::parse(
+    let mut config = mcp_hub::Config::parse(
         &json!({"mcpServers": {"peer": {"command": "sh", "args": ["-c", script], "env": {"GIVEN": "yes"}}}}).to_string(),
         None,
         &|_| None,

@@ -1,25 +1,30 @@
-//! The walls of the house, as the build sees them: who may know whom, and what deciding must never pull in.
+//! Which crate may depend on which, as cargo sees it.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Everything a crate pulls in when it is built for use.
+const PREFIX: &str = "baton-";
+/// Upper limit for all packages the engine needs, itself excluded.
+const ENGINE_PACKAGES_MAX: usize = 90;
+
+/// All packages that a crate needs when it is built for use, down to this depth.
 fn tree(name: &str, depth: &str) -> BTreeSet<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let package = format!("{PREFIX}{name}");
     let output = Command::new(cargo)
-        .args(["tree", "--offline", "--package", name, "--edges", "normal,build", "--prefix", "none", "--depth", depth])
+        .args(["tree", "--offline", "--package", &package, "--edges", "normal,build", "--prefix", "none", "--depth", depth])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .expect("cargo can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let names: BTreeSet<String> =
-        text.lines().filter_map(|line| line.split_whitespace().next()).filter(|found| *found != name).map(str::to_owned).collect();
+        text.lines().filter_map(|line| line.split_whitespace().next()).filter(|found| *found != package).map(str::to_owned).collect();
     names
 }
 
 #[test]
-fn deciding_pulls_in_no_runtime_no_http_no_sql() {
+fn pure_crates_pull_in_no_runtime_no_http_no_sql() {
     let banned = [
         "tokio",
         "async-std",
@@ -42,38 +47,77 @@ fn deciding_pulls_in_no_runtime_no_http_no_sql() {
     }
 }
 
+/// The engine and its tests build without models, tools and HTTP.
 #[test]
-fn sql_lives_in_store_and_http_in_server_and_world() {
-    for name in ["graph", "flows", "wire", "world", "server"] {
-        assert!(!tree(name, "1").contains("rusqlite"), "{name} knows SQL");
+fn the_engine_stands_alone() {
+    let all = tree("engine", "99");
+    for heavy in ["hyper", "reqwest", "axum", "rmcp", "genai", "candle-core", "tokenizers", "tantivy", "baton-models", "baton-mcp-hub", "baton-wire"]
+    {
+        assert!(!all.contains(heavy), "engine pulls in {heavy}");
     }
-    for name in ["graph", "flows", "wire", "store", "engine"] {
+    assert!(all.len() < ENGINE_PACKAGES_MAX, "engine pulls in {} packages", all.len());
+}
+
+#[test]
+fn sql_is_in_store_and_http_in_the_crates_that_call_out() {
+    for name in ["graph", "flows", "wire", "effects", "models", "mcp-hub", "agents", "server"] {
+        assert!(!tree(name, "1").contains("rusqlite"), "{name} depends on SQL");
+    }
+    for name in ["graph", "flows", "wire", "store", "effects", "engine", "scripted", "structured"] {
         let direct = tree(name, "1");
         for http in ["hyper", "reqwest", "axum", "tonic"] {
-            assert!(!direct.contains(http), "{name} knows {http}");
+            assert!(!direct.contains(http), "{name} depends on {http}");
         }
     }
 }
 
 #[test]
-fn each_crate_knows_only_its_own_neighbours() {
-    let ours: BTreeSet<&str> = ["evidence", "graph", "flows", "wire", "index", "tools", "world", "store", "engine", "server", "cli", "lab"].into();
-    let may_know: [(&str, &[&str]); 11] = [
+fn each_crate_depends_only_on_the_crates_listed_here() {
+    let allowed: [(&str, &[&str]); 17] = [
         ("evidence", &[]),
-        ("index", &[]),
-        ("tools", &["evidence", "index"]),
         ("graph", &[]),
-        ("flows", &["evidence", "graph"]),
+        ("index", &[]),
         ("wire", &[]),
-        ("world", &["evidence", "graph", "index", "tools", "wire"]),
+        ("effects", &["evidence", "graph"]),
+        ("structured", &["effects"]),
+        ("scripted", &["effects", "graph"]),
+        ("flows", &["evidence", "graph"]),
+        ("tools", &["evidence", "index"]),
+        ("models", &["effects", "evidence", "graph", "structured"]),
+        ("embedded-model", &["effects", "evidence", "graph", "models"]),
+        ("mcp-hub", &["effects", "evidence", "graph", "structured", "wire"]),
+        ("agents", &["effects", "evidence", "graph", "structured", "wire"]),
         ("store", &["graph"]),
-        ("engine", &["graph", "store", "world"]),
-        ("server", &["engine", "evidence", "graph", "store", "wire", "world"]),
-        ("cli", &["evidence", "graph", "flows", "index", "tools", "wire", "world", "store", "engine", "server"]),
+        ("engine", &["effects", "graph", "store"]),
+        ("server", &["agents", "effects", "engine", "evidence", "graph", "mcp-hub", "store", "wire"]),
+        ("cli", ALL),
     ];
-    for (name, allowed) in may_know {
-        let known: Vec<String> =
-            tree(name, "1").into_iter().filter(|found| ours.contains(found.as_str()) && !allowed.contains(&found.as_str())).collect();
-        assert!(known.is_empty(), "{name} may not know {known:?}");
+    for (name, allowed) in allowed {
+        let found: Vec<String> = tree(name, "1")
+            .into_iter()
+            .filter_map(|found| found.strip_prefix(PREFIX).map(str::to_owned))
+            .filter(|found| !allowed.contains(&found.as_str()))
+            .collect();
+        assert!(found.is_empty(), "{name} may not depend on {found:?}");
     }
 }
+
+/// What `cli` may use: everything but the lab.
+const ALL: &[&str] = &[
+    "agents",
+    "effects",
+    "embedded-model",
+    "engine",
+    "evidence",
+    "flows",
+    "graph",
+    "index",
+    "mcp-hub",
+    "models",
+    "scripted",
+    "server",
+    "store",
+    "structured",
+    "tools",
+    "wire",
+];

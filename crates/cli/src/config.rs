@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agents::TeamAgent;
 use flows::specialist::{self, Specialist};
+use models::{Endpoint, Name, Row, Table};
 use serde::Deserialize;
-use world::agent::TeamAgent;
-use world::model::{Endpoint, Name, Row, Table, embedded};
 
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
@@ -27,7 +27,7 @@ pub(crate) struct Config {
     pub(crate) tools: Tools,
     pub(crate) memory: Memory,
     /// Agents elsewhere, by name.
-    agents: BTreeMap<String, world::agent::Agent>,
+    agents: BTreeMap<String, agents::Agent>,
     pub(crate) team: Team,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
     flows: BTreeMap<String, serde_json::Value>,
@@ -154,7 +154,7 @@ impl Memory {
 
 impl Default for Embedded {
     fn default() -> Self {
-        let options = embedded::Options::default();
+        let options = embedded_model::Options::default();
         Embedded { pull: true, folder: None, idle_s: options.idle_max.as_secs(), context_tokens_max: options.context_tokens_max }
     }
 }
@@ -177,7 +177,7 @@ impl Config {
 
     /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at
     /// their ports of this machine.
-    pub(crate) fn agents(&self) -> Result<world::agent::Agents> {
+    pub(crate) fn agents(&self) -> Result<agents::Agents> {
         let as_agent = |one: &Specialist| TeamAgent {
             name: one.flow.to_owned(),
             capability: one.capability.to_owned(),
@@ -185,7 +185,7 @@ impl Config {
             port: self.team.discover.unwrap_or(true).then(|| self.team.port(one)),
         };
         let team: Vec<TeamAgent> = specialist::ALL.iter().map(as_agent).collect();
-        world::agent::Agents::new(&self.agents, &team, &env).map_err(Trouble::Usage)
+        agents::Agents::new(&self.agents, &team, &env).map_err(Trouble::Usage)
     }
 
     pub(crate) fn table(&self) -> Table {
@@ -205,11 +205,11 @@ impl Embedded {
         Ok(cache.join("baton").join("models"))
     }
 
-    pub(crate) fn options(&self) -> embedded::Options {
-        embedded::Options {
+    pub(crate) fn options(&self) -> embedded_model::Options {
+        embedded_model::Options {
             idle_max: Duration::from_secs(self.idle_s.max(1)),
             context_tokens_max: self.context_tokens_max,
-            ..embedded::Options::default()
+            ..embedded_model::Options::default()
         }
     }
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use index::Folders;
+use mcp_hub::config::Private;
+use mcp_hub::{Builder, Config, RegistrySource, Tools, is_registry_at};
 use tools::Thinker;
 use tools::workspace::Workspaces;
-use world::tool::config::Private;
-use world::tool::{Builder, Config, RegistrySource, Tools, is_registry_at};
 
 use crate::config;
 use crate::exit::{Result, Trouble};

@@ -25,7 +25,7 @@ pub(crate) fn to_stderr(traces: &Traces) {
     // Whatever is asked for, the libraries that carry keys stay silent. Filters are regular expressions, and most starts need none.
     let filter = std::env::var("BATON_LOG")
         .ok()
-        .map(|filter| EnvFilter::new(format!("{filter},{},{}=off", world::model::remote::LOG_FILTER, engine::trace::TARGET)));
+        .map(|filter| EnvFilter::new(format!("{filter},{},{}=off", models::remote::LOG_FILTER, engine::trace::TARGET)));
     // A connection that fails is reported by the hub, in words; the library's own report repeats it.
     let usual = |level: LevelFilter| Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF);
     let is_json = std::env::var("BATON_LOG_FORMAT").is_ok_and(|format| format == "json");

@@ -97,6 +97,6 @@ fn take_cores() {
     const THREADS: &str = "CANDLE_NUM_THREADS";
     if std::env::var_os(THREADS).is_none() {
         // SAFETY: this is the first thing `main` does, before anything could have started a thread.
-        unsafe { std::env::set_var(THREADS, world::model::embedded::threads::wanted().to_string()) };
+        unsafe { std::env::set_var(THREADS, embedded_model::threads::wanted().to_string()) };
     }
 }

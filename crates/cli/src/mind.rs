@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use effects::World;
+use effects::rooms::Rooms;
+use embedded_model::Embedded;
+use embedded_model::weights::{self, Pinned};
 use flows::input::Mind;
-use world::World;
-use world::model::choice::{self, Choice, Source, Wish};
-use world::model::embedded::Embedded;
-use world::model::embedded::weights::{self, Pinned};
-use world::model::{Family, Model, Models, Name, cassette, remote};
-use world::rooms::Rooms;
-use world::tool::{Room, Tools};
+use mcp_hub::{Room, Tools};
+use models::choice::{self, Choice, Source, Wish};
+use models::{Family, Model, Models, Name, cassette, remote};
 
 use crate::config::{self, Config};
 use crate::exit::{Result, Trouble};

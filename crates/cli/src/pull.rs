@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use embedded_model::weights::{self, Pinned, PullError, Pulled, Source, Sources, Step};
 use indicatif::{ProgressBar, ProgressStyle};
-use world::model::embedded::weights::{self, Pinned, PullError, Pulled, Source, Sources, Step};
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::{Interrupts, remark};

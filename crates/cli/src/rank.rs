@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use index::{Model, Tool, Tools};
-use world::tool::{Lexical, Rank, ToolInfo};
+use mcp_hub::{Lexical, Rank, ToolInfo};
 
 /// Vectors take part if their weights are here; nothing is fetched for it.
 pub(crate) struct ByMeaning {

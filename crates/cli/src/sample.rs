@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use effects::{LookUp, Nature, Progress, World};
 use graph::{Effect, Failure, FailureKind, Job, Reply};
+use scripted::{ScriptError, ScriptedWorld};
 use serde::{Deserialize, Serialize};
-use world::script::{ScriptError, ScriptedWorld};
-use world::{LookUp, Nature, Progress, World};
 
 pub(crate) struct SampleWorld {
     script: ScriptedWorld,

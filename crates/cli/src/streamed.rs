@@ -30,7 +30,7 @@ impl Streamed {
                     && call.purpose == flows::direct::ANSWER
                     && call.schema.is_none()
                     // What was said over evidence is checked and cited before it is the answer, so it is shown once, then.
-                    && !call.messages.iter().any(|message| message.role == world::model::evidence::ROLE)
+                    && !call.messages.iter().any(|message| message.role == models::evidence::ROLE)
                 {
                     self.answering.insert((heard.run.clone(), *task));
                 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use effects::Progress;
 use graph::{Key, Message, ModelCall, TaskId};
+use models::{Family, Models};
 use tokio::sync::OnceCell;
 use tools::summary::Prompt;
 use tools::{Thinker, ThinkerTrouble};
-use world::Progress;
-use world::model::{Family, Models};
 
 use crate::config::Config;
 use crate::exit::Result;

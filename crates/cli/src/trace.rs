@@ -18,6 +18,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use models::Name;
+use models::name::Family;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry::{Array, KeyValue, Value, global};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
@@ -33,8 +35,6 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
-use world::model::Name;
-use world::model::name::Family;
 
 /// The last spans are waited for no longer than this.
 const LEAVING: Duration = Duration::from_secs(1);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flows::input::Mind;
+use effects::World;
+use effects::rooms::Rooms;
 use engine::{Engine, Flows, Settings};
 use store::{SqliteStore, Store};
-use world::World;
-use world::rooms::Rooms;
 
 use crate::config::Config;
 use crate::exit::{Result, Trouble};

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use effects::Nature;
 use graph::{AgentCall, Effect, Event, Failure, FailureKind, Job, Outcome, Parent, Reply, Run, RunId, Start, child_run};
 use store::{Status, StoreError};
 use tokio::sync::oneshot;
-use world::Nature;
 
 use crate::embedded::{Beginning, Live};
 use crate::flight::Landed;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use effects::Nature;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{FutureExt, future};
@@ -19,7 +20,6 @@ use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, Status};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch as cell};
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use world::Nature;
 
 use crate::active::{Active, Enlisted};
 use crate::flight::{Landed, Past, fly};

@@ -4,10 +4,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use effects::{LookUp, Nature, Progress};
 use futures::FutureExt;
 use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
 use tokio::time::Instant;
-use world::{LookUp, Nature, Progress};
 
 use crate::active::Active;
 use crate::open::words_of;

@@ -34,12 +34,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use effects::World;
 use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, UserId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot, watch as cell};
-use world::World;
 
 pub use error::EngineError;
 pub use family::{Door, Family, Heard, Known, Whom, family_past};

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! ```
-//! use evidence::{Options, PickOptions, Spans, Status, Strict, Trust, cite, found, pick};
+//! use baton_evidence::{Options, PickOptions, Spans, Status, Strict, Trust, cite, found, pick};
 //! use serde_json::json;
 //!
 //! // What a tool replied, cut into spans. A tool that knows its passages says so; other text is cut for it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evidence::{Options, Span, Status, check};
+use baton_evidence::{Options, Span, Status, check};
 
 struct Pair {
     label: String,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use evidence::{Options, PickOptions, Span, Spans, Strict, Trust, citations, cite, defused, fenced, found, message_content, pick, tokens};
+use baton_evidence::{Options, PickOptions, Span, Spans, Strict, Trust, citations, cite, defused, fenced, found, message_content, pick, tokens};
 use proptest::prelude::*;
 
 /// Pieces that have a meaning somewhere in the crate, to be thrown together.
@@ -162,7 +162,7 @@ proptest! {
     #[test]
     fn any_span_is_read_picked_and_fenced(text in any_text(), question in any_text(), budget in 0_usize..200) {
         let cut = found("t.t", Trust::Untrusted, &text, None);
-        prop_assert!(cut.spans.iter().all(|span| span.text.len() <= evidence::SPAN_BYTES_MAX));
+        prop_assert!(cut.spans.iter().all(|span| span.text.len() <= baton_evidence::SPAN_BYTES_MAX));
         let one = Span { text: text.clone(), title: Some(question.clone()), place: Some(text.clone()), source: question.clone(), ..Span::default() };
         let all: Vec<Span> = cut.spans.iter().cloned().chain([one.clone()]).collect();
         let read = Spans::new(&all);

@@ -3,7 +3,7 @@
 // Helpers of tests are tests too, and cases read better with values than with references to them.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use evidence::{Form, Found, Options, Span, Spans, Status, Strict, Trust, cite, found, pick, task_label};
+use baton_evidence::{Form, Found, Options, Span, Spans, Status, Strict, Trust, cite, found, pick, task_label};
 use serde_json::{Value, json};
 
 /// A reply as a flow has it: cut, and labelled with its call.
@@ -245,14 +245,14 @@ fn s12_a_citation_names_the_call_and_the_place() {
     assert_eq!(cited.body, "12 stories have the upstream keyword [1].");
     assert!(cited.to_plain().ends_with("[1] stories.search_stories (query: upstream), matched, total"), "{}", cited.to_plain());
     assert!(cited.to_markdown().ends_with("1. stories.search\\_stories (query: upstream), matched, total"), "{}", cited.to_markdown());
-    let shown = evidence::message_content(&found.spans[0]);
+    let shown = baton_evidence::message_content(&found.spans[0]);
     assert_eq!(shown, "Source: stories.search_stories (query: upstream) · matched, total\nmatched: all\ntotal: 12");
 }
 
 #[test]
 fn s6_a_total_has_room_before_everything_else() {
     let found = reply("stories.search_stories", &json!({ "query": "upstream" }), "", Some(stories(12, ROWS)));
-    let picked = pick("Which stories speak of retry and cache?", &Spans::new(&found.spans), 120, &evidence::PickOptions::default());
+    let picked = pick("Which stories speak of retry and cache?", &Spans::new(&found.spans), 120, &baton_evidence::PickOptions::default());
     assert!(picked.spans.iter().any(|one| one.content.ends_with("total: 12")) && picked.tokens <= 120, "{picked:?}");
     assert!(picked.spans.len() > 1, "{picked:?}");
 }
@@ -264,7 +264,7 @@ fn s6_old_journals_still_read_and_nothing_is_unbounded() {
     let rows: Vec<Value> =
         (0..20_000).map(|n| json!({ "id": n, "name": format!("row {n}"), "kind": if n % 2 == 0 { "even" } else { "odd" } })).collect();
     let found = reply("db.all", &json!({}), "", Some(json!({ "rows": rows })));
-    assert!(found.spans.len() <= evidence::SPANS_MAX && found.spans.iter().all(|span| span.text.len() <= evidence::SPAN_BYTES_MAX));
+    assert!(found.spans.len() <= baton_evidence::SPANS_MAX && found.spans.iter().all(|span| span.text.len() <= baton_evidence::SPAN_BYTES_MAX));
     assert!(found.spans.iter().any(|span| span.form == Form::Derived), "what rows come to is not pushed out by them");
     check(&found.spans[..1], &[(true, "10,000 rows are even."), (false, "9,000 rows are even.")]);
 }
@@ -288,7 +288,7 @@ fn s6_lists_in_rows_are_rows_of_their_own() {
     ];
     assert_eq!(places, expected, "{found:?}");
     assert_eq!(found.spans[2].text, "customer: C3");
-    let (text, range) = evidence::reply_at(&found, &found.spans[9]).unwrap();
+    let (text, range) = baton_evidence::reply_at(&found, &found.spans[9]).unwrap();
     assert!(text[range.clone()].contains("\"price\": 10"), "{}", &text[range]);
     // However many lists a reply has, only some are counted.
     let many = reply("shop.orders", &json!({}), "", Some(json!({ "orders": (0..40).map(order).collect::<Vec<_>>() })));

@@ -1,6 +1,6 @@
 //! What a sentence is told about itself: its status, the spans it stands on, and its problems in words.
 
-use evidence::{Options, Span, Spans, Status, check};
+use baton_evidence::{Options, Span, Spans, Status, check};
 
 fn spans() -> Vec<Span> {
     let span = |title: &str, text: &str| Span {

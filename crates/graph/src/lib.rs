@@ -15,7 +15,7 @@
 //! A whole driver, by hand:
 //!
 //! ```
-//! use graph::{Ask, Go, Graph, Next, Replies, Reply, Run, Start, END};
+//! use baton_graph::{Ask, Go, Graph, Next, Replies, Reply, Run, Start, END};
 //! use serde_json::{json, Value};
 //!
 //! #[derive(Default, serde::Serialize, serde::Deserialize)]

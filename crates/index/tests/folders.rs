@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use index::{Answer, Error, Folders, Limits, Model, Report, Sources, State};
+use baton_index::{Answer, Error, Folders, Limits, Model, Report, Sources, State};
 use tempfile::TempDir;
 
 struct Place {
@@ -167,7 +167,7 @@ fn hostile_files_are_left_out_with_a_reason_and_harm_nobody() {
     // Nothing is tried again that has not changed.
     let mut read = 0;
     std::thread::sleep(Duration::from_millis(10));
-    folders.refresh(&mut |step| read += usize::from(matches!(step, index::Step::Reading { .. }))).unwrap();
+    folders.refresh(&mut |step| read += usize::from(matches!(step, baton_index::Step::Reading { .. }))).unwrap();
     assert!(read <= report.files + report.skipped.len());
 }
 
@@ -191,7 +191,7 @@ fn two_at_once_do_not_write_one_index() {
     let (one, other) = (place.open(), place.open());
     let mut busy = 0;
     let report = one.refresh(&mut |step| {
-        if matches!(step, index::Step::Reading { .. }) {
+        if matches!(step, baton_index::Step::Reading { .. }) {
             busy += usize::from(matches!(other.refresh(&mut |_| ()), Err(Error::Busy)));
         }
     });

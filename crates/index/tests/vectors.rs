@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use index::{Corpus, Model, Passage, Sources, State, Tool, Tools};
+use baton_index::{Corpus, Model, Passage, Sources, State, Tool, Tools};
 use tempfile::TempDir;
 
 fn model() -> Option<Model> {

@@ -28,6 +28,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agents::langserve::{DEPTH, KEY, SHOULD_RETRY};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
@@ -46,7 +47,6 @@ use sha2::{Digest as _, Sha256};
 use store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 use wire::langserve::{About, AboutAll, Batch, Batched, Config, Configs, Description, Filter, Invoke, Invoked, Refusal};
-use world::agent::langserve::{DEPTH, KEY, SHOULD_RETRY};
 
 use crate::api::{Api, said, thread_named};
 use crate::guard::{self, Guard, Who};

@@ -1,6 +1,7 @@
 //! A request whose caller keeps a trace is a span in that trace, and so are the runs it begins. Requests of others are no spans: a page asks for
 //! much that nobody wants to see there.
 
+use agents::traceparent::{self, TRACEPARENT};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
@@ -8,7 +9,6 @@ use axum::response::Response;
 use engine::trace::TARGET;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Level};
-use world::traceparent::{self, TRACEPARENT};
 
 pub(crate) async fn traced(request: Request<Body>, next: Next) -> Response {
     if !request.headers().contains_key(TRACEPARENT) || !tracing::enabled!(target: TARGET, Level::TRACE) {

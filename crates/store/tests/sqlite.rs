@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use graph::{Reach, RunId, ThreadId, UserId};
-use rusqlite::Connection;
-use store::{
+use baton_store::{
     Commit, Durability, Lease, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter, Result, Retention, RunFilter, SqliteSettings, SqliteStore,
     Status, Store, StoreError,
 };
+use graph::{Reach, RunId, ThreadId, UserId};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 const NOW: i64 = 1_000;

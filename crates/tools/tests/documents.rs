@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tools::document::{Asked, Document, Format, Settings, Source};
+use baton_tools::document::{Asked, Document, Format, Settings, Source};
 
 const TEXT: &str = "\
 # Rivers of the world

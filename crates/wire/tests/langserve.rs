@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use baton_wire::langserve::{Batched, Happening, Invoked, Message, Patch, Refusal, Speaker, State, StreamError, error_words};
 use serde_json::{Value, json};
-use wire::langserve::{Batched, Happening, Invoked, Message, Patch, Refusal, Speaker, State, StreamError, error_words};
 
 fn golden(file: &str) -> Value {
     let path = format!("{}/tests/langserve/{file}.json", env!("CARGO_MANIFEST_DIR"));

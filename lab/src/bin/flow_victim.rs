@@ -1,10 +1,10 @@
-//! The process that `tests/kill_flows.rs` kills: `flow_victim ERRAND`, where the errand is JSON (`lab::kill::real::Sent`).
+//! The process that `tests/kill_flows.rs` kills: `flow_victim ERRAND`, where the errand is JSON (`baton_lab::kill::real::Sent`).
 
 use std::sync::Arc;
 
-use lab::kill::real::{self, Sent};
-use lab::kill::traces::Traces;
-use lab::kill::victim::{Life, Result, live};
+use baton_lab::kill::real::{self, Sent};
+use baton_lab::kill::traces::Traces;
+use baton_lab::kill::victim::{Life, Result, live};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {

@@ -1,9 +1,9 @@
-//! One scenario of the conformance suite, done by our hub. See `lab::mcp::client`.
+//! One scenario of the conformance suite, done by our hub. See `baton_lab::mcp::client`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lab::mcp::client::{Wanted, run};
+use baton_lab::mcp::client::{Wanted, run};
 
 /// The suite kills at 30 s, and then its own report is lost.
 const ALL_MAX: Duration = Duration::from_secs(25);

@@ -1,9 +1,9 @@
-//! The fixture server: `mcp_server --stdio`, or `mcp_server --port 0`, which prints the address. See `lab::mcp::server`.
+//! The fixture server: `mcp_server --stdio`, or `mcp_server --port 0`, which prints the address. See `baton_lab::mcp::server`.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use lab::mcp::server::Fixture;
+use baton_lab::mcp::server::Fixture;
 use rmcp::ServiceExt as _;
 use server::guard::Guard;
 

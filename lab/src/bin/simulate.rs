@@ -10,7 +10,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lab::sim::sweep::{Sweep, one, sweep};
+use baton_lab::sim::sweep::{Sweep, one, sweep};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::read(std::env::args().skip(1)) {

@@ -5,12 +5,12 @@
 //!     --minutes M    --clients N    --seed N    --baton FILE    --json    one object instead of the table
 //! ```
 //!
-//! `lab::soak::report` says how it is judged, and so does the last line it prints.
+//! `baton_lab::soak::report` says how it is judged, and so does the last line it prints.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lab::soak::{Order, soak};
+use baton_lab::soak::{Order, soak};
 use serde_json::json;
 
 #[tokio::main]

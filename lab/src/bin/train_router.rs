@@ -1,8 +1,8 @@
-//! Trains the router's classifier and writes its weights: `cargo run -p lab --bin train_router`.
+//! Trains the router's classifier and writes its weights: `cargo run -p baton-lab --bin train_router`.
 
 use std::process::ExitCode;
 
-use lab::router::{TrainingSet, WEIGHTS, root};
+use baton_lab::router::{TrainingSet, WEIGHTS, root};
 
 const FOLDS: usize = 5;
 

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lab::kill::errand::{self, FileWorld};
-use lab::kill::traces::Traces;
-use lab::kill::victim::{Life, Result, live};
+use baton_lab::kill::errand::{self, FileWorld};
+use baton_lab::kill::traces::Traces;
+use baton_lab::kill::victim::{Life, Result, live};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {

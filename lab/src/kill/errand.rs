@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use effects::{LookUp, Nature, Progress, World};
 use engine::Order;
 use graph::{Ask, Backoff, Digest, END, Failure, FailureKind, Go, Graph, Hole, Job, Key, Message, Replies, Reply, Request, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use world::{LookUp, Nature, Progress, World};
 
 use super::traces::{Trace, Traces};
 use crate::sim::dice::hash;

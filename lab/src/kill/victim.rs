@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use effects::World;
 use engine::{Engine, Order, Settings};
 use graph::{Graph, Key, Waiting};
 use serde_json::Value;
 use store::{SqliteSettings, SqliteStore, Store};
-use world::World;
 
 use super::traces::{Trace, Traces};
 use super::{DB, run_of, thread_of};

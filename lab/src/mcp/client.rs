@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use mcp_hub::config::{OAuth, Private};
+use mcp_hub::{Asked, CallOptions, Consent, Is, Pace, ServerConfig, ToolInfo, Tools};
 use rmcp::ErrorData;
 use rmcp::model::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use world::tool::config::{OAuth, Private};
-use world::tool::{Asked, CallOptions, Consent, Is, Pace, ServerConfig, ToolInfo, Tools};
 
 /// What the suite wants.
 pub struct Wanted {

@@ -5,9 +5,9 @@
 //! names the errand again. So every effect of a run can be traced back to its question, on whichever side of a crash it happened.
 
 use async_trait::async_trait;
+use effects::{Nature, Progress, World};
 use graph::{Effect, Failure, FailureKind, Job, ModelCall, Reply, Usage};
 use serde_json::{Map, Value, json};
-use world::{Nature, Progress, World};
 
 /// What it says to a request in OpenAI's words.
 pub fn to_request(body: &Value) -> String {

@@ -1,6 +1,6 @@
 //! Trains the classifier of the router (`flows::auto::classify`) on the labelled examples in `lab/data/routes.train.jsonl`.
 //!
-//! The same examples give the same bytes on every machine. `lab/tests/generated.rs` renews the committed weights; `cargo run -p lab --bin train_router` also
+//! The same examples give the same bytes on every machine. `lab/tests/generated.rs` renews the committed weights; `cargo run -p baton-lab --bin train_router` also
 //! says how well examples are classified that were left out of the training.
 
 mod train;

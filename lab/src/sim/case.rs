@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use effects::World;
 use engine::Order;
 use graph::{Budget, Graph, RunId, ThreadId};
+use scripted::faults::{FaultPlan, Faulty};
+use scripted::{Outside, ScriptedWorld};
 use serde_json::{Value, json};
-use world::World;
-use world::faults::{FaultPlan, Faulty};
-use world::script::{Outside, ScriptedWorld};
 
 use super::dice::Dice;
 use super::flow::{Flavour, family};

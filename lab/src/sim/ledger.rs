@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use effects::Nature;
 use graph::{Entry, Job, Key, Reply, RunId, TaskId};
 use store::Commit;
-use world::Nature;
 
 #[derive(Default)]
 pub struct Ledger(Mutex<Books>);

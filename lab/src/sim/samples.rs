@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use effects::{LookUp, Nature, Progress, World};
 use graph::{Job, Reply};
-use world::faults::{Fault, FaultPlan, Faulty};
-use world::script::{Outside, ScriptedWorld};
-use world::{LookUp, Nature, Progress, World};
+use scripted::faults::{Fault, FaultPlan, Faulty};
+use scripted::{Outside, ScriptedWorld};
 
 use super::dice::{Dice, hash};
 use super::gate::Gate;

@@ -43,7 +43,11 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let cuts: Vec<String> = self.cuts.iter().map(ToString::to_string).collect();
         let flag = if cuts.is_empty() { String::new() } else { format!(" --cut {}", cuts.join(",")) };
-        write!(f, "seed {} cut at {:?}: {}\n  again: cargo run -p lab --bin simulate -- --seed {}{flag}", self.seed, self.cuts, self.why, self.seed)
+        write!(
+            f,
+            "seed {} cut at {:?}: {}\n  again: cargo run -p baton-lab --bin simulate -- --seed {}{flag}",
+            self.seed, self.cuts, self.why, self.seed
+        )
     }
 }
 

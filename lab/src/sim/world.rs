@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use effects::{LookUp, Nature, Progress, World};
 use graph::{Digest, Effect, Failure, FailureKind, Job, Reply, Usage};
 use serde_json::{Value, json};
-use world::{LookUp, Nature, Progress, World};
 
 use super::dice::{Dice, hash};
 use super::gate::Gate;

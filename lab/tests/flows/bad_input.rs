@@ -1,15 +1,15 @@
 //! What people, models and pages may send that no flow should trip over: each gives a useful answer or an error that says what to do.
 
+use baton_lab::house::House;
+use baton_lab::person::{agreeable, wanted};
+use baton_lab::provider::dialect::Dialect;
+use baton_lab::provider::thought::{self, LEDGER, Mind};
+use baton_lab::provider::web;
+use effects::rooms::Rooms;
 use engine::{Engine, Order};
 use graph::{Budget, ModelCall, Outcome};
-use lab::house::House;
-use lab::person::{agreeable, wanted};
-use lab::provider::dialect::Dialect;
-use lab::provider::thought::{self, LEDGER, Mind};
-use lab::provider::web;
+use mcp_hub::{Room, Tools};
 use serde_json::{Value, json};
-use world::rooms::Rooms;
-use world::tool::{Room, Tools};
 
 use crate::{FLOWS, Ground, input, output, run, run_with};
 

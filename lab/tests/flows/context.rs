@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use baton_lab::house::House;
+use baton_lab::provider::dialect::Dialect;
+use baton_lab::provider::thought::{self, Mind};
+use baton_lab::provider::web;
 use engine::{Engine, Order};
 use graph::{Message, ModelCall, ThreadId};
-use lab::house::House;
-use lab::provider::dialect::Dialect;
-use lab::provider::thought::{self, Mind};
-use lab::provider::web;
 use serde_json::json;
 use store::{Retention, RunFilter, SqliteSettings, SqliteStore, Store};
 

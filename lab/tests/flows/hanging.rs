@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use baton_lab::provider::thought;
+use effects::{Nature, Progress, World};
 use engine::{Engine, Order, Settings};
 use graph::{Effect, Job, Reply};
-use lab::provider::thought;
 use serde_json::{Value, json};
 use store::MemoryStore;
 use tokio::time::Instant;
-use world::{Nature, Progress, World};
 
 use crate::{input, output};
 

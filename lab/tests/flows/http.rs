@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use baton_lab::house::House;
+use baton_lab::provider::dialect::Dialect;
+use baton_lab::provider::server::{Behaviour, Seen, Server};
+use baton_lab::provider::thought::{self, LEDGER};
+use baton_lab::provider::web;
 use engine::Order;
-use lab::house::House;
-use lab::provider::dialect::Dialect;
-use lab::provider::server::{Behaviour, Seen, Server};
-use lab::provider::thought::{self, LEDGER};
-use lab::provider::web;
 use serde_json::{Value, json};
 
 use crate::{Ground, input, output};

@@ -11,13 +11,13 @@ mod replay;
 
 use std::sync::Arc;
 
+use baton_lab::house::mind;
+use baton_lab::person::{Person, agreeable, through};
+use effects::World;
 use engine::{Closing, Engine, Order, Settings};
-use lab::house::mind;
-use lab::person::{Person, agreeable, through};
 use serde_json::{Value, json};
 use store::{SqliteSettings, SqliteStore};
 use tempfile::TempDir;
-use world::World;
 
 /// The flows that a user may ask.
 pub(crate) const FLOWS: [&str; 6] = ["search", "chat", "reason", "panel", "auto", "direct"];

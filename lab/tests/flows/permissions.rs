@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use baton_lab::mcp::server::HOSTILE;
+use baton_lab::person::{agreeable, wanted};
+use baton_lab::provider::thought::{self, Mind};
+use effects::rooms::Rooms;
 use engine::{Engine, Order};
 use graph::ModelCall;
-use lab::mcp::server::HOSTILE;
-use lab::person::{agreeable, wanted};
-use lab::provider::thought::{self, Mind};
+use mcp_hub::{Room, ServerConfig, Tools};
 use serde_json::{Value, json};
-use world::rooms::Rooms;
-use world::tool::{Room, ServerConfig, Tools};
 
 use crate::{Ground, input, run_with};
 

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use baton_lab::house::House;
+use baton_lab::kill::real;
+use baton_lab::person::{agreeable, through};
+use baton_lab::provider::dialect::Dialect;
+use baton_lab::provider::thought::{self, Mind};
+use baton_lab::provider::web;
 use engine::{History, Order, Seen};
 use graph::Told;
-use lab::house::House;
-use lab::kill::real;
-use lab::person::{agreeable, through};
-use lab::provider::dialect::Dialect;
-use lab::provider::thought::{self, Mind};
-use lab::provider::web;
+use scripted::faults::{FaultPlan, Faulty};
 use store::RunFilter;
-use world::faults::{FaultPlan, Faulty};
 
 use crate::Ground;
 

@@ -1,8 +1,8 @@
 //! When the other side does not do well.
 
 use graph::{FailureKind, Retry};
+use models::{Models, Table};
 use serde_json::json;
-use world::model::{Models, Table};
 
 use crate::dialect::{Dialect, Said};
 use crate::server::{Behaviour, Nonsense, Server};

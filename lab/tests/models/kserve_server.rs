@@ -14,29 +14,29 @@ pub mod grpc_inference_service_server {
     pub trait GrpcInferenceService: std::marker::Send + std::marker::Sync + 'static {
         async fn model_ready(
             &self,
-            request: tonic::Request<::world::model::triton::kserve::ModelReadyRequest>,
+            request: tonic::Request<::models::triton::kserve::ModelReadyRequest>,
         ) -> std::result::Result<
-            tonic::Response<::world::model::triton::kserve::ModelReadyResponse>,
+            tonic::Response<::models::triton::kserve::ModelReadyResponse>,
             tonic::Status,
         >;
         async fn model_metadata(
             &self,
-            request: tonic::Request<::world::model::triton::kserve::ModelMetadataRequest>,
+            request: tonic::Request<::models::triton::kserve::ModelMetadataRequest>,
         ) -> std::result::Result<
-            tonic::Response<::world::model::triton::kserve::ModelMetadataResponse>,
+            tonic::Response<::models::triton::kserve::ModelMetadataResponse>,
             tonic::Status,
         >;
         async fn model_infer(
             &self,
-            request: tonic::Request<::world::model::triton::kserve::ModelInferRequest>,
+            request: tonic::Request<::models::triton::kserve::ModelInferRequest>,
         ) -> std::result::Result<
-            tonic::Response<::world::model::triton::kserve::ModelInferResponse>,
+            tonic::Response<::models::triton::kserve::ModelInferResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the ModelStreamInfer method.
         type ModelStreamInferStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<
-                    ::world::model::triton::kserve::ModelStreamInferResponse,
+                    ::models::triton::kserve::ModelStreamInferResponse,
                     tonic::Status,
                 >,
             >
@@ -46,7 +46,7 @@ pub mod grpc_inference_service_server {
         async fn model_stream_infer(
             &self,
             request: tonic::Request<
-                tonic::Streaming<::world::model::triton::kserve::ModelInferRequest>,
+                tonic::Streaming<::models::triton::kserve::ModelInferRequest>,
             >,
         ) -> std::result::Result<
             tonic::Response<Self::ModelStreamInferStream>,
@@ -136,9 +136,9 @@ pub mod grpc_inference_service_server {
                     impl<
                         T: GrpcInferenceService,
                     > tonic::server::UnaryService<
-                        ::world::model::triton::kserve::ModelReadyRequest,
+                        ::models::triton::kserve::ModelReadyRequest,
                     > for ModelReadySvc<T> {
-                        type Response = ::world::model::triton::kserve::ModelReadyResponse;
+                        type Response = ::models::triton::kserve::ModelReadyResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -146,7 +146,7 @@ pub mod grpc_inference_service_server {
                         fn call(
                             &mut self,
                             request: tonic::Request<
-                                ::world::model::triton::kserve::ModelReadyRequest,
+                                ::models::triton::kserve::ModelReadyRequest,
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
@@ -185,9 +185,9 @@ pub mod grpc_inference_service_server {
                     impl<
                         T: GrpcInferenceService,
                     > tonic::server::UnaryService<
-                        ::world::model::triton::kserve::ModelMetadataRequest,
+                        ::models::triton::kserve::ModelMetadataRequest,
                     > for ModelMetadataSvc<T> {
-                        type Response = ::world::model::triton::kserve::ModelMetadataResponse;
+                        type Response = ::models::triton::kserve::ModelMetadataResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -195,7 +195,7 @@ pub mod grpc_inference_service_server {
                         fn call(
                             &mut self,
                             request: tonic::Request<
-                                ::world::model::triton::kserve::ModelMetadataRequest,
+                                ::models::triton::kserve::ModelMetadataRequest,
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
@@ -234,9 +234,9 @@ pub mod grpc_inference_service_server {
                     impl<
                         T: GrpcInferenceService,
                     > tonic::server::UnaryService<
-                        ::world::model::triton::kserve::ModelInferRequest,
+                        ::models::triton::kserve::ModelInferRequest,
                     > for ModelInferSvc<T> {
-                        type Response = ::world::model::triton::kserve::ModelInferResponse;
+                        type Response = ::models::triton::kserve::ModelInferResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -244,7 +244,7 @@ pub mod grpc_inference_service_server {
                         fn call(
                             &mut self,
                             request: tonic::Request<
-                                ::world::model::triton::kserve::ModelInferRequest,
+                                ::models::triton::kserve::ModelInferRequest,
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
@@ -283,9 +283,9 @@ pub mod grpc_inference_service_server {
                     impl<
                         T: GrpcInferenceService,
                     > tonic::server::StreamingService<
-                        ::world::model::triton::kserve::ModelInferRequest,
+                        ::models::triton::kserve::ModelInferRequest,
                     > for ModelStreamInferSvc<T> {
-                        type Response = ::world::model::triton::kserve::ModelStreamInferResponse;
+                        type Response = ::models::triton::kserve::ModelStreamInferResponse;
                         type ResponseStream = T::ModelStreamInferStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
@@ -295,7 +295,7 @@ pub mod grpc_inference_service_server {
                             &mut self,
                             request: tonic::Request<
                                 tonic::Streaming<
-                                    ::world::model::triton::kserve::ModelInferRequest,
+                                    ::models::triton::kserve::ModelInferRequest,
                                 >,
                             >,
                         ) -> Self::Future {

@@ -12,13 +12,13 @@ mod well;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_lab::provider::{dialect, server};
 use dialect::Dialect;
+use effects::Progress;
 use graph::{Key, Message, ModelCall, Reply, TaskId, ToolSpec};
-use lab::provider::{dialect, server};
+use models::{Models, Table};
 use serde_json::{Value, json};
 use server::{Behaviour, Server};
-use world::Progress;
-use world::model::{Models, Table};
 
 pub(crate) const SECRET: &str = "sk-lab-0123456789-never-show";
 

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use effects::{Progress, World};
 use graph::{Ask, Effect, Go, Graph, Next, Replies, Request, Run, Start};
+use models::cassette::{Recording, Replaying};
+use models::{Models, Secret, Table, remote};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
-use world::model::cassette::{Recording, Replaying};
-use world::model::{Models, Secret, Table, remote};
-use world::{Progress, World};
 
 use crate::dialect::{Dialect, Said};
 use crate::server::{Behaviour, Server};
@@ -103,5 +103,5 @@ fn a_secret_shows_nowhere_in_debug_output() {
     // A table names the variable, never its value.
     let table: Table = serde_json::from_value(Dialect::OpenaiChat.table("http://x")).expect("a table");
     assert!(format!("{table:?}").contains("LAB_KEY") && !format!("{table:?}").contains(SECRET));
-    let _: fn(Table, world::model::Name, world::model::Env<'_>) -> Result<Models, world::model::Trouble> = Models::new;
+    let _: fn(Table, models::Name, models::Env<'_>) -> Result<Models, models::Trouble> = Models::new;
 }

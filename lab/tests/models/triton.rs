@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use futures::{Stream, StreamExt};
 use graph::{FailureKind, Retry};
-use serde_json::json;
-use tonic::{Code, Request, Response, Status, Streaming};
-use world::model::triton::kserve::infer_parameter::ParameterChoice;
-use world::model::triton::kserve::model_infer_response::InferOutputTensor;
-use world::model::triton::kserve::model_metadata_response::TensorMetadata;
-use world::model::triton::kserve::{
+use models::triton::kserve::infer_parameter::ParameterChoice;
+use models::triton::kserve::model_infer_response::InferOutputTensor;
+use models::triton::kserve::model_metadata_response::TensorMetadata;
+use models::triton::kserve::{
     InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
     ModelStreamInferResponse,
 };
-use world::model::{Models, Table};
+use models::{Models, Table};
+use serde_json::json;
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::kserve_server::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use crate::{SECRET, ask, key, question, with_schema, with_tools};

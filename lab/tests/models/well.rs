@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use graph::{ModelCall, Usage};
+use models::choice::probe_ollama;
+use models::{Table, remote};
 use serde_json::{Value, json};
-use world::model::choice::probe_ollama;
-use world::model::{Table, remote};
 
 use crate::dialect::{Dialect, Said, TOKENS};
 use crate::server::{Behaviour, Nonsense, Seen, Server};

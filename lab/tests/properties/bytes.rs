@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use baton_lab::sim::case::{Case, Kind};
+use baton_lab::sim::dice::Dice;
+use baton_lab::sim::flow::Flavour;
 use graph::{Budget, Digest, Entry, Failure, FailureKind, HeldCall, Parent, Reply, Retry, Run, RunId, Snapshot, Start, TaskId, Usage};
-use lab::sim::case::{Case, Kind};
-use lab::sim::dice::Dice;
-use lab::sim::flow::Flavour;
 use proptest::prelude::*;
 use serde_json::json;
 

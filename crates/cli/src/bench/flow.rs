@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use effects::{Nature, Progress, World};
 use graph::{Ask, END, Effect, Go, Graph, GraphError, Job, Limits, Replies, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use world::{Nature, Progress, World};
 
 /// How wide a fan is, how long a nap takes, how long a message is.
 pub(crate) const FAN: u64 = 100;

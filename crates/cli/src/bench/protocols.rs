@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use effects::rooms::Rooms;
 use engine::{Engine, Settings};
 use graph::{Ask, END, Go, Graph, Replies};
 use serde_json::{Map, Value, json};
@@ -18,7 +19,6 @@ use server::langserve::{Dress, FlowSettings, Served, Service};
 use store::{SqliteSettings, SqliteStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use world::rooms::Rooms;
 
 use super::{How, peer, wrong};
 use crate::exit::{Exit, Result};

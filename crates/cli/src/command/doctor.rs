@@ -1,9 +1,9 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use embedded_model::threads;
+use models::choice::{Choice, Source, State};
 use serde_json::{Value, json};
-use world::model::choice::{Choice, Source, State};
-use world::model::embedded::threads;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result};

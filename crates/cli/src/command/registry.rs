@@ -1,10 +1,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use mcp_hub::import;
 use serde_json::{Value, json};
 use server::guard::Guard;
 use server::registry::Registry as Service;
-use world::tool::import;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};

@@ -3,10 +3,10 @@ mod permissions;
 use std::io::Write as _;
 use std::time::Duration;
 
+use effects::Progress;
 use graph::{Failure, FailureKind};
+use mcp_hub::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub};
 use serde_json::Value;
-use world::Progress;
-use world::tool::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};

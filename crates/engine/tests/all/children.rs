@@ -1,4 +1,4 @@
-use engine::At;
+use baton_engine::At;
 use graph::{Outcome, TaskId, agent, person, tool};
 use serde_json::json;
 use store::{RunFilter, Status};

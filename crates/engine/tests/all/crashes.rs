@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use engine::At;
+use baton_engine::At;
 use graph::{Fault, Outcome, TaskId, agent, tool};
 use serde_json::json;
 use store::{RunFilter, Status};
@@ -175,27 +175,31 @@ async fn a_process_that_lost_its_thread_writes_nothing_more() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(ground.store.journal(&run, 0, 99).await.unwrap().len(), 3, "a start and two replies, each once");
     assert_eq!(output(&slow, &run).await, json!([1, 2]), "what the other wrote is the truth");
-    assert!(slow.start(engine::Order::new("l", json!({}))).await.is_ok(), "its other threads are not hurt");
+    assert!(slow.start(baton_engine::Order::new("l", json!({}))).await.is_ok(), "its other threads are not hurt");
 }
 
 #[tokio::test]
 async fn a_driver_that_crashes_leaves_a_run_that_can_be_taken_up() {
     struct Unsure(std::sync::atomic::AtomicBool);
     #[async_trait::async_trait]
-    impl world::World for Unsure {
-        fn nature(&self, _: &graph::Job) -> world::Nature {
+    impl effects::World for Unsure {
+        fn nature(&self, _: &graph::Job) -> effects::Nature {
             assert!(self.0.swap(true, std::sync::atomic::Ordering::SeqCst), "what would that even mean");
-            world::Nature::Repeatable
+            effects::Nature::Repeatable
         }
-        async fn perform(&self, _: &graph::Job, _: &world::Progress) -> graph::Reply {
+        async fn perform(&self, _: &graph::Job, _: &effects::Progress) -> graph::Reply {
             graph::Reply::ok(1)
         }
     }
     let ground = Ground::new();
     let world = std::sync::Arc::new(Unsure(false.into()));
-    let engine =
-        engine::Engine::new(ground.store.clone(), world, [line("l", vec![tool("a", json!({})), tool("b", json!({}))])], engine::Settings::default());
-    let order = engine::Order { run: Some("mine".into()), ..engine::Order::new("l", json!({})) };
+    let engine = baton_engine::Engine::new(
+        ground.store.clone(),
+        world,
+        [line("l", vec![tool("a", json!({})), tool("b", json!({}))])],
+        baton_engine::Settings::default(),
+    );
+    let order = baton_engine::Order { run: Some("mine".into()), ..baton_engine::Order::new("l", json!({})) };
     assert!(engine.start(order.clone()).await.is_err(), "it was never written");
     let run = engine.start(order).await.unwrap();
     assert_eq!(output(&engine, &run).await, json!([1, 1]));

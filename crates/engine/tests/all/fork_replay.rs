@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use engine::{EngineError, Fork, replay};
+use baton_engine::{EngineError, Fork, replay};
 use graph::{Effect, tool};
 use serde_json::json;
 

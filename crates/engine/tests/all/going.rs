@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{At, Engine, EngineError, Order, Settings};
+use baton_engine::{At, Engine, EngineError, Order, Settings};
 use graph::{Budget, Outcome, RunId, tool};
+use scripted::ScriptedWorld;
 use serde_json::json;
-use world::script::ScriptedWorld;
 
 use crate::flows::{fan, line};
 use crate::{Ground, names, outcome, output, start};
@@ -58,11 +58,11 @@ async fn a_crash_of_the_world_is_one_failed_effect() {
 async fn a_reply_of_100_megabytes_is_refused_in_words() {
     struct Flood;
     #[async_trait::async_trait]
-    impl world::World for Flood {
-        fn nature(&self, _: &graph::Job) -> world::Nature {
-            world::Nature::Repeatable
+    impl effects::World for Flood {
+        fn nature(&self, _: &graph::Job) -> effects::Nature {
+            effects::Nature::Repeatable
         }
-        async fn perform(&self, _: &graph::Job, _: &world::Progress) -> graph::Reply {
+        async fn perform(&self, _: &graph::Job, _: &effects::Progress) -> graph::Reply {
             graph::Reply::ok("x".repeat(100 << 20))
         }
     }

@@ -14,11 +14,11 @@ mod watching;
 
 use std::sync::Arc;
 
-use engine::{At, Engine, Order, Settings};
+use baton_engine::{At, Engine, Order, Settings};
 use graph::{Event, Graph, Outcome, RunId, Told};
+use scripted::{Outside, ScriptedWorld};
 use serde_json::Value;
 use store::{MemoryStore, Store};
-use world::script::{Outside, ScriptedWorld};
 
 /// What stays when an engine goes: the store, and what happened outside.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<Told> {
     let mut watcher = engine.watch(run, from_seq);
     let mut all = Vec::new();
     while let Some(seen) = watcher.next().await {
-        if let engine::Seen::Told(told, _) = seen.expect("it can be watched") {
+        if let baton_engine::Seen::Told(told, _) = seen.expect("it can be watched") {
             all.push((*told).clone());
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Engine, Order, Settings};
+use baton_engine::{Engine, Order, Settings};
 use graph::{Ask, Context, END, Go, Graph, Note, Outcome, Reach, Replies, RunId, tool};
 use serde_json::{Value, json};
 use store::{NoteFilter, NoteRow, RunFilter, StoreError};
@@ -41,7 +41,7 @@ async fn learnt(ground: &Ground, user: &str) -> Vec<NoteRow> {
     ground.store.notes(filter).await.unwrap()
 }
 
-async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, engine::EngineError> {
+async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, baton_engine::EngineError> {
     engine.start(Order { user: user.into(), thread: Some(thread.into()), ..Order::new("learner", json!({})) }).await
 }
 
@@ -123,7 +123,7 @@ async fn r8_a_run_that_is_taken_up_by_another_process_teaches_once() {
 async fn r8_notes_are_kept_as_long_as_the_settings_say() {
     for (notes_ms, kept) in [(0, 0), (1_000, 1)] {
         let ground = Ground::new();
-        let world = world::script::ScriptedWorld::parse("when tool look reply 7").unwrap();
+        let world = scripted::ScriptedWorld::parse("when tool look reply 7").unwrap();
         let settings = Settings { notes_ms, clock: Arc::new(|| 5_000), ..Settings::default() };
         let engine = Engine::new(ground.store.clone(), Arc::new(world), vec![learner("learner")], settings);
         let run = start(&engine, "learner", json!({})).await;
@@ -151,7 +151,7 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
 async fn r7_threads_that_nobody_used_for_long_are_deleted_where_that_is_set() {
     let ground = Ground::new();
     let at = |now_ms: i64, threads_ms: i64| {
-        let world = world::script::ScriptedWorld::parse("when tool look reply 7").unwrap();
+        let world = scripted::ScriptedWorld::parse("when tool look reply 7").unwrap();
         let settings = Settings { threads_ms, clock: Arc::new(move || now_ms), is_gone: Arc::new(|_| true), ..Settings::default() };
         Engine::new(ground.store.clone(), Arc::new(world), vec![learner("learner")], settings)
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{At, Engine, Fork, Order};
+use baton_engine::{At, Engine, Fork, Order};
 use graph::{ALLOW_ALL, Graph, RunId, Waiting, agent, tool};
 use serde_json::{Value, json};
 use store::Grant;
@@ -75,7 +75,7 @@ async fn s11_an_answer_allows_the_call_the_conversation_the_tool_or_the_server()
         say(&engine, &run, &waiting[0], word).await;
         assert_eq!(grants(&ground, "ada").await, grant.into_iter().collect::<Vec<_>>(), "{word}");
         assert_eq!(output(&engine, &run).await, json!(["closed"]), "{word}");
-        let replayed = engine::replay(&*ground.store, engine.flows(), &run).await.unwrap();
+        let replayed = baton_engine::replay(&*ground.store, engine.flows(), &run).await.unwrap();
         assert_eq!(replayed.difference, None, "{word}");
 
         let mut again = Vec::new();
@@ -135,7 +135,7 @@ async fn one_answer_settles_the_open_questions_it_covers() {
     assert_eq!(grants(&ground, "ada").await, [Grant::Tool { tool: "tickets.close".into() }]);
     say(&engine, &run, &left[0], "once").await;
     assert_eq!(output(&engine, &run).await, json!(["closed", "closed", "closed", "closed"]));
-    assert_eq!(engine::replay(&*ground.store, engine.flows(), &run).await.unwrap().difference, None);
+    assert_eq!(baton_engine::replay(&*ground.store, engine.flows(), &run).await.unwrap().difference, None);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-use engine::Seen;
+use baton_engine::Seen;
 use graph::{Event, model, person, tool};
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use effects::{Progress, World as _};
 use graph::{Next, Outcome, Run, Start};
+use scripted::ScriptedWorld;
 use serde_json::{Value, json};
-use world::script::ScriptedWorld;
-use world::{Progress, World as _};
 
 async fn run(world: &ScriptedWorld, flow: &str, input: Value) -> Arc<Outcome> {
     let graph = crate::all().unwrap().into_iter().find(|graph| graph.name() == flow).unwrap();

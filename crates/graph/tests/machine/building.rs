@@ -1,4 +1,4 @@
-use graph::{Ask, END, Go, Graph, GraphError, Replies};
+use baton_graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde_json::json;
 
 use crate::Diary;

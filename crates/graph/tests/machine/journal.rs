@@ -1,4 +1,4 @@
-use graph::{
+use baton_graph::{
     Ask, END, Entry, Failure, FailureKind, FeedError, Go, Graph, Mismatch, Next, Replies, Reply, Request, Run, RunError, Snapshot, Start, TaskId,
     Verdict, tool,
 };
@@ -24,7 +24,7 @@ fn rounds() -> Graph {
     Graph::of::<Diary>("rounds").node("round", node, &["round", END]).phase("p", 60_000, &["round"]).output(|d| json!(d.heard)).build().unwrap()
 }
 
-fn flaky(job: &graph::Job) -> Reply {
+fn flaky(job: &baton_graph::Job) -> Reply {
     match (job.effect.name(), job.attempt) {
         ("flaky", 1) => Reply::failed(Failure::new(FailureKind::Network, "reset").retry()).taking_us(3),
         _ => echo(job).taking_us(7),

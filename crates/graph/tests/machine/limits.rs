@@ -1,4 +1,4 @@
-use graph::{
+use baton_graph::{
     Ask, Budget, END, Failure, FailureKind, Go, Graph, Limits, Outcome, Replies, Reply, Request, Reserve, Run, RunError, Start, Usage, agent, tool,
 };
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ fn a_step_takes_as_long_as_its_longest_path() {
         let driven = drive(start(&one_step(ask).build().unwrap()), newest_first, |job| echo(job).taking_us(1_000));
         assert_eq!(driven.outcome.output(), Some(&json!([1, 2, 3])));
     }
-    while let graph::Next::Perform(jobs) = run.next() {
+    while let baton_graph::Next::Perform(jobs) = run.next() {
         for job in jobs {
             run.feed(job.task, 1, echo(&job).taking_us(1_000)).unwrap();
         }
@@ -175,9 +175,9 @@ fn a_reply_deeper_than_the_stack_is_only_a_failure() {
     }
     let mut run = start(&one_step(|| Ask::one(tool("t", json!(1)))).build().unwrap());
     run.next();
-    let entry = run.feed(graph::TaskId { step: 0, index: 0 }, 1, Reply::ok(deep));
-    assert!(matches!(run.next(), graph::Next::Done(_)));
-    let Ok(Some(graph::Entry::Replied { reply, .. })) = entry else { panic!("it was asked") };
+    let entry = run.feed(baton_graph::TaskId { step: 0, index: 0 }, 1, Reply::ok(deep));
+    assert!(matches!(run.next(), baton_graph::Next::Done(_)));
+    let Ok(Some(baton_graph::Entry::Replied { reply, .. })) = entry else { panic!("it was asked") };
     assert!(matches!(&reply.result, Err(Failure { kind: FailureKind::Limit, .. })));
 }
 
@@ -186,7 +186,7 @@ fn s7_what_a_failure_quotes_is_cut_to_a_size_that_can_be_kept() {
     let mut run = start(&one_step(|| Ask::one(tool("t", json!(1)))).build().unwrap());
     run.next();
     let failure = Failure::new(FailureKind::Invalid, "no JSON").saying("ä".repeat(1 << 20));
-    let Ok(Some(graph::Entry::Replied { reply, .. })) = run.feed(graph::TaskId { step: 0, index: 0 }, 1, Reply::failed(failure)) else {
+    let Ok(Some(baton_graph::Entry::Replied { reply, .. })) = run.feed(baton_graph::TaskId { step: 0, index: 0 }, 1, Reply::failed(failure)) else {
         panic!("it was asked")
     };
     let Err(Failure { said: Some(said), .. }) = &reply.result else { panic!("{reply:?}") };

@@ -8,7 +8,7 @@ mod limits;
 mod memory;
 mod stepping;
 
-use graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, Outcome, Replies, Reply, Run, Start, Told};
+use baton_graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, Outcome, Replies, Reply, Run, Start, Told};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Diary {
 }
 
 /// One node that asks once and ends.
-fn one_step(ask: impl Fn() -> Ask + Send + Sync + 'static) -> graph::Builder<Diary> {
+fn one_step(ask: impl Fn() -> Ask + Send + Sync + 'static) -> baton_graph::Builder<Diary> {
     let node = (
         move |_: &Diary| ask(),
         |diary: &mut Diary, replies: &Replies<'_>| {
@@ -98,7 +98,7 @@ fn drive_on(mut run: Run, last_first: bool, reply: &dyn Fn(&Job) -> Reply, mut j
 
 fn echo(job: &Job) -> Reply {
     match &*job.effect {
-        graph::Effect::CallTool(call) => Reply::ok(call.arguments.clone()),
+        baton_graph::Effect::CallTool(call) => Reply::ok(call.arguments.clone()),
         other => Reply::ok(json!(other.name())),
     }
 }

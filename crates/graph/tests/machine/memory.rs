@@ -1,4 +1,4 @@
-use graph::{Ask, Context, END, Go, Graph, Note, Reach, Replies, Reply, Run, Start, tool};
+use baton_graph::{Ask, Context, END, Go, Graph, Note, Reach, Replies, Reply, Run, Start, tool};
 use serde_json::{Value, json};
 
 use crate::{Diary, drive, echo, one_step, start};
@@ -32,7 +32,7 @@ fn r7_what_is_recalled_is_input_and_what_is_kept_is_known_at_the_end() {
     let mut run = Run::start(&graph, Start::new("one", "t", "r", input)).unwrap();
     run.next();
     assert_eq!(run.notes(), [], "nothing is known before the end");
-    run.feed(graph::TaskId { step: 0, index: 0 }, 1, Reply::ok(json!(7))).unwrap();
+    run.feed(baton_graph::TaskId { step: 0, index: 0 }, 1, Reply::ok(json!(7))).unwrap();
     run.next();
     assert_eq!(run.notes(), [note(json!("before")), note(json!(7))]);
 }
@@ -41,7 +41,7 @@ fn r7_what_is_recalled_is_input_and_what_is_kept_is_known_at_the_end() {
 fn r8_a_run_that_did_not_end_well_leaves_nothing_and_most_graphs_never_do() {
     let mut failed = start(&remembering(false));
     failed.next();
-    failed.feed(graph::TaskId { step: 0, index: 0 }, 1, Reply::ok(json!(7))).unwrap();
+    failed.feed(baton_graph::TaskId { step: 0, index: 0 }, 1, Reply::ok(json!(7))).unwrap();
     failed.next();
     assert_eq!(failed.notes(), []);
     let mut cancelled = start(&remembering(true));

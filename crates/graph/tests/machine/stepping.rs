@@ -1,4 +1,6 @@
-use graph::{Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Hole, Next, Outcome, Replies, Reply, Request, TaskId, person, tool};
+use baton_graph::{
+    Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Hole, Next, Outcome, Replies, Reply, Request, TaskId, person, tool,
+};
 use serde_json::json;
 
 use crate::{Diary, drive, echo, kinds, one_step, start};

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use engine::Settings;
 use graph::{Ask, END, Go, Graph, Replies};
+use scripted::ScriptedWorld;
+use scripted::mangled;
 use store::MemoryStore;
-use world::mangled;
-use world::script::ScriptedWorld;
 
 use super::*;
 

@@ -1,5 +1,8 @@
 //! All tools that are switched on, as one MCP server.
 
+use effects::Progress;
+use mcp_hub::nature::{AGAIN, KEY};
+use mcp_hub::{CallOptions, Tools};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, ListToolsResult,
@@ -8,9 +11,6 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use world::Progress;
-use world::tool::nature::{AGAIN, KEY};
-use world::tool::{CallOptions, Tools};
 
 use super::DEADLINE_MAX;
 

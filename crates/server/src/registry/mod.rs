@@ -26,10 +26,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use graph::{Failure, FailureKind, Retry};
+use mcp_hub::{CallOptions, Config, Health, Is, Kind, ToolInfo, Tools, import};
 use serde::Deserialize;
 use serde_json::json;
 use wire::registry as said;
-use world::tool::{CallOptions, Config, Health, Is, Kind, ToolInfo, Tools, import};
 
 use crate::guard::{self, Guard};
 use crate::mcp;

@@ -133,7 +133,7 @@ async fn an_import_is_written_down_and_switched_off() {
 #[tokio::test]
 async fn s2_a_hub_can_stand_on_a_registry() {
     let registry = serve().await;
-    let above = Tools::builder().with_server("below", world::tool::ServerConfig::http(format!("{}/mcp", registry.base))).build();
+    let above = Tools::builder().with_server("below", mcp_hub::ServerConfig::http(format!("{}/mcp", registry.base))).build();
     let names: Vec<String> = above.list().await.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names, ["below.echo.say"]);
     let found = above.call("below.echo.say", &json!({"text": "through two"}), &CallOptions::default()).await.unwrap();

@@ -1,7 +1,7 @@
 //! A run's first moment and its thread, taken together.
 
+use baton_store::{Commit, Lease, Status, StoreError};
 use serde_json::json;
-use store::{Commit, Lease, Status, StoreError};
 
 use crate::hand::{Home, NOW, Pen, UNTIL, claim, everything, journal, new_run, run_id, thread_id};
 
@@ -58,7 +58,7 @@ pub(crate) async fn a_refused_beginning_leaves_nothing(home: Home) {
     home.release(&claim(&home, "free", "third").await).await.unwrap();
     home.begin(first("mine", "free", "me"), UNTIL).await.unwrap();
     let mut theirs = first("theirs", "free", "me");
-    theirs.new = Some(store::NewRun { user: "ada".into(), ..new_run("theirs") });
+    theirs.new = Some(baton_store::NewRun { user: "ada".into(), ..new_run("theirs") });
     assert_eq!(home.begin(theirs, UNTIL).await, Err(StoreError::NotYours { thread: thread_id("free") }));
 }
 

@@ -1,7 +1,7 @@
 //! Threads as a list shows them: whose, how the last answer begins, how the newest run stands.
 
+use baton_store::{CardFilter, CardRow, NewRun, PREVIEW_CHARS_MAX, Status, StoreError};
 use graph::UserId;
-use store::{CardFilter, CardRow, NewRun, PREVIEW_CHARS_MAX, Status, StoreError};
 
 use crate::hand::{Home, NOW, Pen, claim, message, thread_id};
 
@@ -80,7 +80,7 @@ pub(crate) async fn a_card_shows_the_last_answer_and_the_newest_run(home: Home) 
     four(&home).await;
     let lease = claim(&home, "a", "me").await;
     let mut second = Pen::start_at(&home, lease.clone(), "second", NOW + 9, |commit| commit.new.as_mut().unwrap().user = "ada".into()).await;
-    let child = |commit: &mut store::Commit| {
+    let child = |commit: &mut baton_store::Commit| {
         let new = commit.new.as_mut().unwrap();
         (new.parent, new.user) = (Some("second".into()), "ada".into());
     };

@@ -1,7 +1,7 @@
 //! A commit is all or nothing, in order, and only for who holds the thread.
 
+use baton_store::{Commit, NewRun, RunRow, SnapshotRow, Status, StoreError};
 use serde_json::json;
-use store::{Commit, NewRun, RunRow, SnapshotRow, Status, StoreError};
 
 use crate::hand::{Home, NOW, Pen, claim, everything, intent, journal, message, new_run, run_id, snapshot, task, thread_id};
 

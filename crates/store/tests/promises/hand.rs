@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use baton_store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, NoteFilter, Result, RunFilter, Store};
 use graph::{Key, RunId, TaskId, ThreadId, UserId};
-use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, NoteFilter, Result, RunFilter, Store};
 
 pub(crate) type Home = Arc<dyn Store>;
 

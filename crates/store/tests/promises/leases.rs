@@ -1,6 +1,6 @@
 //! One writer to a thread, and one who lost it without noticing is refused.
 
-use store::{Lease, StoreError, ThreadRow};
+use baton_store::{Lease, StoreError, ThreadRow};
 
 use crate::hand::{Home, NOW, Pen, UNTIL, claim, everything, journal, thread_id};
 

@@ -1,7 +1,7 @@
 //! What can be listed, in which order, page by page.
 
+use baton_store::{RunFilter, Status, StoreError};
 use serde_json::json;
-use store::{RunFilter, Status, StoreError};
 
 use crate::hand::{Home, NOW, Pen, claim, message, run_id, run_names, thread_id, thread_names};
 

@@ -17,7 +17,7 @@ mod tokens;
 
 use std::sync::Arc;
 
-use store::{Durability, MemoryStore, SqliteSettings, SqliteStore, Store};
+use baton_store::{Durability, MemoryStore, SqliteSettings, SqliteStore, Store};
 
 macro_rules! promises {
     ($(mod $file:ident { $($promise:ident,)* })*) => {

@@ -1,8 +1,8 @@
 //! What a run leaves for later ones: kept with its commit, for its user, for a while, and not without end.
 
+use baton_store::{NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NoteFilter, NoteRow, Status, StoreError};
 use graph::Reach;
 use serde_json::{Value, json};
-use store::{NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NoteFilter, NoteRow, Status, StoreError};
 
 use crate::hand::{Home, NOW, Pen, claim, everything, new_run, run_id, thread_id};
 
@@ -127,7 +127,7 @@ pub(crate) async fn r7_nothing_of_one_user_is_given_to_another(home: Home) {
 
 pub(crate) async fn r7_a_thread_is_its_first_users(home: Home) {
     let lease = claim(&home, "t", "me").await;
-    let start = |commit: &mut store::Commit, user: &str| commit.new = Some(store::NewRun { user: user.into(), ..new_run("x") });
+    let start = |commit: &mut baton_store::Commit, user: &str| commit.new = Some(baton_store::NewRun { user: user.into(), ..new_run("x") });
     let mut pen = Pen::start_at(&home, lease.clone(), "r", NOW, |commit| start(commit, "ada")).await;
     pen.write(|commit| commit.status = Some(Status::Done)).await.unwrap();
     assert_eq!(home.thread(&thread_id("t")).await.unwrap().unwrap().user, Some("ada".into()));

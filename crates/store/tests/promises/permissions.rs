@@ -1,6 +1,6 @@
 //! Tool calls that users allowed for good: written with the answer that allows them, once, and revocable.
 
-use store::{Grant, NewPermission, PERMISSIONS_MAX, StoreError};
+use baton_store::{Grant, NewPermission, PERMISSIONS_MAX, StoreError};
 
 use crate::hand::{Home, NOW, Pen, everything, thread_id};
 

@@ -1,6 +1,6 @@
 //! What goes, what stays, and that what goes goes wholly.
 
-use store::{Retention, RunFilter, SignalKind, Status, StoreError};
+use baton_store::{Retention, RunFilter, SignalKind, Status, StoreError};
 
 use crate::hand::{Home, NOW, Pen, UNTIL, claim, everything, intent, journal, message, run_id, run_names, snapshot, thread_id, thread_names};
 

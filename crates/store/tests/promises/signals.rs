@@ -1,7 +1,7 @@
 //! Word left for a run reaches whoever drives it, at least once and in order.
 
+use baton_store::{SignalKind, StoreError};
 use serde_json::json;
-use store::{SignalKind, StoreError};
 
 use crate::hand::{Home, Pen, UNTIL, claim, run_id, task, thread_id};
 

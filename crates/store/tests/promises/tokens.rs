@@ -1,6 +1,6 @@
 //! Who may use a server: found by digest, for a while, and gone with what it was made with.
 
-use store::{NewToken, TokenRow};
+use baton_store::{NewToken, TokenRow};
 
 use crate::hand::{Home, NOW};
 

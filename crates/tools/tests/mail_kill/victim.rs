@@ -1,8 +1,8 @@
 //! The process that is killed: `victim SETTINGS send|look_up|settle KEY [yes|no]`, with the mail settings as JSON. Sends the mail that belongs
 //! to the key, or says as JSON what it finds out about it.
 
+use baton_tools::mail::{Letter, Mail, Settings};
 use serde_json::json;
-use tools::mail::{Letter, Mail, Settings};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -12,16 +12,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use baton_tools::code::{Code, Outcome, RunArguments, Settings, sandbox};
+use baton_tools::workspace::Workspaces;
 use serde_json::{Map, Value, json};
-use tools::code::{Code, Outcome, RunArguments, Settings, sandbox};
-use tools::workspace::Workspaces;
 
 mod probe;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["code-worker", ..] => tools::code::worker_main(&words[1..]),
+        ["code-worker", ..] => baton_tools::code::worker_main(&words[1..]),
         ["probe", outside, ..] => sandbox::enter(&words[2..], |limits, walls| probe::probe(outside, limits, walls)),
         ["probe-bare", outside, ..] => {
             // With a second thread, the kernel refuses a user namespace.

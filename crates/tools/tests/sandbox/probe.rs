@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use baton_tools::code::sandbox::{Limits, Walls};
 use rustix::process::{Pid, Signal};
-use tools::code::sandbox::{Limits, Walls};
 
 /// `outside` is the port of somebody who listens, and the folder in which the scratch lies, as `PORT:FOLDER`.
 pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {

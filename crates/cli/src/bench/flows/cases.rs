@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use effects::World;
 use evidence::Trust;
+use mcp_hub::{LIST, Room, Tools};
 use serde_json::{Value, json};
-use world::World;
-use world::tool::{LIST, Room, Tools};
 
 pub(super) struct Case {
     pub(super) flow: &'static str,

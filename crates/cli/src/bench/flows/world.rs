@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use effects::{Nature, Progress, World};
 use flows::prompt;
 use graph::{Effect, Failure, FailureKind, Job, Reply};
+use mcp_hub::LIST;
 use serde_json::Value;
-use world::tool::LIST;
-use world::{Nature, Progress, World};
 
 use super::cases::Case;
 

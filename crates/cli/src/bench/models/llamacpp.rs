@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use effects::Progress;
 use graph::{Key, ModelCall, TaskId};
+use models::{Models, Table};
 use serde::Deserialize;
 use serde_json::json;
-use world::Progress;
-use world::model::{Models, Table};
 
 use super::super::peer::environment;
 use super::super::wrong;

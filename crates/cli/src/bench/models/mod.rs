@@ -12,11 +12,11 @@ mod requests;
 
 use std::path::PathBuf;
 
+use embedded_model::{threads, weights};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use world::model::embedded::{threads, weights};
-use world::model::structured;
+use structured;
 
 use self::llamacpp::LlamaCpp;
 use self::ours::Ours;

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use effects::Progress;
+use embedded_model::{Embedded, Finish, Said};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
-use world::Progress;
-use world::model::embedded::{Embedded, Finish, Said};
 
 use super::super::wrong;
 use super::{Asked, Contestant};

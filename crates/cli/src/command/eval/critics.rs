@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anstyle::Style;
+use effects::{Progress, World};
 use flows::input::Mind;
 use flows::panel::Judged;
 use flows::panel::drafts::{self, Fault, LabelledDraft};
@@ -13,7 +14,6 @@ use flows::panel::review::{is_rejected, review};
 use graph::{Graph, Next, Outcome, Run, Start};
 use serde::Serialize;
 use serde_json::json;
-use world::{Progress, World};
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::remark;

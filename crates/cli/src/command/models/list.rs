@@ -1,7 +1,7 @@
 use std::io::Write as _;
 
+use embedded_model::weights;
 use serde_json::json;
-use world::model::embedded::weights;
 
 use crate::config::{self, Config};
 use crate::exit::{Exit, Result};
@@ -62,8 +62,8 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
         rows.push(Row { name: name_of(&pinned).to_string(), is_ready, detail, usd_per_million: Some((0.0, 0.0)) });
     }
     let table = config.table();
-    let clients = world::model::remote::clients().map_err(|trouble| crate::exit::Trouble::Failed(trouble.message))?;
-    match world::model::choice::probe_ollama(&clients, &table, mind::OLLAMA_PATIENCE).await {
+    let clients = models::remote::clients().map_err(|trouble| crate::exit::Trouble::Failed(trouble.message))?;
+    match models::choice::probe_ollama(&clients, &table, mind::OLLAMA_PATIENCE).await {
         Ok(models) => rows.extend(models.into_iter().map(|model| Row {
             name: format!("ollama/{model}"),
             is_ready: true,

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use world::model::embedded::weights::{self, Sources};
+use embedded_model::weights::{self, Sources};
 
 use super::remove::named;
 use crate::config::Config;

@@ -1,5 +1,5 @@
-use world::model::embedded::weights::{self, Pinned};
-use world::model::{Family, Name};
+use embedded_model::weights::{self, Pinned};
+use models::{Family, Name};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};

@@ -8,14 +8,14 @@ use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{Mind, QUESTION_BYTES_MAX};
 use graph::{Budget, ThreadId, UserId};
+use models::Name;
+use models::choice::{Choice, State};
 use serde_json::{Map, Value, json};
 use server::desk::{Desk, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
 use tools::document::{self, Document};
 use tools::workspace::Workspaces;
 use wire::api;
-use world::model::Name;
-use world::model::choice::{Choice, State};
 
 use super::excerpt;
 use super::library::Library;
@@ -98,7 +98,7 @@ impl House {
     /// A model that somebody names for a thread, and what flows may know of it.
     fn named(&self, model: &str) -> Result<(String, Mind)> {
         let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
-        let name: Name = model.parse().map_err(|error: world::model::NameError| Problem::invalid(error.to_string()))?;
+        let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
         Ok((name.to_string(), mind::mind_of(&name, config)))
     }
 }
@@ -183,7 +183,7 @@ impl Desk for House {
         let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
         let choice = mind::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
         let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
-        let option = |way: &world::model::choice::Way| api::ModelOption {
+        let option = |way: &models::choice::Way| api::ModelOption {
             name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),
             title: doctor::word(way.source).to_owned(),
             state: match way.state {

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use effects::{LookUp, Nature, Progress, World};
 use evidence::Found;
 use graph::{Effect, Failure, FailureKind, Job, Reply, ThreadId};
 use serde_json::Value;
-use world::{LookUp, Nature, Progress, World};
 
 use super::library::Library;
 

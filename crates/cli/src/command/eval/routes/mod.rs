@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
+use effects::{Progress, World};
 use flows::auto::{Choice, DecidedBy, Router};
 use flows::input::Mind;
 use graph::{Effect, Event, Failure, FailureKind, Graph, Message, Next, Reply, Run, Start};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use world::{Progress, World};
 
 use crate::asking::BEHIND_THE_FRONT_DOOR;
 use crate::exit::{Exit, Result, Trouble};

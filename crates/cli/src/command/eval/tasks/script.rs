@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use effects::Progress;
 use graph::{Key, ModelCall, Usage};
+use mcp_hub::LIST;
+use models::{Answer, Finish, Model, Said, Trouble};
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
-use world::Progress;
-use world::model::{Answer, Finish, Model, Said, Trouble};
-use world::tool::LIST;
 
 use super::task::{Part, Script, Step, Then, parts, shown_patterns};
 

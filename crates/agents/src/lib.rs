@@ -1,0 +1,281 @@
+//! Agents that are other people's processes, or ours: found, described, and called over the protocol they speak. Today that is [`langserve`].
+//!
+//! Flows call one as `langserve/NAME`, which no local flow is called. Two things are answered here:
+//!
+//! - the tool `registry.agents`: who there is and what each can do, as far as the configuration, the agents themselves and their health say. It is an
+//!   effect like any other, so that a plan can be replayed with the team it was made for;
+//! - `CallAgent` for those names.
+//!
+//! Where an agent is, is the user's to say, in the configuration or the environment; nothing that a model or a tool said becomes an address.
+//! Agents of the team that nobody configured are looked for at their default ports of this machine each time agents are listed. One that is found must
+//! prove what it is: by a description that names the capability, or by the input schema of a LangServe graph that takes messages.
+
+pub mod langserve;
+pub mod traceparent;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use evidence::Found;
+use futures::future::join_all;
+use graph::{Effect, Failure, FailureKind, Job, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use wire::langserve::Capability;
+
+use effects::{Nature, Progress, World};
+use langserve::{Proof, Service};
+
+/// The tool that lists agents.
+pub use effects::AGENT_LIST_TOOL as LIST;
+/// What names of agents behind LangServe begin with.
+pub const PREFIX: &str = "langserve/";
+/// The same for discovered agents that are not known to heed the idempotency key. The name is in a run's journal, so that after a crash a person
+/// is asked before one of them is called again.
+pub const ONCE_PREFIX: &str = "langserve-once/";
+
+/// An agent, as the configuration names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agent {
+    /// Where it listens: `http://localhost:8001`. Empty: the flow of that name here does the work.
+    pub url: String,
+    /// The path its graph is served at.
+    pub path: Option<String>,
+    /// What it can do; by default what it says itself, or what it is called.
+    pub capabilities: Vec<String>,
+    /// A line for whoever plans.
+    pub about: String,
+    /// The variable of the environment that holds its bearer token.
+    pub token_env: Option<String>,
+    /// Calling it twice does harm, and it does not know the idempotency key that Baton sends along. After a crash a person is asked then.
+    pub once: bool,
+}
+
+/// An agent of the team, which need not be configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TeamAgent {
+    pub name: String,
+    pub capability: String,
+    /// Other names of it or of its capability.
+    pub aliases: Vec<String>,
+    /// The port of this machine where it is looked for if nobody says where it is; `None` looks nowhere.
+    pub port: Option<u16>,
+}
+
+impl TeamAgent {
+    /// Whether a name means this agent or what it can do, however it is spelled.
+    fn is_called(&self, name: &str) -> bool {
+        let plain = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+        let wanted = plain(name);
+        [&self.name, &self.capability].into_iter().chain(&self.aliases).any(|known| plain(known) == wanted)
+    }
+}
+
+/// The room of the world that agents are in. Cheap to clone.
+#[derive(Clone)]
+pub struct Agents(Arc<Vec<Known>>);
+
+struct Known {
+    name: String,
+    agent: Agent,
+    service: Service,
+    /// The agent of the team that it is, if it is one.
+    role: Option<TeamAgent>,
+    /// Nobody said where it is: it is there only if it proves so.
+    is_discovered: bool,
+}
+
+/// How long an agent at a known address may take to describe itself.
+const LOOK: Duration = Duration::from_secs(3);
+/// How long something at a default port may take to prove that it is an agent. All are asked at once.
+const DISCOVER: Duration = Duration::from_millis(300);
+
+impl Agents {
+    /// Those of the configuration, at the addresses that the environment says (`RESEARCHER_SERVICE_URL`), and those of the team.
+    pub fn new(configured: &BTreeMap<String, Agent>, team: &[TeamAgent], env: &dyn Fn(&str) -> Option<String>) -> Result<Agents, String> {
+        let mut all = configured.clone();
+        for one in team {
+            if !configured.keys().any(|name| one.is_called(name)) {
+                all.entry(one.name.clone()).or_default();
+            }
+        }
+        let mut known = Vec::new();
+        for (name, mut agent) in all {
+            let role = team.iter().find(|one| one.is_called(&name)).cloned();
+            let aliases = role.iter().flat_map(|role| std::iter::once(&role.name).chain(&role.aliases));
+            let mut variables = std::iter::once(&name).chain(aliases).flat_map(|name| variables(name));
+            if let Some(url) = variables.find_map(|variable| env(&variable).filter(|url| !url.trim().is_empty())) {
+                agent.url = url.trim().to_owned();
+            }
+            let mut is_discovered = false;
+            if agent.url.is_empty() {
+                let Some(port) = role.as_ref().and_then(|role| role.port).filter(|_| !configured.contains_key(&name)) else { continue };
+                agent.url = format!("http://127.0.0.1:{port}");
+                is_discovered = true;
+            }
+            let token = match &agent.token_env {
+                Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} wants its token from {variable}, which is not set"))?),
+                None => None,
+            };
+            let service =
+                Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map_err(|why| format!("the agent {name}: {why}"))?;
+            known.push(Known { name, agent, service, role, is_discovered });
+        }
+        // What the user named goes before what was found.
+        known.sort_by_key(|known| known.is_discovered);
+        Ok(Agents(Arc::new(known)))
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|known| known.name.as_str()).collect()
+    }
+
+    fn find(&self, called: &str) -> Option<&Known> {
+        let name = called.strip_prefix(PREFIX).or_else(|| called.strip_prefix(ONCE_PREFIX))?;
+        self.0.iter().find(|known| known.name == name)
+    }
+
+    /// Everybody who can be asked for something, with the address; those that are looked for are asked to prove what they are.
+    pub async fn list(&self) -> Found {
+        let each = join_all(self.0.iter().map(Known::members)).await;
+        let agents: Vec<Value> = each.into_iter().flatten().collect();
+        let text = |agent: &Value, name: &str| agent[name].as_str().unwrap_or_default().to_owned();
+        let lines: Vec<String> =
+            agents.iter().map(|agent| format!("{}: {} ({})", text(agent, "name"), text(agent, "capability"), text(agent, "why"))).collect();
+        Found { text: lines.join("\n"), data: json!({ "agents": agents }), spans: Vec::new() }
+    }
+}
+
+/// The variables of the environment that may say where an agent is: `RESEARCHER_SERVICE_URL`, `DOCUMENT_CREATOR_SERVICE_URL`.
+fn variables(name: &str) -> Vec<String> {
+    let mut words = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && words.chars().last().is_some_and(char::is_lowercase) {
+            words.push('_');
+        }
+        words.push(if c == '-' { '_' } else { c });
+    }
+    let mut all: Vec<String> = [name.replace('-', "_"), words].iter().map(|name| format!("{}_SERVICE_URL", name.to_uppercase())).collect();
+    all.dedup();
+    all
+}
+
+impl Known {
+    /// One line for each thing it can do.
+    async fn members(&self) -> Vec<Value> {
+        match (self.is_discovered, &self.role) {
+            (true, Some(role)) => self.discover(role).await.into_iter().collect(),
+            _ => self.described().await,
+        }
+    }
+
+    /// An agent of the team at its default port, if there is one: nothing but what that agent can do is taken from it.
+    async fn discover(&self, role: &TeamAgent) -> Option<Value> {
+        let is_wanted = |capability: &str| role.is_called(capability);
+        let proved = async {
+            // Where nobody listens, which is the usual case, this is known without an HTTP client.
+            TcpStream::connect(self.service.address()).await.ok()?;
+            self.service.prove(&is_wanted).await
+        };
+        let proof = tokio::time::timeout(DISCOVER, proved).await.ok()??;
+        let (prefix, about) = match proof {
+            Proof::Described { about } => (PREFIX, about),
+            Proof::TakesMessages => (ONCE_PREFIX, String::new()),
+        };
+        Some(json!({
+            "capability": role.capability,
+            "name": self.name,
+            "agent": format!("{prefix}{}", self.name),
+            "about": about,
+            "address": self.service.address(),
+            "healthy": true,
+            "why": format!("found at {}", self.service.address()),
+        }))
+    }
+
+    async fn described(&self) -> Vec<Value> {
+        let looked = tokio::time::timeout(LOOK, self.service.describe()).await;
+        let (description, why) = match looked {
+            Ok(Ok(description)) => (description, None),
+            Ok(Err(why)) => (None, Some(why)),
+            Err(_) => (None, Some(format!("no word within {} s", LOOK.as_secs()))),
+        };
+        let mut capabilities: Vec<Capability> =
+            self.agent.capabilities.iter().map(|name| Capability { name: name.clone(), about: self.agent.about.clone() }).collect();
+        let described = description.map(|description| description.capabilities).unwrap_or_default();
+        for capability in &mut capabilities {
+            if capability.about.is_empty()
+                && let Some(same) = described.iter().find(|other| other.name == capability.name)
+            {
+                capability.about.clone_from(&same.about);
+            }
+        }
+        if capabilities.is_empty() {
+            capabilities = described;
+        }
+        if capabilities.is_empty() {
+            // It does not say, and nobody else does: it can do what it is called.
+            let name = self.role.as_ref().map_or(&self.name, |role| &role.capability).clone();
+            capabilities.push(Capability { name, about: self.agent.about.clone() });
+        }
+        let member = |capability: Capability| {
+            json!({
+                "capability": capability.name,
+                "name": self.name,
+                "agent": format!("{PREFIX}{}", self.name),
+                "about": capability.about,
+                "address": self.service.address(),
+                "healthy": why.is_none(),
+                "why": why.as_deref().unwrap_or("it answers"),
+            })
+        };
+        capabilities.into_iter().map(member).collect()
+    }
+}
+
+/// Calling it twice may do harm.
+fn is_once(known: &Known, called: &str) -> bool {
+    known.agent.once || called.starts_with(ONCE_PREFIX)
+}
+
+#[async_trait]
+impl World for Agents {
+    fn nature(&self, job: &Job) -> Nature {
+        let name = job.effect.name();
+        match self.find(name) {
+            Some(known) if is_once(known, name) => Nature::Once,
+            _ => Nature::Repeatable,
+        }
+    }
+
+    async fn perform(&self, job: &Job, _: &Progress) -> Reply {
+        match &*job.effect {
+            Effect::CallTool(call) if call.tool == LIST => serde_json::to_value(self.list().await)
+                .map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok),
+            Effect::CallAgent(call) => match self.find(&call.agent) {
+                Some(known) => {
+                    let reply = known.service.invoke(&known.name, &call.input, job).await;
+                    // Whether it began, nobody can tell; where that matters the machine must not try again.
+                    match reply {
+                        Reply { result: Err(failure), .. } if is_once(known, &call.agent) && failure.kind == FailureKind::Network => {
+                            Reply::failed(Failure::new(FailureKind::InDoubt, format!("{}; it may have begun", failure.message)))
+                        }
+                        reply => reply,
+                    }
+                }
+                None => {
+                    let words = format!("there is no agent {:?}; there are {}", call.agent, self.names().join(", "));
+                    Reply::failed(Failure::new(FailureKind::Refused, words))
+                }
+            },
+            other => Reply::failed(Failure::new(FailureKind::Refused, format!("nobody here answers {} {:?}", other.kind(), other.name()))),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What performing an effect means: the trait behind which models, tools and agents stand, and the little that all of them share.
+//!
+//! The engine depends on this crate and on none of the implementations (`models`, `embedded-model`, `mcp-hub`, `agents`, `scripted`).
+//!
+//! Deliberately absent: deciding. Whether to try again, what to do with a failure and when to stop is decided in `graph`.
+
+pub mod held_call;
+pub mod rooms;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph::{Job, Objection, Reply};
+
+#[async_trait]
+pub trait World: Send + Sync + 'static {
+    /// What performing this twice would mean. Asked before anything is done, so it must not call out.
+    fn nature(&self, job: &Job) -> Nature;
+
+    /// Why a person must agree before this is performed, if one must: it may change something, and either nobody vouches for the tool or what it
+    /// was given may not be the user's own idea. Asked each time before it is performed, so it must not call out. Whether the user has agreed
+    /// beforehand is the caller's to check.
+    fn objection(&self, _job: &Job) -> Option<Objection> {
+        None
+    }
+
+    /// Does it, and says what came of it. The caller watches the deadline and drops the future when time or the run is over.
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply;
+
+    /// After a crash, for what is `Checkable`: did it happen?
+    async fn look_up(&self, _job: &Job) -> LookUp {
+        LookUp::Unknown
+    }
+}
+
+/// Shared by the one who drives and the one who looks on.
+#[async_trait]
+impl<W: World + ?Sized> World for Arc<W> {
+    fn nature(&self, job: &Job) -> Nature {
+        (**self).nature(job)
+    }
+
+    fn objection(&self, job: &Job) -> Option<Objection> {
+        (**self).objection(job)
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        (**self).perform(job, progress).await
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        (**self).look_up(job).await
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// Reading, or the other side knows the key: twice is as good as once.
+    Repeatable,
+    /// Changes the world, and one can find out whether it did.
+    Checkable,
+    /// Changes the world, and only a person could find out.
+    Once,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum LookUp {
+    /// It happened, and this was the reply.
+    Done(Reply),
+    /// It did not happen.
+    NotDone,
+    Unknown,
+}
+
+/// Where an effect tells what it is doing while it does it: tokens as they come. Nothing told here is kept.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<Listener>>);
+
+type Listener = dyn Fn(&str) + Send + Sync;
+
+impl Progress {
+    pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Progress(Some(Arc::new(tell)))
+    }
+
+    /// For callers that do not listen.
+    pub fn nowhere() -> Self {
+        Progress(None)
+    }
+
+    /// Whether it is worth the trouble: an answer that nobody follows need not be streamed.
+    pub fn is_heard(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub fn tell(&self, text: &str) {
+        if let Some(tell) = &self.0 {
+            tell(text);
+        }
+    }
+}
+
+/// The tool that lists the agents that can be called. It is answered by the performer of agents, not by a tool server.
+pub const AGENT_LIST_TOOL: &str = "registry.agents";
+
+/// At most `bytes_max` bytes of a foreign text, with a note on how long it was.
+pub fn clip(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes_max);
+    format!("{}… ({} bytes in all)", &text[..end], text.len())
+}

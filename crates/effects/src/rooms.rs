@@ -1,0 +1,59 @@
+//! One world out of its rooms: models think, tools act, agents do errands, and each effect goes to whoever it is for.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph::{Effect, Failure, FailureKind, Job, Reply};
+
+use crate::{LookUp, Nature, Progress, World};
+
+/// Whoever is absent refuses.
+#[derive(Clone, Default)]
+pub struct Rooms {
+    pub models: Option<Arc<dyn World>>,
+    pub tools: Option<Arc<dyn World>>,
+    /// Agents that are not flows of this engine.
+    pub agents: Option<Arc<dyn World>>,
+}
+
+impl Rooms {
+    fn room(&self, job: &Job) -> Option<&Arc<dyn World>> {
+        match &*job.effect {
+            Effect::CallModel(_) => self.models.as_ref(),
+            Effect::CallTool(call) if call.tool == crate::AGENT_LIST_TOOL => self.agents.as_ref(),
+            Effect::CallTool(_) => self.tools.as_ref(),
+            // Local flows never come here, and people are the engine's own.
+            Effect::CallAgent(_) => self.agents.as_ref(),
+            Effect::AskPerson(_) => None,
+        }
+    }
+}
+
+#[async_trait]
+impl World for Rooms {
+    fn nature(&self, job: &Job) -> Nature {
+        // What nobody performs changes nothing.
+        self.room(job).map_or(Nature::Repeatable, |room| room.nature(job))
+    }
+
+    fn objection(&self, job: &Job) -> Option<graph::Objection> {
+        self.room(job).and_then(|room| room.objection(job))
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        match self.room(job) {
+            Some(room) => room.perform(job, progress).await,
+            None => {
+                let words = format!("nobody here answers {} {:?}", job.effect.kind(), job.effect.name());
+                Reply::failed(Failure::new(FailureKind::Refused, words))
+            }
+        }
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        match self.room(job) {
+            Some(room) => room.look_up(job).await,
+            None => LookUp::Unknown,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The embedded model as one model among others.
+
+use async_trait::async_trait;
+use graph::{FailureKind, Key, ModelCall, Usage};
+use serde_json::json;
+
+use super::{Embedded, Finish, Said, Tokens, Trouble};
+use effects::Progress;
+use models::{self as model, Model, evidence};
+
+#[async_trait]
+impl Model for Embedded {
+    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<model::Answer, model::Trouble> {
+        if !call.tools.is_empty() {
+            let words = "the embedded model calls no tools by itself; a flow that wants a call from it asks for a plan by schema";
+            return Err(model::Trouble::another(FailureKind::Refused, words));
+        }
+        let call = ModelCall { messages: evidence::spoken(&call.messages), ..call.clone() };
+        let super::Answer { said, finish, tokens, timing } = Embedded::answer(self, &call, progress).await?;
+        let Tokens { prompt, cached, answer, forced } = tokens;
+        let mut notes = json!({"tokens_cached": cached, "tokens_forced": forced});
+        if !timing.load.is_zero() {
+            notes["load_ms"] = json!(timing.load.as_millis() as u64);
+        }
+        Ok(model::Answer {
+            said: match said {
+                Said::Text(text) => model::Said::Text(text),
+                Said::Json(value) => model::Said::Json(value),
+            },
+            // It costs electricity, which nobody bills by the token.
+            usage: Usage { tokens_in: prompt as u64, tokens_out: answer as u64, ..Usage::default() },
+            model: None,
+            finish: match finish {
+                Finish::Stop => model::Finish::Stop,
+                Finish::Length => model::Finish::Length,
+            },
+            notes,
+        })
+    }
+}
+
+impl From<Trouble> for model::Trouble {
+    fn from(trouble: Trouble) -> Self {
+        let (kind, message) = (trouble.kind(), trouble.to_string());
+        match trouble {
+            Trouble::Busy { .. } | Trouble::Cancelled => model::Trouble::again(kind, message),
+            Trouble::BadRequest { .. } => model::Trouble { kind, ..model::Trouble::user(message) },
+            Trouble::NoWeights { .. }
+            | Trouble::Damaged { .. }
+            | Trouble::TooLong { .. }
+            | Trouble::BadSchema { .. }
+            | Trouble::Truncated { .. }
+            | Trouble::Bug { .. } => model::Trouble::another(kind, message),
+        }
+    }
+}

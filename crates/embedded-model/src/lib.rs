@@ -1,0 +1,261 @@
+//! The model that lives in this process: a small language model on two cores, for whoever has no other.
+//!
+//! ```text
+//!   answer() ──queue──> worker thread: chat ─ prefix ─ decode(net, grammar) ──deltas, Answer──> answer()
+//!                          │ owns the network; loads it at the first call, lets go of it after idling
+//! ```
+//!
+//! One thread owns the model and answers one call after another; the asynchronous runtime never computes. A call whose future
+//! is dropped ends at the next token. Weights are pulled and proven by [`weights`]; nothing here touches the network.
+//!
+//! How many cores it takes is read once per process from `CANDLE_NUM_THREADS` or else `RAYON_NUM_THREADS`; without them it is
+//! the physical cores. Spinning threads suffer on a busy machine, so a program should set the first to
+//! [`threads::wanted`] before it starts any thread.
+//!
+//! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
+//! model), and trying again.
+
+mod asked;
+mod blocks;
+mod chat;
+mod decode;
+mod gguf;
+mod grammar;
+#[cfg(target_arch = "x86_64")]
+mod kernel;
+mod net;
+mod prefix;
+pub mod threads;
+mod vocabulary;
+pub mod weights;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use graph::{FailureKind, ModelCall};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use effects::Progress;
+
+/// A model in a file, loaded when it is first asked.
+pub struct Embedded {
+    path: PathBuf,
+    options: Options,
+    /// `None` until the first call.
+    queue: Mutex<Option<SyncSender<Order>>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory of the model is given back when nobody asked for this long.
+    pub idle_max: Duration,
+    /// Prompt and answer together; the weights may allow less.
+    pub context_tokens_max: usize,
+    /// For calls that say nothing about it.
+    pub answer_tokens_max: usize,
+    /// Calls that wait while another is answered.
+    pub queue_max: usize,
+    /// What stays of earlier prompts.
+    pub prefixes_max: usize,
+    pub prefix_tokens_max: usize,
+    pub kernels: Kernels,
+}
+
+/// What the network is computed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernels {
+    /// Our own where the processor and the weights allow it.
+    #[default]
+    Best,
+    /// candle's, which run everywhere.
+    Candle,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            idle_max: Duration::from_secs(300),
+            context_tokens_max: 8192,
+            answer_tokens_max: 1024,
+            queue_max: 64,
+            prefixes_max: 4,
+            prefix_tokens_max: 1536,
+            kernels: Kernels::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub said: Said,
+    pub finish: Finish,
+    pub tokens: Tokens,
+    pub timing: Timing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    Text(String),
+    /// The call had a schema, and this is what the schema's grammar let through.
+    Json(Value),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    /// The token limit came first.
+    Length,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    pub prompt: usize,
+    /// Of the prompt: those an earlier call had already read.
+    pub cached: usize,
+    pub answer: usize,
+    /// Of the answer: those the schema left no choice about.
+    pub forced: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// Loading the weights, if this call had to.
+    pub load: Duration,
+    /// Reading the prompt, until the first token is known.
+    pub prompt: Duration,
+    /// All tokens after the first.
+    pub answer: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Trouble {
+    #[error("there are no weights at {path}; `baton models pull` fetches them")]
+    NoWeights { path: PathBuf },
+    #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull` fetch them anew")]
+    Damaged { why: String },
+    #[error("the embedded model has {waiting} calls waiting already")]
+    Busy { waiting: usize },
+    #[error("the prompt has {prompt} tokens and the answer may have {answer}, but the embedded model holds {context} at a time")]
+    TooLong { prompt: usize, answer: usize, context: usize },
+    #[error("{why}")]
+    BadRequest { why: String },
+    #[error("the schema cannot be followed: {why}")]
+    BadSchema { why: String },
+    #[error("the answer was cut off after {tokens} tokens, so it is not the JSON that was asked for: {text}")]
+    Truncated { tokens: usize, text: String },
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error("a bug in the embedded model: {why}")]
+    Bug { why: String },
+}
+
+impl Trouble {
+    /// In the words a flow knows.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Trouble::NoWeights { .. } | Trouble::Damaged { .. } => FailureKind::Refused,
+            Trouble::Busy { .. } | Trouble::TooLong { .. } => FailureKind::Limit,
+            Trouble::BadRequest { .. } | Trouble::BadSchema { .. } | Trouble::Truncated { .. } => FailureKind::Invalid,
+            Trouble::Cancelled => FailureKind::Cancelled,
+            Trouble::Bug { .. } => FailureKind::Internal,
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` can name it")]
+    fn damaged(why: impl ToString) -> Self {
+        Trouble::Damaged { why: why.to_string() }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` can name it")]
+    fn bug(why: impl ToString) -> Self {
+        Trouble::Bug { why: why.to_string() }
+    }
+}
+
+impl Embedded {
+    /// Looks at nothing yet: a missing or damaged file is told by the first answer.
+    pub fn open(path: impl Into<PathBuf>) -> Self {
+        Embedded::with(path, Options::default())
+    }
+
+    pub fn with(path: impl Into<PathBuf>, options: Options) -> Self {
+        Embedded { path: path.into(), options, queue: Mutex::new(None) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Text is told to `progress` as it comes. Dropping the future ends the call at the next token.
+    pub async fn answer(&self, call: &ModelCall, progress: &Progress) -> Result<Answer, Trouble> {
+        self.order(Task::Answer(Box::new(call.clone())), progress).await
+    }
+
+    /// Loads the weights and makes one pass over them, so that the first answer need not wait for it.
+    pub async fn warm(&self) -> Result<(), Trouble> {
+        self.order(Task::Warm, &Progress::nowhere()).await.map(drop)
+    }
+
+    async fn order(&self, task: Task, progress: &Progress) -> Result<Answer, Trouble> {
+        let (events, mut heard) = mpsc::unbounded_channel();
+        let listening = Listening(Arc::default());
+        self.send(Order { task, is_cancelled: listening.0.clone(), events })?;
+        loop {
+            match heard.recv().await {
+                Some(Event::Delta(text)) => progress.tell(&text),
+                Some(Event::Done(result)) => return *result,
+                None => return Err(Trouble::bug("its thread has ended")),
+            }
+        }
+    }
+
+    fn send(&self, order: Order) -> Result<(), Trouble> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = match &*queue {
+            Some(sender) => sender,
+            None => queue.insert(worker::start(self.path.clone(), self.options.clone())?),
+        };
+        match sender.try_send(order) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(Trouble::Busy { waiting: self.options.queue_max }),
+            Err(TrySendError::Disconnected(_)) => {
+                *queue = None;
+                Err(Trouble::bug("its thread has ended"))
+            }
+        }
+    }
+}
+
+/// Work for the thread that owns the model.
+struct Order {
+    task: Task,
+    is_cancelled: Arc<AtomicBool>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+enum Task {
+    Warm,
+    Answer(Box<ModelCall>),
+}
+
+enum Event {
+    Delta(String),
+    Done(Box<Result<Answer, Trouble>>),
+}
+
+/// Whoever stops listening has cancelled.
+struct Listening(Arc<AtomicBool>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

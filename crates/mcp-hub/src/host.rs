@@ -1,0 +1,152 @@
+//! Our end of a connection: who we say we are, and what a server may ask of us in the middle of a call.
+//!
+//! Sampling and roots are on their way out of MCP; servers of the earlier revisions still ask for them.
+#![allow(deprecated, reason = "kept for servers that speak the earlier revisions")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ErrorData, Implementation, InputRequest, InputRequests, InputResponses, ListRootsResult, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use tokio::sync::Notify;
+
+use effects::Progress;
+
+/// Answers what a server asks while it performs a call. Without one, a server is told that nobody can be asked.
+#[async_trait]
+pub trait Asked: Send + Sync + 'static {
+    /// What is promised to servers; they ask for nothing else.
+    fn capabilities(&self) -> ClientCapabilities;
+
+    async fn elicit(&self, _asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+        Ok(ElicitResult::new(ElicitationAction::Decline))
+    }
+
+    async fn sample(&self, _asked: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
+        Err(ErrorData::invalid_request("no model is lent to tools", None))
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::default())
+    }
+}
+
+pub(crate) struct Host {
+    pub(crate) asked: Option<Arc<dyn Asked>>,
+    /// The server says that its list of tools is another now.
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) listeners: Listeners,
+    /// What is offered in a handshake, to servers that have one.
+    pub(crate) revision: ProtocolVersion,
+}
+
+/// Who follows which call.
+#[derive(Clone, Default)]
+pub(crate) struct Listeners(Arc<Mutex<HashMap<ProgressToken, Progress>>>);
+
+impl Listeners {
+    /// Until the guard is dropped, progress with this token is told there.
+    pub(crate) fn add(&self, token: ProgressToken, progress: Progress) -> Listening {
+        self.all().insert(token.clone(), progress);
+        Listening { listeners: self.clone(), token }
+    }
+
+    fn tell(&self, param: &ProgressNotificationParam) {
+        let listener = self.all().get(&param.progress_token).cloned();
+        let Some(listener) = listener else { return };
+        let far = match param.total {
+            Some(total) => format!("{}/{total}", param.progress),
+            None => param.progress.to_string(),
+        };
+        match param.message.as_deref() {
+            Some(message) => listener.tell(&format!("{message} ({far})\n")),
+            None => listener.tell(&format!("{far}\n")),
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<ProgressToken, Progress>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) struct Listening {
+    listeners: Listeners,
+    token: ProgressToken,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.listeners.all().remove(&self.token);
+    }
+}
+
+impl Host {
+    /// Answers for a call that cannot go on without them.
+    pub(crate) async fn answers(&self, requests: InputRequests) -> Result<InputResponses, ErrorData> {
+        let mut answers = InputResponses::new();
+        for (name, request) in requests {
+            let answer = match request {
+                InputRequest::Elicitation(request) => serde_json::to_value(self.elicit(request.params).await?),
+                InputRequest::CreateMessage(request) => serde_json::to_value(self.sample(request.params).await?),
+                InputRequest::ListRoots(_) => serde_json::to_value(self.roots().await?),
+                _ => return Err(ErrorData::invalid_request(format!("{name}: an unknown kind of question"), None)),
+            };
+            answers.insert(name, answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?);
+        }
+        Ok(answers)
+    }
+
+    async fn elicit(&self, asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+        match &self.asked {
+            Some(host) => host.elicit(asked).await,
+            None => Ok(ElicitResult::new(ElicitationAction::Decline)),
+        }
+    }
+
+    async fn sample(&self, asked: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
+        match &self.asked {
+            Some(host) => host.sample(asked).await,
+            None => Err(ErrorData::invalid_request("no model is lent to tools", None)),
+        }
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
+        match &self.asked {
+            Some(host) => host.roots().await,
+            None => Ok(ListRootsResult::default()),
+        }
+    }
+}
+
+impl ClientHandler for Host {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities = self.asked.as_ref().map(|asked| asked.capabilities()).unwrap_or_default();
+        ClientConfig::new(capabilities, Implementation::new("baton", env!("CARGO_PKG_VERSION"))).with_protocol_version(self.revision.clone())
+    }
+
+    async fn create_elicitation(&self, request: ElicitRequestParams, _: RequestContext<RoleClient>) -> Result<ElicitResult, ErrorData> {
+        self.elicit(request).await
+    }
+
+    async fn create_message(&self, params: CreateMessageRequestParams, _: RequestContext<RoleClient>) -> Result<CreateMessageResult, ErrorData> {
+        self.sample(params).await
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.roots().await
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.listeners.tell(&params);
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}

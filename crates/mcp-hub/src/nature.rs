@@ -1,0 +1,68 @@
+//! What doing it twice would mean, as far as the tool says and is to be believed.
+//!
+//! | the server | says | a call is |
+//! |---|---|---|
+//! | built in, or `trusted` in the configuration | `readOnlyHint` or `idempotentHint` | repeatable |
+//! | the same | `_meta["baton/lookup"]` names a tool of its own | checkable: that tool is asked with `{"key": …}` |
+//! | the same | nothing of this | once |
+//! | any other | anything | once |
+//!
+//! MCP calls annotations hints that a client must not act on unless it trusts the server. Here they decide whether an act may be
+//! performed again after a crash without a person's word: a foreign server that calls its `transfer_money` read-only would be paid
+//! twice. To be wrong in the other direction costs a question to a person, after a crash, and nothing else.
+//!
+//! A tool that is checkable gets the effect's key in the call's `_meta["baton/key"]`, and its look-up tool answers
+//! `{"done": true, "result": …}`, `{"done": false}` or `{"done": null}` (nobody knows) as structured content.
+
+use rmcp::model::Tool;
+
+use effects::Nature;
+
+/// In a call's `_meta`: the effect's key, the same for every attempt.
+pub const KEY: &str = "baton/key";
+/// In a call's `_meta`: a person wants it done, even if it may have been done before.
+pub const AGAIN: &str = "baton/again";
+/// In a call's `_meta`, for built-in servers only: the thread it is made for.
+pub const THREAD: &str = "baton/thread";
+/// In a tool's `_meta`: the name of the tool on the same server that knows whether a call with a key took place.
+pub const LOOK_UP: &str = "baton/lookup";
+
+pub(crate) fn nature(tool: &Tool, is_believed: bool) -> Nature {
+    let says = |hint: fn(&rmcp::model::ToolAnnotations) -> Option<bool>| tool.annotations.as_ref().and_then(hint) == Some(true);
+    match is_believed {
+        false => Nature::Once,
+        true if says(|hints| hints.read_only_hint) || says(|hints| hints.idempotent_hint) => Nature::Repeatable,
+        true if look_up(tool).is_some() => Nature::Checkable,
+        true => Nature::Once,
+    }
+}
+
+pub(crate) fn look_up(tool: &Tool) -> Option<&str> {
+    tool.meta.as_ref()?.0.get(LOOK_UP)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hints_are_believed_only_of_those_one_trusts() {
+        let plain = Tool::new("t", "", JsonObject::new());
+        let hints = |hints: ToolAnnotations| plain.clone().with_annotations(hints);
+        let meta: JsonObject = serde_json::from_value(json!({ LOOK_UP: "look_up" })).unwrap();
+        let cases = [
+            (plain.clone(), Nature::Once),
+            (hints(ToolAnnotations::new().read_only(true)), Nature::Repeatable),
+            (hints(ToolAnnotations::new().idempotent(true)), Nature::Repeatable),
+            (hints(ToolAnnotations::new().read_only(false).destructive(false)), Nature::Once),
+            (plain.clone().with_meta(MetaObject(meta)), Nature::Checkable),
+        ];
+        for (tool, believed) in cases {
+            assert_eq!(nature(&tool, true), believed, "{tool:?}");
+            assert_eq!(nature(&tool, false), Nature::Once, "{tool:?}");
+        }
+    }
+}

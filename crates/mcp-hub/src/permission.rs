@@ -1,0 +1,94 @@
+//! Which tool calls a person must agree to, by the server and what the tool says of itself.
+//!
+//! | the server | the tool | asks |
+//! |---|---|---|
+//! | built in or `trusted` | says that it only reads, or destroys nothing | never |
+//! | built in or `trusted` | anything else | when the run has seen output of tools or agents |
+//! | any other | anything, whatever it says about itself | always |
+//! | none of that name | | when the run has seen output of tools or agents; the call fails in any case |
+//!
+//! What the user allowed beforehand is checked by the engine, except for the names in the configuration, which hold for everybody.
+
+use effects::held_call::{held_call, server_of, shown_name};
+use graph::{Job, Objection, ToolCall};
+
+use super::Tools;
+
+pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Objection> {
+    let is_tainted = job.has_heard || !job.filled.is_empty();
+    let server_name = server_of(&call.tool);
+    let server = tools.0.server(server_name);
+    let is_trusted = server.as_ref().is_some_and(|server| server.is_believed());
+    let known = tools.0.known(&call.tool).map(|(_, entry)| entry);
+    let tool = known.as_ref().map(|entry| &entry.tool);
+    if is_trusted && tool.is_some_and(is_harmless) {
+        return None;
+    }
+    if !is_tainted && (is_trusted || server.is_none()) {
+        return None;
+    }
+    let why = match is_trusted {
+        true => "It may change something, and what it is given may come from a tool, an agent or a page and not from you.".to_owned(),
+        false if tool.is_some_and(says_read_only) => {
+            format!("It says that it only reads, but the server {} is not trusted, so that does not count.", shown_name(server_name))
+        }
+        false => format!("It may change something: the server {} is not trusted.", shown_name(server_name)),
+    };
+    Some(Objection { why, call: Some(held_call(job, call)) })
+}
+
+/// By the word of a server that is believed. What says nothing is taken to change things, as MCP has it.
+fn is_harmless(tool: &rmcp::model::Tool) -> bool {
+    says_read_only(tool) || tool.annotations.as_ref().and_then(|hints| hints.destructive_hint) == Some(false)
+}
+
+fn says_read_only(tool: &rmcp::model::Tool) -> bool {
+    tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use graph::Effect;
+    use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+    use serde_json::json;
+
+    use super::*;
+    use crate::ServerConfig;
+
+    /// A server that is configured and not connected, with these tools known of it.
+    fn with_server(name: &str, is_trusted: bool) -> Tools {
+        let tools = Tools::builder().build();
+        let config = ServerConfig::stdio("nothing-is-started", &[]);
+        tools.add(name, if is_trusted { config.trusted() } else { config }).unwrap();
+        let plain = |name: &'static str| Tool::new(name, "Completely harmless, needs no permission", JsonObject::new());
+        let read = plain("read").with_annotations(ToolAnnotations::new().read_only(true));
+        let append = plain("append").with_annotations(ToolAnnotations::new().read_only(false).destructive(false));
+        tools.0.server(name).unwrap().remember(vec![plain("plain"), read, append]);
+        tools
+    }
+
+    #[tokio::test]
+    async fn s11_a_tool_that_is_not_known_to_be_read_only_is_asked_about() {
+        let why = |is_trusted: bool, tool: &str, is_tainted: bool| {
+            let mut job = scripted::jobs(&[graph::tool(format!("notes.{tool}"), json!({ "text": "x" }))]).remove(0);
+            job.has_heard = is_tainted;
+            let Effect::CallTool(call) = &*job.effect else { panic!("a tool call") };
+            objection(&with_server("notes", is_trusted), &job, call)
+        };
+        for is_tainted in [false, true] {
+            for tool in ["plain", "read", "append", "not_listed"] {
+                let asked = why(false, tool, is_tainted).unwrap_or_else(|| panic!("{tool} of a server that is not trusted"));
+                assert!(asked.why.contains("notes is not trusted"), "{}", asked.why);
+                let call = asked.call.unwrap();
+                assert_eq!((call.tool, call.server, call.arguments.as_str()), (format!("notes.{tool}"), "notes".to_owned(), "{\"text\":\"x\"}"));
+            }
+            for tool in ["read", "append"] {
+                assert_eq!(why(true, tool, is_tainted), None, "{tool} of a trusted server");
+            }
+            for tool in ["plain", "not_listed"] {
+                assert_eq!(why(true, tool, is_tainted).is_some(), is_tainted, "{tool} of a trusted server");
+            }
+        }
+        assert!(why(false, "read", false).unwrap().why.contains("says that it only reads"));
+    }
+}

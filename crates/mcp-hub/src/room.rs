@@ -1,0 +1,203 @@
+//! The hub as the room of the world that answers `CallTool`: what flows may ask of it beyond calling, and what a person must agree to.
+//!
+//! Two things are added to [`Tools`]:
+//!
+//! - `registry.tools {query?, size?, names?}`: the tools there are, or the best few for a question, or those named. It is an effect like any other, so that a plan
+//!   can be replayed with the list it was made from.
+//! - An [objection](World::objection) to calls that a person must agree to; see `permission`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use evidence::Found;
+use graph::{Effect, Failure, FailureKind, Job, Objection, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ToolInfo, Tools, permission};
+use effects::{LookUp, Nature, Progress, World};
+
+/// The tool that lists tools.
+pub const LIST: &str = "registry.tools";
+
+/// More are not told at once, however many are asked for.
+const LISTED_MAX: usize = 64;
+
+pub struct Room {
+    tools: Tools,
+    /// Tools that the configuration allows for everybody: `server.tool`, or a whole `server`.
+    allowed: Vec<String>,
+}
+
+impl Room {
+    pub fn new(tools: Tools, allowed: Vec<String>) -> Self {
+        Room { tools, allowed }
+    }
+
+    /// The list, and whether all of it is Baton's own words or those of trusted servers: a description can be as hostile as any other text.
+    async fn list(&self, arguments: &Value) -> Result<(Found, bool), Failure> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Wish {
+            #[serde(default)]
+            query: Option<String>,
+            #[serde(default)]
+            size: Option<usize>,
+            /// Only these: `server.tool`, a server, or the part after the dot.
+            #[serde(default)]
+            names: Vec<String>,
+        }
+        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{LIST} takes {{query?, size?, names?}}: {error}"));
+        let Wish { query, size, names } = Wish::deserialize(arguments).map_err(wrong)?;
+        let size = size.unwrap_or(LISTED_MAX).min(LISTED_MAX);
+        let is_named = |tool: &ToolInfo| names.iter().any(|name| tool.name == *name || tool.name.split('.').any(|part| part == name));
+        let is_meant = |tool: &Arc<ToolInfo>| tool.enabled && (names.is_empty() || is_named(tool));
+        let all: Vec<Arc<ToolInfo>> = self.tools.list().await.into_iter().filter(is_meant).collect();
+        let best: Vec<Arc<ToolInfo>> = match query.filter(|query| !query.trim().is_empty()) {
+            None => Vec::new(),
+            Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).filter(is_meant).collect(),
+        };
+        let told = told(best, all, size);
+        let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
+        let tools: Vec<Value> = told.iter().map(|tool| told_as(tool)).collect();
+        let found = Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() };
+        Ok((found, told.iter().all(|tool| tool.is_trusted)))
+    }
+}
+
+/// So many of those that can be asked anything are told, whatever else is: a question's words rarely name the tool that answers it.
+const LOOK_UPS_MIN: usize = 2;
+
+/// The best first, then what can be looked up in, then the rest; as many as may be told.
+fn told(best: Vec<Arc<ToolInfo>>, all: Vec<Arc<ToolInfo>>, size: usize) -> Vec<Arc<ToolInfo>> {
+    let is_among = |tools: &[Arc<ToolInfo>], one: &ToolInfo| tools.iter().any(|tool| tool.name == one.name);
+    let (look_ups, others): (Vec<_>, Vec<_>) = all.into_iter().filter(|tool| !is_among(&best, tool)).partition(|tool| is_look_up(tool));
+    let ordered: Vec<Arc<ToolInfo>> = best.into_iter().chain(look_ups).chain(others).collect();
+    let kept: Vec<Arc<ToolInfo>> = ordered.iter().filter(|tool| is_look_up(tool)).take(LOOK_UPS_MIN.min(size)).cloned().collect();
+    let mut left = size - kept.len();
+    let mut told = Vec::new();
+    for tool in ordered {
+        let is_kept = is_among(&kept, &tool);
+        if is_kept || left > 0 {
+            left -= usize::from(!is_kept);
+            told.push(tool);
+        }
+    }
+    told
+}
+
+/// Takes a question in plain words and changes nothing.
+fn is_look_up(tool: &ToolInfo) -> bool {
+    let required = tool.schema.get("required").and_then(Value::as_array);
+    let takes = |name: &str| tool.schema.pointer(&format!("/properties/{name}/type")).and_then(Value::as_str) == Some("string");
+    let is_alone = |name: &str| required.is_none_or(|required| required.iter().all(|one| one.as_str() == Some(name)));
+    tool.hints.read_only == Some(true) && ["query", "q", "question"].into_iter().any(|name| takes(name) && is_alone(name))
+}
+
+fn told_as(tool: &ToolInfo) -> Value {
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "schema": tool.schema,
+        "read_only": tool.is_read_only(),
+        "destructive": tool.is_destructive(),
+        "healthy": tool.healthy,
+        "server": tool.server,
+    })
+}
+
+#[async_trait]
+impl World for Room {
+    fn nature(&self, job: &Job) -> Nature {
+        if job.effect.name() == LIST { Nature::Repeatable } else { self.tools.nature(job) }
+    }
+
+    fn objection(&self, job: &Job) -> Option<Objection> {
+        let Effect::CallTool(call) = &*job.effect else { return None };
+        if call.tool == LIST {
+            return None;
+        }
+        let server = call.tool.split_once('.').map_or(call.tool.as_str(), |(server, _)| server);
+        if self.allowed.iter().any(|allowed| *allowed == call.tool || allowed == server) {
+            return None;
+        }
+        permission::objection(&self.tools, job, call)
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        match &*job.effect {
+            Effect::CallTool(call) if call.tool == LIST => match self.list(&call.arguments).await {
+                Ok((found, is_trusted)) => match serde_json::to_value(found) {
+                    Ok(found) if is_trusted => Reply::ok(found).without_foreign_text(),
+                    Ok(found) => Reply::ok(found),
+                    Err(error) => Reply::failed(Failure::new(FailureKind::Internal, error.to_string())),
+                },
+                Err(failure) => Reply::failed(failure),
+            },
+            _ => self.tools.perform(job, progress).await,
+        }
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        self.tools.look_up(job).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Hints;
+
+    fn tool(name: &str, argument: &str) -> Arc<ToolInfo> {
+        Arc::new(ToolInfo {
+            name: name.into(),
+            server: name.into(),
+            title: None,
+            description: String::new(),
+            schema: json!({ "properties": { argument: { "type": "string" } }, "required": [argument] }),
+            output_schema: None,
+            hints: Hints { read_only: Some(true), ..Hints::default() },
+            is_trusted: true,
+            enabled: true,
+            healthy: true,
+        })
+    }
+
+    #[test]
+    fn where_a_question_can_be_looked_up_is_told_however_badly_its_words_fit() {
+        let all = || vec![tool("calc", "expression"), tool("code", "code"), tool("docs", "query"), tool("web", "q")];
+        let names = |best: Vec<Arc<ToolInfo>>, size| told(best, all(), size).iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(vec![tool("code", "code")], 9), "code docs web calc");
+        assert_eq!(names(vec![tool("code", "code"), tool("calc", "expression")], 3), "code docs web");
+        assert_eq!(names(vec![], 3), "docs web calc");
+        assert_eq!((names(vec![tool("calc", "expression")], 1), names(vec![], 0)), ("docs".into(), String::new()));
+    }
+
+    #[test]
+    fn a_hint_counts_only_if_the_server_is_trusted() {
+        let hints = |read_only, destructive| Hints { read_only, destructive, ..Hints::default() };
+        let cases = [(hints(Some(true), None), (true, false)), (hints(None, Some(false)), (false, false)), (hints(None, None), (false, true))];
+        for (hints, trusted) in cases {
+            let listed = |is_trusted| {
+                let told = told_as(&ToolInfo { hints, is_trusted, server: "notes".into(), ..ToolInfo::default() });
+                assert_eq!(told["server"], "notes");
+                (told["read_only"] == true, told["destructive"] == true)
+            };
+            assert_eq!(listed(true), trusted, "{hints:?}");
+            assert_eq!(listed(false), (false, true), "{hints:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tool_of_no_known_server_asks_only_after_results_were_read() {
+        let room = |allowed: &[&str]| Room::new(Tools::builder().build(), allowed.iter().map(|&name| name.to_owned()).collect());
+        let mut jobs = scripted::jobs(&[graph::tool("mail.send", json!({})), graph::tool(LIST, json!({}))]);
+        assert_eq!(room(&[]).objection(&jobs[0]), None, "the call fails, and nothing of it is foreign");
+        jobs.iter_mut().for_each(|job| job.has_heard = true);
+        assert!(room(&[]).objection(&jobs[0]).is_some());
+        assert_eq!(room(&[]).objection(&jobs[1]), None, "listing tools changes nothing");
+        for allowed in ["mail", "mail.send"] {
+            assert_eq!(room(&[allowed]).objection(&jobs[0]), None, "{allowed}");
+        }
+    }
+}

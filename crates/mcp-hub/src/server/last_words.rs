@@ -1,0 +1,50 @@
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use super::lock;
+use effects::clip;
+
+/// The last a server said besides its messages, and why we gave up on it: what a person needs to mend it.
+#[derive(Default)]
+pub(crate) struct LastWords {
+    lines: Mutex<VecDeque<String>>,
+    secrets: Vec<String>,
+}
+
+const LAST_LINES_MAX: usize = 20;
+const SHOWN_LINES_MAX: usize = 4;
+const SHOWN_BYTES_MAX: usize = 600;
+
+impl LastWords {
+    /// None of these is ever among them.
+    pub(super) fn without(secrets: Vec<String>) -> LastWords {
+        LastWords { lines: Mutex::default(), secrets }
+    }
+
+    pub(crate) fn note(&self, line: String) {
+        if line.trim().is_empty() {
+            return;
+        }
+        let mut lines = lock(&self.lines);
+        if lines.len() == LAST_LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    pub(super) fn clear(&self) {
+        lock(&self.lines).clear();
+    }
+
+    /// These words, followed by what the server last said, without any secret of its configuration.
+    pub(crate) fn after(&self, words: &str) -> String {
+        let lines = lock(&self.lines);
+        let said: Vec<&str> = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES_MAX)).map(String::as_str).collect();
+        let all = if said.is_empty() { words.to_owned() } else { format!("{words}; it said: {}", clip(&said.join(" | "), SHOWN_BYTES_MAX)) };
+        self.strike(&all)
+    }
+
+    pub(crate) fn strike(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
+    }
+}

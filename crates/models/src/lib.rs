@@ -1,0 +1,404 @@
+//! Answers a `CallModel`, whoever thinks.
+//!
+//! ```text
+//!   Job ── Models ── name ── guard (turn, breaker) ── Model ── Answer ── structured ── Reply
+//!                      │ cannot?                        remote · triton · embedded · extract
+//!                      └── the next fallback
+//! ```
+//!
+//! A reply's value is simple: the text as a JSON string; the validated JSON if the call had a schema; or
+//! `{"text": …, "tool_calls": [{"name", "arguments"}]}` if the model called tools. Who answered, how and for how much
+//! stands beside it in `Reply::about` and `Reply::usage`.
+//!
+//! Deliberately absent: trying the same model again. That is decided in `graph`, from `Failure::retry`.
+
+pub mod cassette;
+pub mod choice;
+pub mod evidence;
+pub mod extract;
+pub mod guard;
+pub mod name;
+pub mod remote;
+pub mod secret;
+pub mod table;
+pub mod triton;
+pub mod utf8;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph::{Effect, Failure, FailureKind, Job, Key, ModelCall, Reply, Usage};
+use serde_json::{Value, json};
+
+pub use name::{Family, Name, NameError};
+pub use secret::{Env, KeySource, Secret};
+pub use table::{Dialect, Endpoint, Row, Table};
+
+use effects::{Nature, Progress, World, clip};
+use guard::Guard;
+use remote::Remote;
+use triton::Triton;
+
+/// Something that thinks. One value is one model.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// The key is the same for every attempt at the same effect. Dropping the future ends the call.
+    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble>;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub said: Said,
+    pub usage: Usage,
+    /// As the other side calls it, when it says so.
+    pub model: Option<String>,
+    pub finish: Finish,
+    /// More for `Reply::about`: an object, or null.
+    pub notes: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    Text(String),
+    /// Already JSON. It is validated all the same.
+    Json(Value),
+    Calls {
+        text: String,
+        calls: Vec<Called>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Called {
+    pub name: String,
+    pub arguments: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    /// The token limit came first.
+    Length,
+    ToolCalls,
+    /// The provider withheld it.
+    Filtered,
+    Unknown,
+}
+
+impl Finish {
+    fn word(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::ToolCalls => "tool_calls",
+            Finish::Filtered => "filtered",
+            Finish::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why there is no answer, and who could do something about it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Trouble {
+    pub remedy: Remedy,
+    pub kind: FailureKind,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// The same call may succeed later.
+    Again { after_ms: Option<u64> },
+    /// This model will not, but another may.
+    Another,
+    /// Only a person can: a key, a setting, a request that makes no sense.
+    User,
+}
+
+impl Trouble {
+    pub fn again(kind: FailureKind, message: impl Into<String>) -> Self {
+        Trouble { remedy: Remedy::Again { after_ms: None }, kind, message: message.into() }
+    }
+
+    pub fn another(kind: FailureKind, message: impl Into<String>) -> Self {
+        Trouble { remedy: Remedy::Another, kind, message: message.into() }
+    }
+
+    pub fn user(message: impl Into<String>) -> Self {
+        Trouble { remedy: Remedy::User, kind: FailureKind::Refused, message: message.into() }
+    }
+
+    fn failure(self) -> Failure {
+        let failure = Failure::new(self.kind, self.message);
+        match self.remedy {
+            Remedy::Again { after_ms: Some(ms) } => failure.retry_after_ms(ms),
+            Remedy::Again { after_ms: None } => failure.retry(),
+            Remedy::Another | Remedy::User => failure,
+        }
+    }
+}
+
+/// All models there are, and the order in which they are asked.
+pub struct Models {
+    table: Table,
+    chosen: Name,
+    endpoints: BTreeMap<String, Opened>,
+    /// Those that live in this process.
+    own: BTreeMap<Name, Arc<dyn Model>>,
+    guards: BTreeMap<String, Guard>,
+}
+
+/// An endpoint whose key was looked for.
+struct Opened {
+    line: Line,
+    key: Result<Option<Secret>, String>,
+}
+
+enum Line {
+    Http(Arc<remote::Line>),
+    Grpc(Arc<triton::Line>),
+}
+
+impl Models {
+    /// `chosen` answers calls that name no model. Keys are looked up here, once; a missing one is told when it is needed.
+    pub fn new(table: Table, chosen: Name, env: Env<'_>) -> Result<Self, Trouble> {
+        let mut endpoints = BTreeMap::new();
+        let mut guards = BTreeMap::new();
+        let clients = remote::clients()?;
+        for (name, endpoint) in &table.endpoints {
+            let line = match endpoint.dialect {
+                Dialect::Triton => Line::Grpc(Arc::new(triton::Line::new(endpoint))),
+                Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic | Dialect::Gemini | Dialect::Ollama => {
+                    Line::Http(Arc::new(remote::Line::new(&clients, endpoint)?))
+                }
+            };
+            let key = endpoint.key.as_ref().map(|source| source.find(env)).transpose();
+            endpoints.insert(name.clone(), Opened { line, key });
+            guards.insert(name.clone(), Guard::new(name, endpoint.calls_max));
+        }
+        let own = BTreeMap::from([(Name::extract(), Arc::new(extract::Extract) as Arc<dyn Model>)]);
+        Ok(Models { table, chosen, endpoints, own, guards })
+    }
+
+    /// Adds a model that does not go through the table: the embedded one, for instance, or a test's.
+    pub fn with(mut self, name: Name, model: Arc<dyn Model>) -> Self {
+        self.own.insert(name, model);
+        self
+    }
+
+    pub fn chosen(&self) -> &Name {
+        &self.chosen
+    }
+
+    /// Asks the model the call names (or the chosen one), and then the fallbacks in order while the trouble is of a kind
+    /// that another could be without.
+    pub async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
+        let first = match call.model.as_deref().map(str::parse::<Name>) {
+            None => self.chosen.clone(),
+            Some(Ok(name)) => name,
+            Some(Err(error)) => return Reply::failed(Failure::new(FailureKind::Refused, error.to_string())),
+        };
+        let others = self.table.fallbacks.iter().filter(|name| **name != first);
+        let names: Vec<&Name> = std::iter::once(&first).chain(others).collect();
+        let mut troubles: Vec<(&Name, Trouble)> = Vec::new();
+        for &name in &names {
+            let heard = Heard::new(progress);
+            match self.ask(name, call, key, &heard.progress).await {
+                Ok(answer) => return self.reply(name, call, answer, &troubles),
+                Err(trouble) => {
+                    tracing::debug!(model = %name, kind = %trouble.kind, "a model could not answer: {}", trouble.message);
+                    let is_final = trouble.remedy == Remedy::User;
+                    troubles.push((name, trouble));
+                    if is_final {
+                        break;
+                    }
+                    // What was already told cannot be taken back; whoever reads along is told that it starts anew.
+                    if heard.anything() && troubles.len() < names.len() {
+                        progress.tell("\n[the answer broke off; another model is asked]\n");
+                    }
+                }
+            }
+        }
+        failed(&troubles)
+    }
+
+    async fn ask(&self, name: &Name, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+        let guard = self.guards.get(name.endpoint());
+        let model = self.open(name)?;
+        match guard {
+            None => model.answer(call, key, progress).await,
+            Some(guard) => guard.through(model.answer(call, key, progress)).await,
+        }
+    }
+
+    fn open(&self, name: &Name) -> Result<Arc<dyn Model>, Trouble> {
+        if let Some(model) = self.own.get(name) {
+            return Ok(model.clone());
+        }
+        if name.family == Family::Embedded {
+            return Err(Trouble::another(FailureKind::Refused, format!("{name} is not there: its weights have not been pulled")));
+        }
+        self.table.endpoint(name).map_err(|error| Trouble::user(error.to_string()))?;
+        let opened = self.endpoints.get(name.endpoint()).ok_or_else(|| Trouble::user(format!("{name} has no endpoint")))?;
+        let key = opened.key.clone().map_err(|why| Trouble::user(format!("{name}: {why}")))?;
+        let (name, row) = (name.clone(), self.table.row(name));
+        Ok(match &opened.line {
+            Line::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),
+            Line::Grpc(line) => Arc::new(Triton::new(name, line.clone(), row, key)),
+        })
+    }
+
+    /// The answer as a flow sees it: checked against what the call wanted, whoever gave it.
+    fn reply(&self, name: &Name, call: &ModelCall, answer: Answer, troubles: &[(&Name, Trouble)]) -> Reply {
+        let Answer { said, mut usage, model, finish, notes } = answer;
+        let price = self.table.row(name).price(usage);
+        usage.usd_micros = price.unwrap_or_default();
+        let mut about = json!({"model": name.to_string(), "finish": finish.word()});
+        if let Some(model) = model.filter(|model| *model != name.model) {
+            about["answered_as"] = json!(model);
+        }
+        if price.is_none() && !usage.is_zero() {
+            about["price"] = json!("unknown");
+        }
+        if !troubles.is_empty() {
+            about["tried"] = troubles.iter().map(|(name, trouble)| json!({"model": name.to_string(), "why": clip(&trouble.message, 300)})).collect();
+        }
+        if let Value::Object(notes) = notes {
+            notes.into_iter().for_each(|(key, note)| about[key] = note);
+        }
+        let reply = match value_of(call, said, finish) {
+            Ok((value, mended)) => {
+                if mended {
+                    about["mended"] = json!(true);
+                }
+                Reply::ok(value)
+            }
+            Err(Unusable { why, said }) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}")).saying(said)),
+        };
+        reply.using(usage).about(about)
+    }
+}
+
+/// What was said is no answer, and why. The words go with it, because a flow may still find one in them.
+struct Unusable {
+    why: String,
+    said: String,
+}
+
+fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool), Unusable> {
+    let cut_off = match (finish, call.tokens_max) {
+        (Finish::Length, Some(max)) => format!(" (it was cut off at tokens_max = {max})"),
+        (Finish::Length, None) => " (it was cut off at the model's limit)".to_owned(),
+        _ => String::new(),
+    };
+    match (said, &call.schema) {
+        (Said::Calls { text, calls }, _) if !call.tools.is_empty() && !calls.is_empty() => {
+            let mut mended = false;
+            let mut checked = Vec::new();
+            for called in calls {
+                let Some(tool) = call.tools.iter().find(|tool| tool.name == called.name) else {
+                    let offered: Vec<&str> = call.tools.iter().map(|tool| tool.name.as_str()).collect();
+                    let why = format!("the model called a tool that is not there, {:?}; offered were {}", called.name, offered.join(", "));
+                    return Err(Unusable { why, said: text });
+                };
+                let arguments = match called.arguments {
+                    Value::String(text) if text.trim().is_empty() => structured::check(json!({}), &tool.schema),
+                    Value::String(text) => structured::read(&text, &tool.schema),
+                    Value::Null => structured::check(json!({}), &tool.schema),
+                    value => structured::check(value, &tool.schema),
+                }
+                .map_err(|error| Unusable { why: format!("the arguments for {} do not fit: {error}{cut_off}", called.name), said: text.clone() })?;
+                mended |= arguments.mended;
+                checked.push(json!({"name": called.name, "arguments": arguments.value}));
+            }
+            Ok((json!({"text": text, "tool_calls": checked}), mended))
+        }
+        (Said::Json(value), Some(schema)) => {
+            let said = value.to_string();
+            done(structured::check(value, schema), said, &cut_off)
+        }
+        (Said::Text(text) | Said::Calls { text, .. }, Some(schema)) => {
+            let read = structured::read(&text, schema);
+            done(read, structured::without_thinking(&text).into_owned(), &cut_off)
+        }
+        (Said::Json(value), None) => Ok((value, false)),
+        (Said::Text(text) | Said::Calls { text, .. }, None) => {
+            let text = structured::without_thinking(&text);
+            if text.trim().is_empty() {
+                return Err(Unusable { why: format!("the model said nothing{cut_off}"), said: String::new() });
+            }
+            Ok((Value::String(text.into_owned()), false))
+        }
+    }
+}
+
+fn done(read: Result<structured::Read, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), Unusable> {
+    read.map(|read| (read.value, read.mended)).map_err(|error| Unusable { why: format!("{error}{cut_off}"), said })
+}
+
+/// Nobody could. If waiting may help with any of them, the machine is told so; the first model's trouble leads.
+fn failed(troubles: &[(&Name, Trouble)]) -> Reply {
+    let again = troubles.iter().filter_map(|(_, trouble)| match trouble.remedy {
+        Remedy::Again { after_ms } => Some(after_ms.unwrap_or_default()),
+        Remedy::Another | Remedy::User => None,
+    });
+    let again = again.min();
+    let message = troubles.iter().map(|(name, trouble)| format!("{name}: {}", trouble.message)).collect::<Vec<_>>().join("; then ");
+    let last_word = troubles.iter().find(|(_, trouble)| trouble.remedy == Remedy::User);
+    let kind = last_word.or(troubles.first()).map_or(FailureKind::Internal, |(_, trouble)| trouble.kind);
+    let remedy = match again {
+        Some(0) => Remedy::Again { after_ms: None },
+        Some(ms) => Remedy::Again { after_ms: Some(ms) },
+        None => Remedy::User,
+    };
+    let tried: Value = troubles.iter().map(|(name, _)| json!(name.to_string())).collect();
+    Reply::failed(Trouble { remedy, kind, message }.failure()).about(json!({"tried": tried}))
+}
+
+/// Notices whether anything was told.
+struct Heard {
+    progress: Progress,
+    told: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Heard {
+    fn new(outer: &Progress) -> Self {
+        let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        if !outer.is_heard() {
+            return Heard { progress: Progress::nowhere(), told };
+        }
+        let (outer, noted) = (outer.clone(), told.clone());
+        let progress = Progress::to(move |text| {
+            noted.store(true, std::sync::atomic::Ordering::Relaxed);
+            outer.tell(text);
+        });
+        Heard { progress, told }
+    }
+
+    fn anything(&self) -> bool {
+        self.told.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl World for Models {
+    /// Asking twice costs twice, and changes nothing.
+    fn nature(&self, _job: &Job) -> Nature {
+        Nature::Repeatable
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        match &*job.effect {
+            Effect::CallModel(call) => self.answer(call, &job.key, progress).await,
+            Effect::CallTool(_) | Effect::CallAgent(_) | Effect::AskPerson(_) => {
+                let words = format!("models answer no {} {}", job.effect.kind(), job.effect.name());
+                Reply::failed(Failure::new(FailureKind::Refused, words))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

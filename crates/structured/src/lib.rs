@@ -1,0 +1,266 @@
+//! Makes JSON that fits a schema out of what a model said, or says in words why there is none.
+//!
+//! ```text
+//!   text ── without <think> ── candidates ── parse ─┬─ validate ── value
+//!             the whole · fenced · balanced · open   └─ repair ── validate
+//! ```
+//!
+//! Nothing is believed because a provider promised it, nothing is fetched (a `$ref` to elsewhere is an error), and nobody is asked
+//! a second time: a repair costs microseconds, a second call costs money.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use effects::clip;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    pub value: Value,
+    /// It was not valid as it stood.
+    pub mended: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotJson {
+    #[error("there is no JSON in the reply: {text:?}")]
+    Nothing { text: String },
+    #[error("the reply does not fit its schema ({}): {text}", .errors.join("; "))]
+    Unfit { errors: Vec<String>, text: String },
+    #[error("the schema itself is wrong: {0}")]
+    Schema(String),
+}
+
+/// What of a bad reply is shown to people; the whole goes to the flow as `Failure::said`.
+const SHOWN_BYTES_MAX: usize = 400;
+const ERRORS_MAX: usize = 5;
+/// Longer texts are parsed but not repaired.
+const REPAIR_BYTES_MAX: usize = 1 << 20;
+/// serde_json reads no deeper than 128, so repairing what is deeper is in vain; and the repairer recurses.
+const REPAIR_DEPTH_MAX: usize = 120;
+/// Places in a text where JSON may begin that are looked into.
+const CANDIDATES_MAX: usize = 16;
+/// A null that should not be there is taken out; so often at most.
+const PRUNED_MAX: usize = 256;
+
+/// Finds the JSON in a text.
+pub fn read(text: &str, schema: &Value) -> Result<Read, NotJson> {
+    let validator = validator(schema)?;
+    let clean = without_thinking(text);
+    let candidates = candidates(&clean);
+    let mut first_errors: Option<(Vec<String>, String)> = None;
+    let mut consider = |value: Value, mended: bool| -> Option<Read> {
+        match fit(value, &validator) {
+            Ok((value, pruned)) => Some(Read { value, mended: mended || pruned }),
+            Err((errors, value)) => {
+                first_errors.get_or_insert_with(|| (errors, value.to_string()));
+                None
+            }
+        }
+    };
+    for candidate in &candidates {
+        if let Some(read) = serde_json::from_str(candidate.text).ok().and_then(|value| consider(value, candidate.is_part)) {
+            return Ok(read);
+        }
+    }
+    for candidate in &candidates {
+        if let Some(read) = repaired(candidate.text).and_then(|value| consider(value, true)) {
+            return Ok(read);
+        }
+    }
+    Err(match first_errors {
+        Some((errors, value)) => NotJson::Unfit { errors, text: clip(&value, SHOWN_BYTES_MAX) },
+        None => NotJson::Nothing { text: clip(text.trim(), SHOWN_BYTES_MAX) },
+    })
+}
+
+/// For what is JSON already.
+pub fn check(value: Value, schema: &Value) -> Result<Read, NotJson> {
+    match fit(value, &validator(schema)?) {
+        Ok((value, mended)) => Ok(Read { value, mended }),
+        Err((errors, value)) => Err(NotJson::Unfit { errors, text: clip(&value.to_string(), SHOWN_BYTES_MAX) }),
+    }
+}
+
+/// The text without what a reasoning model thought aloud. A thought that never ends takes the rest with it.
+pub fn without_thinking(text: &str) -> Cow<'_, str> {
+    let mut clean = Cow::Borrowed(text);
+    for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<|thinking|>", "<|/thinking|>")] {
+        // Some templates put the opening tag into the prompt, so that only the closing one is heard.
+        if let Some(at) = clean.find(close)
+            && !clean[..at].contains(open)
+        {
+            clean = Cow::Owned(clean[at + close.len()..].to_owned());
+        }
+        while let Some(begin) = clean.find(open) {
+            let end = clean[begin..].find(close).map_or(clean.len(), |at| begin + at + close.len());
+            clean = Cow::Owned(format!("{}{}", &clean[..begin], &clean[end..]));
+        }
+    }
+    match clean {
+        Cow::Borrowed(text) => Cow::Borrowed(text),
+        Cow::Owned(text) => Cow::Owned(text.trim_start().to_owned()),
+    }
+}
+
+struct Candidate<'t> {
+    text: &'t str,
+    /// More stood around it than white space.
+    is_part: bool,
+}
+
+/// Where JSON may be, the likeliest first.
+fn candidates<'t>(text: &'t str) -> Vec<Candidate<'t>> {
+    let whole = text.trim().trim_start_matches('\u{feff}');
+    let mut found = vec![Candidate { text: whole, is_part: false }];
+    let mut add = |part: &'t str| {
+        let part = part.trim();
+        if !part.is_empty() && part.len() < whole.len() {
+            found.push(Candidate { text: part, is_part: true });
+        }
+    };
+    fenced(whole).into_iter().take(CANDIDATES_MAX).for_each(&mut add);
+    let mut from = 0;
+    let mut never_ends = None;
+    for _ in 0..CANDIDATES_MAX {
+        let Some(begin) = whole[from..].find(['{', '[']).map(|at| from + at) else { break };
+        match balanced(&whole[begin..]) {
+            Some(length) => {
+                add(&whole[begin..begin + length]);
+                from = begin + length;
+            }
+            None => {
+                never_ends.get_or_insert(begin);
+                from = begin + 1;
+            }
+        }
+    }
+    if let Some(begin) = never_ends {
+        add(&whole[begin..]);
+    }
+    found
+}
+
+fn fenced(text: &str) -> Vec<&str> {
+    let mut blocks = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find("```") {
+        let after = &rest[open + 3..];
+        // What stands on the fence's own line is the language, unless the JSON begins right there.
+        let body = match after.find('\n') {
+            Some(line) if !after[..line].contains(['{', '[', '"']) => &after[line + 1..],
+            _ => after.trim_start_matches(|c: char| c.is_ascii_alphanumeric()),
+        };
+        match body.find("```") {
+            Some(close) => {
+                blocks.push(&body[..close]);
+                rest = &body[close + 3..];
+            }
+            None => {
+                blocks.push(body);
+                break;
+            }
+        }
+    }
+    blocks
+}
+
+/// How long the object or array is that this text begins with, if it ends.
+fn balanced(text: &str) -> Option<usize> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn repaired(text: &str) -> Option<Value> {
+    if text.len() > REPAIR_BYTES_MAX || deepest(text) > REPAIR_DEPTH_MAX {
+        return None;
+    }
+    // The repairer is somebody else's code fed with anybody's words: should it ever panic, the reply is unreadable, no more.
+    let fixed = std::panic::catch_unwind(|| jsonrepair_rs::jsonrepair(text)).ok()?.ok()?;
+    serde_json::from_str(&fixed).ok()
+}
+
+/// An upper bound: brackets in strings count too.
+fn deepest(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0_usize);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' | b'(' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' | b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Fetches nothing, whatever features other crates switch on.
+pub struct Nowhere;
+
+impl jsonschema::Retrieve for Nowhere {
+    fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err(format!("a schema must not refer to elsewhere ({uri})").into())
+    }
+}
+
+fn validator(schema: &Value) -> Result<jsonschema::Validator, NotJson> {
+    jsonschema::options().with_retriever(Nowhere).build(schema).map_err(|error| NotJson::Schema(clip(&error.to_string(), SHOWN_BYTES_MAX)))
+}
+
+/// Validates. Nulls that a schema does not allow are taken out of their objects first: strict schema modes make every property
+/// required, and models then write null for what they would have left out.
+fn fit(mut value: Value, validator: &jsonschema::Validator) -> Result<(Value, bool), (Vec<String>, Value)> {
+    let mut pruned = false;
+    for _ in 0..PRUNED_MAX {
+        if validator.is_valid(&value) {
+            return Ok((value, pruned));
+        }
+        let nulls: Vec<String> = validator
+            .iter_errors(&value)
+            .take(PRUNED_MAX)
+            .map(|error| error.instance_path().to_string())
+            .filter(|path| !path.is_empty() && value.pointer(path).is_some_and(Value::is_null))
+            .collect();
+        if !nulls.into_iter().any(|path| take_out(&mut value, &path)) {
+            break;
+        }
+        pruned = true;
+    }
+    let errors = validator.iter_errors(&value).take(ERRORS_MAX).map(|error| words(&error)).collect();
+    Err((errors, value))
+}
+
+fn take_out(value: &mut Value, path: &str) -> bool {
+    let Some((parent, name)) = path.rsplit_once('/') else { return false };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match value.pointer_mut(parent) {
+        Some(Value::Object(map)) => map.remove(&name).is_some(),
+        _ => false,
+    }
+}
+
+fn words(error: &jsonschema::ValidationError<'_>) -> String {
+    let at = error.instance_path().to_string();
+    let message = clip(&error.to_string(), 200);
+    if at.is_empty() { message } else { format!("at {at}: {message}") }
+}
+
+#[cfg(test)]
+mod tests;
