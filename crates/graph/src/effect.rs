@@ -40,6 +40,18 @@ pub struct Message {
     pub content: String,
 }
 
+impl Message {
+    /// A message with instructions for the model.
+    pub fn system(content: impl Into<String>) -> Self {
+        Message { role: "system".to_owned(), content: content.into() }
+    }
+
+    /// A message that the model is to answer.
+    pub fn user(content: impl Into<String>) -> Self {
+        Message { role: "user".to_owned(), content: content.into() }
+    }
+}
+
 /// A tool as a model is told of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {

@@ -23,7 +23,7 @@
 //! struct Hello { name: String, answer: String }
 //!
 //! let greet = (
-//!     |s: &Hello| Ask::one(graph::tool("greet", json!({ "name": s.name }))),
+//!     |s: &Hello| Ask::one(baton_graph::tool("greet", json!({ "name": s.name }))),
 //!     |s: &mut Hello, replies: &Replies| {
 //!         s.answer = replies.value(0).ok().and_then(Value::as_str).unwrap_or("nobody").to_owned();
 //!         Go::end()

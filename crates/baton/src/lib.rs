@@ -1,0 +1,58 @@
+//! Durable agent flows as a library.
+//!
+//! A flow is a [`Graph`] of nodes. Each node is two pure functions: one says which effects it needs (a model call, a tool call, a question to a
+//! person, another flow), the other says what the replies mean and which node is next. The [`Engine`] performs the effects through a
+//! [`World`], writes every reply to the [`Store`] before the flow sees it, and resumes unfinished runs after a crash.
+//!
+//! ```
+//! use baton::{tool, Ask, Go, Graph, Replies, END};
+//! use serde::{Deserialize, Serialize};
+//! use serde_json::json;
+//!
+//! #[derive(Default, Serialize, Deserialize)]
+//! #[serde(default)]
+//! struct State {
+//!     city: String,
+//!     report: String,
+//! }
+//!
+//! let flow = Graph::of::<State>("weather")
+//!     .node(
+//!         "look_up",
+//!         (
+//!             |state: &State| Ask::one(tool("weather.today", json!({ "city": state.city }))),
+//!             |state: &mut State, replies: &Replies| match replies.parse(0) {
+//!                 Ok(report) => {
+//!                     state.report = report;
+//!                     Go::end()
+//!                 }
+//!                 Err(failure) => Go::fail(failure.message),
+//!             },
+//!         ),
+//!         &[END],
+//!     )
+//!     .build()?;
+//! assert_eq!(flow.name(), "weather");
+//! # Ok::<(), baton::GraphError>(())
+//! ```
+//!
+//! The examples show the rest, one subject each: `custom_flow`, `custom_tool`, `custom_model`, `axum_service` and `test_a_flow`
+//! (`cargo run -p baton --example custom_flow`).
+
+pub use effects::rooms::Rooms;
+pub use effects::{LookUp, Nature, Progress, World};
+pub use engine::{At, Closing, Engine, EngineError, Order, Seen, Settings, Watcher};
+pub use graph::{
+    Ask, Budget, Builder, END, Effect, Event, Failure, FailureKind, Go, Graph, GraphError, Hole, Job, Key, Message, ModelCall, Next, Node, Outcome,
+    Replies, Reply, Request, Run, RunId, Start, TaskId, ThreadId, ToolCall, Usage, UserId, Waiting, agent, model, person, tool,
+};
+pub use store::{Durability, MemoryStore, SqliteSettings, SqliteStore, Store, StoreError};
+
+#[cfg(feature = "embedded-model")]
+pub use embedded_model;
+#[cfg(feature = "mcp")]
+pub use mcp_hub;
+#[cfg(feature = "models")]
+pub use models;
+#[cfg(feature = "scripted")]
+pub use scripted;
