@@ -1,4 +1,4 @@
-"""What README.md shows of LangServe, done as it says there: `readme.py BATON FOLDER`. Only ports are others, because those may be taken."""
+"""Runs the LangServe examples of the guide: `guide.py BATON FOLDER`. Only the ports differ, because those may be taken."""
 import os
 import re
 import socket
@@ -11,19 +11,18 @@ from processes import started
 
 baton, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 (folder / "config" / "baton").mkdir(parents=True, exist_ok=True)
-readme = Path(__file__).parents[3].joinpath("README.md").read_text()
-section = readme.split("\n## A team\n", 1)[1].split("\n## ", 1)[0]
-blocks = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+guide = Path(__file__).parents[3].joinpath("guide", "src", "teams.md").read_text()
+blocks = re.findall(r"^```(\w+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
 
 
 def the(language, words):
     found = [text for kind, text in blocks if kind == language and words in text]
-    assert len(found) == 1, f"README.md, A team: {len(found)} {language} blocks have {words!r} in them"
+    assert len(found) == 1, f"guide/src/teams.md: {len(found)} {language} blocks have {words!r} in them"
     return found[0]
 
 
 def moved(text, old, new):
-    assert old in text, f"README.md no longer says {old!r}: {text}"
+    assert old in text, f"guide/src/teams.md no longer contains {old!r}: {text}"
     return text.replace(old, new)
 
 
