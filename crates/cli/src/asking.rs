@@ -2,7 +2,7 @@
 
 use engine::{Door, Order};
 use flows::input::Mind;
-use graph::{ALLOW_ALL, Budget, Graph, ThreadId};
+use graph::{ALLOW_ALL, Budget, Graph, RunContext, ThreadId};
 use serde_json::{Map, Value, json};
 
 use crate::command::budget;
@@ -163,7 +163,7 @@ impl Asking<'_> {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             budget: self.budget,
             thread: self.thread.clone(),
-            allowed: self.allowed.clone(),
+            context: RunContext { allowed: self.allowed.clone(), ..RunContext::default() },
             ..Order::new(self.flow, self.input(mind))
         })
     }

@@ -170,7 +170,7 @@ impl Live {
         let mut live = Live::at(seat, machine);
         let facts = live.machine.facts();
         let parent = facts.parent.as_ref().map(|parent| parent.run.clone());
-        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.user.clone() });
+        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.context.user.clone() });
         live.commit.first_seq = 0;
         live.write(&live.machine.start_entry());
         past.iter().for_each(|entry| live.write(entry));
@@ -571,7 +571,7 @@ impl Live {
                 future::join_all(orphans).await;
             }
             if let Some(parent) = &self.machine.facts().parent {
-                engine.wake_parent(parent, run);
+                engine.notify_parent(parent, run);
             }
         }
         self.active.at.send_replace(at);

@@ -45,8 +45,11 @@ pub(crate) enum Past {
     Begun,
 }
 
-pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> Landed {
+pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, past: Past) -> Landed {
     let (task, attempt) = (job.task, job.attempt);
+    if let Some(model) = &engine.settings.model_override {
+        job.context.model = Some(model.clone());
+    }
     if let Effect::CallAgent(call) = &*job.effect
         && engine.flows.contains_key(&call.agent)
     {

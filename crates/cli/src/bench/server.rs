@@ -303,7 +303,7 @@ impl Desk for BenchDesk {
             Some("grow") => ("grow", json!({ "left": 1, "asks": true })),
             _ => ("steps", flow::left(1)),
         };
-        Ok(Order { user: user.clone(), thread: Some(thread.clone()), title: Some(wish.question.clone()), ..Order::new(flow, input) })
+        Ok(Order { context: graph::RunContext { user: user.clone(), ..graph::RunContext::default() }, thread: Some(thread.clone()), title: Some(wish.question.clone()), ..Order::new(flow, input) })
     }
 
     fn given(&self, _: &UserId) -> Map<String, Value> {

@@ -1,13 +1,11 @@
 //! What the API needs of this program: how a question becomes a run, who thinks, documents, files.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{Mind, QUESTION_BYTES_MAX};
-use graph::{Budget, ThreadId, UserId};
+use graph::{Budget, RunContext, ThreadId, UserId};
 use serde_json::{Map, Value, json};
 use server::desk::{Desk, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
@@ -19,7 +17,6 @@ use world::model::choice::{Choice, State};
 
 use super::excerpt;
 use super::library::Library;
-use super::own::Own;
 use crate::asking::{self, Asking, BEHIND_THE_FRONT_DOOR, FRONT_DOOR};
 use crate::command::doctor;
 use crate::command::flows::{SHOWN, capitalized};
@@ -43,7 +40,6 @@ pub(super) struct House {
     mind: Mind,
     chosen: api::Chosen,
     library: Library,
-    own: Arc<Own>,
     workspaces: Workspaces,
 }
 
@@ -55,7 +51,6 @@ impl House {
         mind: Mind,
         choice: Option<Choice>,
         library: Library,
-        own: Arc<Own>,
     ) -> exit::Result<House> {
         let is_scripted = place.script.is_some();
         let flow = |graph: &graph::Graph| {
@@ -90,7 +85,6 @@ impl House {
             mind,
             chosen,
             library,
-            own,
             workspaces,
         })
     }
@@ -167,8 +161,8 @@ impl Desk for House {
             // In words of the command line, which the page's are not far from.
             other => Problem::invalid(other.to_string()),
         })?;
-        self.own.think_with(thread, model);
-        Ok(Order { user: user.clone(), ..order })
+        let context = RunContext { user: user.clone(), model, ..order.context };
+        Ok(Order { context, ..order })
     }
 
     fn given(&self, user: &UserId) -> Map<String, Value> {

@@ -30,7 +30,7 @@ use crate::listening::Listening;
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::served;
-use crate::wiring;
+use crate::wiring::{self, RunModels};
 use desk::House;
 use library::Library;
 use own::Own;
@@ -76,10 +76,10 @@ impl Serve {
         self.thinking.servers.shelf = Some(library.folders().clone());
         let house = wiring::house(place, &self.thinking, self.listening.json).await?;
         let own = Own::new(house.world, library.clone());
-        let engine = wiring::engine_in(own.clone(), store, place)?;
+        let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
         // Whether there are documents depends on whose run it is, and the desk says so.
         let flows = Service::new(engine.clone(), served::all(FRONT_DOOR.flow, house.mind, &config, false)?, None);
-        let desk = House::new(place, &self.thinking, config, house.mind, house.choice, library, own)?;
+        let desk = House::new(place, &self.thinking, config, house.mind, house.choice, library)?;
 
         let quota = Quota::new(Limits::default());
         let connections_max = quota.limits().connections_max;
