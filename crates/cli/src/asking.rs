@@ -1,7 +1,7 @@
 //! From what a user says to the run that answers it; the same for one question and for a session.
 
 use engine::{Door, Order};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use graph::{ALLOW_ALL, Budget, Graph, RunContext, ThreadId};
 use serde_json::{Map, Value, json};
 
@@ -155,7 +155,7 @@ fn nodes(graph: &Graph) -> Vec<String> {
 
 impl Asking<'_> {
     /// What to start. What was said and learnt before is the engine's to add.
-    pub(crate) fn order(self, mind: Mind) -> Result<Order> {
+    pub(crate) fn order(self, mind: ModelProfile) -> Result<Order> {
         if self.approve {
             must_plan(self.flow)?;
         }
@@ -169,7 +169,7 @@ impl Asking<'_> {
     }
 
     /// What each flow wants to be told.
-    fn input(&self, mind: Mind) -> Value {
+    fn input(&self, mind: ModelProfile) -> Value {
         match self.flow {
             "team" => {
                 let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();

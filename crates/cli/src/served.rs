@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use flows::specialist::{self, Specialist};
 use serde_json::{Map, Value, json};
 use server::langserve::{Dress, FlowSettings, Served};
@@ -15,13 +15,13 @@ use crate::exit::Result;
 use crate::wiring;
 
 /// `graph` is what `/graph` leads to.
-pub(crate) fn all(graph: &str, mind: Mind, config: &Config, has_docs: bool) -> Result<BTreeMap<String, Served>> {
+pub(crate) fn all(graph: &str, mind: ModelProfile, config: &Config, has_docs: bool) -> Result<BTreeMap<String, Served>> {
     let mut served: BTreeMap<String, Served> = wiring::flows()?.into_keys().map(|flow| (flow.clone(), one(&flow, mind, config, has_docs))).collect();
     served.insert("graph".to_owned(), one(graph, mind, config, has_docs));
     Ok(served)
 }
 
-fn one(flow: &str, mind: Mind, config: &Config, has_docs: bool) -> Served {
+fn one(flow: &str, mind: ModelProfile, config: &Config, has_docs: bool) -> Served {
     let is_agent = flow == "supervise" || specialist::ALL.iter().any(|one| one.flow == flow);
     let dress = match flow {
         _ if is_agent => Dress::Agent,
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn p3_every_flow_is_served_and_takes_what_it_is_given() {
-        let served = all("researcher", Mind::default(), &Config::default(), false).unwrap();
+        let served = all("researcher", ModelProfile::default(), &Config::default(), false).unwrap();
         assert_eq!((served["graph"].flow.as_str(), served["graph"].dress), ("researcher", Dress::Agent));
         let flows = wiring::flows().unwrap();
         assert_eq!(served.len(), flows.len() + 1);

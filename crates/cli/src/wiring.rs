@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::flows::input::Mind;
+use ::flows::input::ModelProfile;
 use engine::{Engine, Flows, Settings};
 use store::{SqliteStore, Store};
 use world::World;
@@ -21,14 +21,14 @@ use crate::text::{DIM, paint};
 
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
-pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
+pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
     let house = house(place, thinking, is_quiet).await?;
     let models = RunModels::recorded(house.choice.as_ref());
     Ok((engine_in(house.world, Arc::new(place.open_or_make()?), place, models)?, house.mind))
 }
 
 /// An engine over a store that is open already, for commands that continue runs. A model named by `--model` replaces the one a run was started with.
-pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
+pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
     let house = house(place, thinking, is_quiet).await?;
     let models = RunModels::recorded(house.choice.as_ref());
     let replacing = thinking.model.as_ref().and(models.default.clone());
@@ -96,7 +96,7 @@ pub(crate) async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) ->
         remark(&paint(DIM, "a script plays the world"));
     }
     let world = SampleWorld::new(&script, &place.path()?).map_err(|error| Trouble::Usage(format!("the script is wrong: {error}")))?;
-    Ok(House { world: Arc::new(world), mind: Mind::default(), tools: None, choice: None })
+    Ok(House { world: Arc::new(world), mind: ModelProfile::default(), tools: None, choice: None })
 }
 
 /// How long an engine keeps notes and threads.

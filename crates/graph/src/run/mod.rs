@@ -32,8 +32,8 @@ pub(crate) use task::Task;
 
 use crate::graph::State;
 use crate::{
-    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply, RunError, RunId,
-    Start, TaskId, ThreadId, Told, Usage,
+    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply, RunContext,
+    RunError, RunId, Start, TaskId, ThreadId, Told, Usage,
 };
 use ledger::{Ledger, Teller};
 use step::Asking;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{At, Engine};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use graph::{Outcome, RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{SqliteStore, Store as _};
@@ -47,7 +47,7 @@ struct Session<'a> {
     place: &'a Place,
     store: Arc<SqliteStore>,
     engine: Engine,
-    mind: Mind,
+    mind: ModelProfile,
     flow: String,
     thread: ThreadId,
     /// As they are by now.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
-use flows::input::{Mind, QUESTION_BYTES_MAX};
+use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
 use graph::{Budget, RunContext, ThreadId, UserId};
 use serde_json::{Map, Value, json};
 use server::desk::{Desk, Export, Format, Result};
@@ -37,7 +37,7 @@ pub(super) struct House {
     settings: Configured,
     wish: Option<String>,
     may_pull: bool,
-    mind: Mind,
+    mind: ModelProfile,
     chosen: api::Chosen,
     library: Library,
     workspaces: Workspaces,
@@ -48,7 +48,7 @@ impl House {
         place: &Place,
         thinking: &mind::Thinking,
         config: Config,
-        mind: Mind,
+        mind: ModelProfile,
         choice: Option<Choice>,
         library: Library,
     ) -> exit::Result<House> {
@@ -90,7 +90,7 @@ impl House {
     }
 
     /// A model that somebody names for a thread, and what flows may know of it.
-    fn named(&self, model: &str) -> Result<(String, Mind)> {
+    fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
         let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
         let name: Name = model.parse().map_err(|error: world::model::NameError| Problem::invalid(error.to_string()))?;
         Ok((name.to_string(), mind::mind_of(&name, config)))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use flows::auto::{Choice, DecidedBy, Router};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use graph::{Effect, Event, Failure, FailureKind, Graph, Message, Next, Reply, Run, Start};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -228,8 +228,8 @@ impl Routes {
 
     async fn measure(&self, place: &Place, cases: &[Case], catalogue: &Catalogue) -> Result<Report> {
         let graph = flows::auto::flow().map_err(|error| Trouble::Failed(format!("the flow auto is wrong: {error}")))?;
-        let (world, mind, name): (Option<Arc<dyn World>>, Mind, Option<String>) = if self.rules_only {
-            (None, Mind::default(), None)
+        let (world, mind, name): (Option<Arc<dyn World>>, ModelProfile, Option<String>) = if self.rules_only {
+            (None, ModelProfile::default(), None)
         } else {
             let thinking = Thinking { model: self.model.clone(), ..Thinking::default() };
             let house = Box::pin(wiring::house(place, &thinking, false)).await?;
@@ -281,7 +281,7 @@ struct Routed {
 }
 
 /// Runs `auto` up to the flow it starts.
-async fn route(graph: &Graph, case: &Case, router: Router, mind: Mind, world: Option<&dyn World>, catalogue: &Catalogue) -> Result<Routed> {
+async fn route(graph: &Graph, case: &Case, router: Router, mind: ModelProfile, world: Option<&dyn World>, catalogue: &Catalogue) -> Result<Routed> {
     let input = json!({
         "question": case.request,
         "history": case.history,
