@@ -37,7 +37,7 @@ pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: 
 
 /// An engine in a world that is ready.
 pub(crate) fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place, models: RunModels) -> Result<Engine> {
-    engine(store, world, &memory(place)?, models)
+    engine(place, store, world, &memory(place)?, models)
 }
 
 /// The models an engine's runs are performed with.
@@ -58,16 +58,17 @@ impl RunModels {
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
 pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
-    idle_engine_over(Arc::new(place.open()?))
+    idle_engine_over(Arc::new(place.open()?), place)
 }
 
 /// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
-pub(crate) fn idle_engine_over(store: Arc<SqliteStore>) -> Result<Engine> {
-    engine(store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 }, RunModels::default())
+pub(crate) fn idle_engine_over(store: Arc<SqliteStore>, place: &Place) -> Result<Engine> {
+    engine(place, store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 }, RunModels::default())
 }
 
-pub(crate) fn flows() -> Result<Flows> {
-    let all = flows::all().map_err(|error| Trouble::Failed(format!("a built-in flow is wrong: {error}")))?;
+/// The graphs of this program's flows, by name.
+pub(crate) fn flows(place: &Place) -> Result<Flows> {
+    let all = place.flows.graphs().map_err(|error| Trouble::Failed(format!("a flow cannot be used: {error}")))?;
     Ok(all.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect())
 }
 
@@ -111,7 +112,7 @@ fn memory(place: &Place) -> Result<Kept> {
     Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms() })
 }
 
-fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
+fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
     let settings = Settings {
         owner: owner::this(),
         is_gone: Arc::new(owner::is_gone),
@@ -121,7 +122,7 @@ fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: Run
         model_override: models.replacing,
         ..Settings::default()
     };
-    Ok(Engine::new(store, world, flows()?.into_values(), settings))
+    Ok(Engine::new(store, world, flows(place)?.into_values(), settings))
 }
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -294,7 +294,12 @@ impl Call {
             settings => base.extend([("settings".to_owned(), settings)]),
         }
         let (input, came, answers) = state::taken(served.dress, base, input)?;
-        let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, context: RunContext { user: who.user.clone(), ..RunContext::default() }, ..Order::new(&served.flow, input) };
+        let mut order = Order {
+            has_heard: came.has_heard(),
+            depth: depth_of(headers)?,
+            context: RunContext { user: who.user.clone(), ..RunContext::default() },
+            ..Order::new(&served.flow, input)
+        };
         order.title = came.title();
         if let Some(thread) =
             config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty())

@@ -271,7 +271,14 @@ impl ServerChild {
             let address = listener.local_addr()?;
             let many = 1_000_000;
             let limits = Limits { requests_s: u32::MAX, requests_burst: u32::MAX, runs_max: many, streams_max: many, connections_max: many };
-            let api = Api::new(engine.clone(), Arc::new(BenchDesk), guard, Quota::new(limits), Metrics::new(), Door { flow: "auto", steps: (1, 0) });
+            let api = Api::new(
+                engine.clone(),
+                Arc::new(BenchDesk),
+                guard,
+                Quota::new(limits),
+                Metrics::new(),
+                Door { flow: flows::auto::FLOW.name, steps: (1, 0) },
+            );
             let router = service::router(&api, &Page::new(None), None, None);
             let (stop, stopped) = tokio::sync::watch::channel(false);
             tokio::spawn(listen::listen(listener, router, many, stopped));
@@ -303,7 +310,12 @@ impl Desk for BenchDesk {
             Some("grow") => ("grow", json!({ "left": 1, "asks": true })),
             _ => ("steps", flow::left(1)),
         };
-        Ok(Order { context: graph::RunContext { user: user.clone(), ..graph::RunContext::default() }, thread: Some(thread.clone()), title: Some(wish.question.clone()), ..Order::new(flow, input) })
+        Ok(Order {
+            context: graph::RunContext { user: user.clone(), ..graph::RunContext::default() },
+            thread: Some(thread.clone()),
+            title: Some(wish.question.clone()),
+            ..Order::new(flow, input)
+        })
     }
 
     fn given(&self, _: &UserId) -> Map<String, Value> {

@@ -188,7 +188,7 @@ impl Tasks {
         }
         let engine = wiring::engine_in(house.world, Arc::new(stage.place.open_or_make()?), &stage.place, models)?;
         let flow = asking::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.place)?;
-        let order = options.asking(&flow, &task.request, None, &stage.place, &options.settings(&flow)?)?.order(house.mind)?;
+        let order = options.request(&flow, &task.request, None, &stage.place, &options.settings(&flow, &stage.place)?)?.order(house.mind)?;
         let run = engine.start(order).await?;
         let mut asked = Vec::new();
         let limit = Duration::from_secs(self.seconds.max(1));

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use super::judge::State;
 use super::mailbox::Mailbox;
 use super::task::Task;
-use crate::asking::Wishes;
+use crate::asking::AskOptions;
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
 use crate::shelf;
@@ -44,7 +44,7 @@ pub(super) struct Stage {
 #[command(no_binary_name = true)]
 struct AskOptions {
     #[command(flatten)]
-    options: Wishes,
+    options: AskOptions,
 }
 
 impl Stage {
@@ -75,7 +75,7 @@ impl Stage {
     }
 
     /// What the user would have typed after `baton ask`.
-    pub(super) fn options(&self, model: Option<&str>) -> Result<Wishes> {
+    pub(super) fn options(&self, model: Option<&str>) -> Result<AskOptions> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         if let Some(model) = model {
             words.extend(["--model".into(), model.into()]);
