@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::Row;
 use crate::descriptor::{Descriptor, InputKind, Visibility};
-use crate::input::Question;
 
 /// The flow's name.
 pub const IMPORT: &str = "chat_import";
@@ -18,7 +17,7 @@ pub const IMPORT: &str = "chat_import";
 pub const FLOW: Descriptor = Descriptor {
     title: "Chat import",
     visibility: Visibility::Internal,
-    input: InputKind::Own(Question::input),
+    input: InputKind::Own(|question| question.input()),
     ..Descriptor::new(IMPORT, |_| flow())
 };
 

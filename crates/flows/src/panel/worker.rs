@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use super::state::{Kind, TOOL_CALLS_MAX, Word};
 use crate::answer;
 use crate::descriptor::{Descriptor, InputKind, Visibility};
-use crate::input::{ModelProfile, Question};
+use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{Tool, Toolbox};
 
@@ -32,7 +32,7 @@ use crate::toolbox::{Tool, Toolbox};
 pub const RESEARCHER_FLOW: Descriptor = Descriptor {
     title: "Panel researcher",
     visibility: Visibility::Internal,
-    input: InputKind::Own(Question::input),
+    input: InputKind::Own(|question| question.input()),
     ..Descriptor::new(RESEARCHER, |_| researcher())
 };
 
@@ -44,7 +44,7 @@ pub fn researcher() -> Result<Graph, GraphError> {
 pub const EXPERT_FLOW: Descriptor = Descriptor {
     title: "Panel expert",
     visibility: Visibility::Internal,
-    input: InputKind::Own(Question::input),
+    input: InputKind::Own(|question| question.input()),
     ..Descriptor::new(EXPERT, |_| expert())
 };
 
