@@ -1,6 +1,6 @@
 //! From a question and its options to the run that answers it; the same for one question and for a session.
 
-use engine::{Door, Order};
+use engine::Order;
 use flows::input::{ModelProfile, Question};
 use flows::{Descriptor, Registry};
 use graph::{ALLOW_ALL, Budget, RunContext, ThreadId};
@@ -172,9 +172,6 @@ impl RunRequest<'_> {
         })
     }
 }
-
-/// The router, whose chosen flow's answer is its own, and the steps in which it starts that flow.
-pub(crate) const FRONT_DOOR: Door = Door { flow: flows::auto::FLOW.name, steps: (1, 4) };
 
 const TITLE_CHARS_MAX: usize = 120;
 

@@ -66,10 +66,10 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, p
     if job.after_ms > 0 {
         tokio::time::sleep(Duration::from_millis(job.after_ms)).await;
     }
-    let progress = match active.feed.is_watched() {
+    let progress = match active.is_watched() {
         true => {
             let active = active.clone();
-            Progress::to(move |text| active.feed.publish(Seen::Delta { task, attempt, text: text.into() }))
+            Progress::to(move |text| active.publish(Seen::Delta { task, attempt, text: text.into() }))
         }
         false => Progress::nowhere(),
     };

@@ -39,11 +39,11 @@ use graph::{Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, Threa
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot, watch as cell};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 use world::World;
 
 pub use error::EngineError;
-pub use family::{Door, Family, Heard, Known, Whom, family_past};
+pub use family::{Family, Heard, Known, Whom, family_past};
 pub use fork::Fork;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
@@ -72,8 +72,8 @@ pub(crate) struct Inner {
     leases: Leases,
     /// Runs that are in memory here.
     active: Mutex<HashMap<RunId, Arc<Active>>>,
-    /// Feeds of runs that somebody watches and that are not in memory yet. Locked only under `active`.
-    foretold: Mutex<HashMap<RunId, broadcast::Sender<Seen>>>,
+    /// Feeds of runs that are watched and not in memory. Locked only under `active`.
+    early_subscribers: Mutex<HashMap<RunId, Arc<watch::Feed>>>,
     active_count: cell::Sender<usize>,
     places: Arc<Semaphore>,
     queued: AtomicUsize,
@@ -186,7 +186,7 @@ impl Engine {
         let inner = Inner {
             leases: Leases::default(),
             active: Mutex::default(),
-            foretold: Mutex::default(),
+            early_subscribers: Mutex::default(),
             active_count: cell::Sender::new(0),
             places: Arc::new(Semaphore::new(settings.runs_max)),
             queued: AtomicUsize::new(0),

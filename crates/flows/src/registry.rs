@@ -202,6 +202,10 @@ mod tests {
             let substitutes = flow.routing.iter().flat_map(|routing| routing.substitutes);
             assert!(substitutes.copied().all(|other| registry.get(other).is_some_and(|other| other.routing.is_some())), "{}", flow.name);
         }
+        for graph in registry.graphs().unwrap() {
+            let is_router = registry.get(graph.name()).is_some_and(|flow| flow.calls == Calls::Routed);
+            assert_eq!(graph.delegates(), is_router, "{}", graph.name());
+        }
         // The classifier was trained on these; another order or name would need other weights.
         assert_eq!(registry.routed().map(|flow| flow.name).collect::<Vec<_>>(), crate::auto::classify::FLOWS);
     }

@@ -12,6 +12,7 @@ mod models;
 mod people;
 mod permissions;
 mod shutdown;
+mod trees;
 mod watching;
 
 use std::sync::Arc;

@@ -42,7 +42,13 @@ async fn learnt(ground: &Ground, user: &str) -> Vec<NoteRow> {
 }
 
 async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, engine::EngineError> {
-    engine.start(Order { context: RunContext { user: user.into(), ..RunContext::default() }, thread: Some(thread.into()), ..Order::new("learner", json!({})) }).await
+    engine
+        .start(Order {
+            context: RunContext { user: user.into(), ..RunContext::default() },
+            thread: Some(thread.into()),
+            ..Order::new("learner", json!({}))
+        })
+        .await
 }
 
 /// What the flow was told, as JSON.
@@ -94,7 +100,8 @@ async fn r8_what_a_child_learnt_is_kept_and_given_to_the_next() {
     let ground = Ground::new();
     let flows = || vec![fan("parent", vec![graph::agent("learner", json!({}))]), learner("learner")];
     let engine = ground.engine("when tool look reply 7", flows());
-    let order = || Order { context: RunContext { user: "ada".into(), ..RunContext::default() }, thread: Some("t".into()), ..Order::new("parent", json!({})) };
+    let order =
+        || Order { context: RunContext { user: "ada".into(), ..RunContext::default() }, thread: Some("t".into()), ..Order::new("parent", json!({})) };
     let first = engine.start(order()).await.unwrap();
     assert_eq!(output(&engine, &first).await, json!([json!([[], 0, false, {}, []]).to_string()]));
     let second = engine.start(order()).await.unwrap();

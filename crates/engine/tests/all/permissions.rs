@@ -21,7 +21,8 @@ fn one() -> Vec<Graph> {
 }
 
 async fn start(engine: &Engine, flow: &str, user: &str, thread: &str) -> RunId {
-    let order = Order { context: RunContext { user: user.into(), ..RunContext::default() }, thread: Some(thread.into()), ..Order::new(flow, json!({})) };
+    let order =
+        Order { context: RunContext { user: user.into(), ..RunContext::default() }, thread: Some(thread.into()), ..Order::new(flow, json!({})) };
     engine.start(order).await.unwrap()
 }
 

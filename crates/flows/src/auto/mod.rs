@@ -57,6 +57,7 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .node("run", (ask_flow, fold_flow), &["run", END])
         .input(Auto::of)
         .output(output)
+        .delegates()
         // Behind it may be `chat`, which takes most of all; each flow hears as much of it as it wants, and learns by itself what it learnt.
         .recall(context::recall(crate::chat::RECALLED_MESSAGES_MAX / 2))
         .build()

@@ -23,7 +23,6 @@ use server::{Router, listen, service};
 use store::Store;
 use world::tool::Tools;
 
-use crate::asking::FRONT_DOOR;
 use crate::config::Config;
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::Interrupts;
@@ -124,7 +123,7 @@ async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<
 
     let quota = Quota::new(Limits::default());
     let connections_max = quota.limits().connections_max;
-    let api = Api::new(engine.clone(), Arc::new(desk), guard, quota, Metrics::new(), FRONT_DOOR);
+    let api = Api::new(engine.clone(), Arc::new(desk), guard, quota, Metrics::new());
     let registry = match &house.tools {
         Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
         None => None,
