@@ -135,7 +135,7 @@ impl Desk for House {
         let named = wish.flow.as_deref().filter(|flow| !flow.is_empty()).unwrap_or(&self.default_flow);
         // A client that names the router wants the default flow, which is another one where a script replaces models and tools.
         let is_router = self.registry.router().is_some_and(|router| router.name == named);
-        let named = if is_router && self.config.is_none() { &self.default_flow } else { named };
+        let named = if is_router && self.config.is_none() { self.default_flow.as_str() } else { named };
         let flow = self.registry.get(named).ok_or_else(|| {
             let known: Vec<&str> = self.registry.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name).collect();
             Problem::invalid(format!("there is no flow {named:?}; there are: {}", known.join(", ")))
