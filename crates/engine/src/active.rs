@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use graph::{Parent, RunId, TaskId};
+use graph::{Parent, RunId};
 use tokio::sync::{mpsc, watch as cell};
 
 use crate::open::start_of;
@@ -18,15 +18,7 @@ pub(crate) struct Active {
     /// Its own events, and those of the runs below it.
     pub(crate) feed: Arc<Feed>,
     /// The feeds of the runs above it, the parent's first. Set before the run is driven.
-    ancestors: OnceLock<Vec<Ancestor>>,
-}
-
-/// A run above another, whether in memory or not.
-#[derive(Clone)]
-pub(crate) struct Ancestor {
-    feed: Arc<Feed>,
-    /// The tasks that lead from it to the run below.
-    path: Arc<[TaskId]>,
+    ancestors: OnceLock<Vec<Arc<Feed>>>,
 }
 
 pub(crate) enum Enlisted {
@@ -36,27 +28,25 @@ pub(crate) enum Enlisted {
 }
 
 impl Active {
-    pub(crate) fn set_ancestors(&self, ancestors: Vec<Ancestor>) {
+    pub(crate) fn set_ancestors(&self, ancestors: Vec<Arc<Feed>>) {
         // Set once, by the one who begins the run.
         let _ = self.ancestors.set(ancestors);
     }
 
-    fn ancestors(&self) -> &[Ancestor] {
+    fn ancestors(&self) -> &[Arc<Feed>] {
         self.ancestors.get().map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Publishes an event to those who watch this run or one above it.
     pub(crate) fn publish(&self, seen: Seen) {
-        for ancestor in self.ancestors() {
-            ancestor.feed.publish_tree(|| TreeEvent { run: self.run.clone(), path: ancestor.path.clone(), seen: seen.clone() });
-        }
-        self.feed.publish_tree(|| TreeEvent { run: self.run.clone(), path: Arc::from([]), seen: seen.clone() });
+        let event = || TreeEvent { run: self.run.clone(), seen: seen.clone() };
+        self.ancestors().iter().chain([&self.feed]).for_each(|feed| feed.publish_tree(event));
         self.feed.publish(seen);
     }
 
     /// Whether anybody watches this run or one above it.
     pub(crate) fn is_watched(&self) -> bool {
-        self.feed.is_watched() || self.ancestors().iter().any(|ancestor| ancestor.feed.is_tree_watched())
+        self.feed.is_watched() || self.ancestors().iter().any(|feed| feed.is_tree_watched())
     }
 }
 
@@ -91,22 +81,18 @@ impl Inner {
         self.active_count.send_modify(|count| *count = count.saturating_sub(1));
     }
 
-    /// The runs above a child. Those that are parked are found in the store, and may be watched all the same.
-    pub(crate) async fn ancestors(&self, parent: Option<&Parent>) -> Vec<Ancestor> {
+    /// The feeds of the runs above a child. Those that are parked are found in the store, and may be watched all the same.
+    pub(crate) async fn ancestors(&self, parent: Option<&Parent>) -> Vec<Arc<Feed>> {
         let mut all = Vec::new();
-        let mut path: Vec<TaskId> = Vec::new();
-        let mut next = parent.cloned();
-        while let Some(parent) = next {
-            path.insert(0, parent.task);
-            let active = self.active(&parent.run);
-            let feed = active.as_ref().map_or_else(|| self.feed_of(&parent.run), |active| active.feed.clone());
-            all.push(Ancestor { feed, path: Arc::from(path.as_slice()) });
-            if let Some(active) = active {
-                let above = |above: &Ancestor| Ancestor { feed: above.feed.clone(), path: above.path.iter().chain(&path).copied().collect() };
-                all.extend(active.ancestors().iter().map(above));
+        let mut next = parent.map(|parent| parent.run.clone());
+        while let Some(run) = next {
+            if let Some(active) = self.active(&run) {
+                all.push(active.feed.clone());
+                all.extend_from_slice(active.ancestors());
                 break;
             }
-            next = start_of(&*self.store, &parent.run).await.ok().and_then(|start| start.parent);
+            all.push(self.feed_of(&run));
+            next = start_of(&*self.store, &run).await.ok().and_then(|start| start.parent).map(|parent| parent.run);
         }
         all
     }

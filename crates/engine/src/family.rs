@@ -1,6 +1,6 @@
 //! The events of a run and of the runs below it, in one stream.
 //!
-//! Every run publishes its events to its own feed and to those of the runs above it, with the path that leads to it ([`crate::active`]). So one
+//! Every run publishes its events to its own feed and to those of the runs above it (`active.rs`). So one
 //! subscription to the upper run has them all, from the first event of a child on. What came before, and what a slow watcher missed, is read from
 //! the journals:
 //!

@@ -27,8 +27,6 @@ pub enum Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct TreeEvent {
     pub(crate) run: RunId,
-    /// The tasks that lead to `run`; empty for the run whose feed it is.
-    pub(crate) path: Arc<[TaskId]>,
     pub(crate) seen: Seen,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Stage {
 /// The options of `baton ask`.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-struct AskOptions {
+struct AskCommand {
     #[command(flatten)]
     options: AskOptions,
 }
@@ -83,7 +83,7 @@ impl Stage {
         if self.has_docs {
             words.extend(["--docs".into(), self.root.join("docs").into()]);
         }
-        let parsed = AskOptions::try_parse_from(words).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let parsed = AskCommand::try_parse_from(words).map_err(|error| Trouble::Usage(error.to_string()))?;
         let mut options = parsed.options;
         if self.has_docs {
             // Opened here, so that the index lies in the task's folder and not in the user's cache.
