@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use flows::settings::{self, Kind, Setting, SettingError};
-use flows::{Calls, Registry};
+use flows::{Calls, Registry, Visibility};
 use serde_json::{Map, Value, json};
 use wire::api;
 
@@ -36,7 +36,9 @@ impl Configured {
         for (flow, table) in tables {
             if !registry.flows_with_settings().any(|known| known == flow) {
                 let mut known: Vec<&str> = registry.flows_with_settings().collect();
-                known.sort_unstable();
+                // Those that people choose first.
+                let is_listed = |name: &str| registry.get(name).is_some_and(|flow| flow.visibility == Visibility::Listed);
+                known.sort_unstable_by_key(|name| (!is_listed(name), *name));
                 return Err(format!("[flows.{flow}]: no flow of that name takes settings; there are: {}", known.join(", ")));
             }
             let resolved = registry.resolve_settings(flow, table).map_err(|error| format!("[flows.{flow}]: {error}"))?;
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn s13_a_wrong_table_is_named_with_what_can_be_set() {
         for (text, words) in [
-            ("[flows.serch]\nx = 1", "[flows.serch]: no flow of that name takes settings; there are: auto, chat, direct, mailer, panel"),
+            ("[flows.serch]\nx = 1", "[flows.serch]: no flow of that name takes settings; there are: auto, chat, direct, panel"),
             ("[flows.search]\nmax_turns = 1", "[flows.search]: the flow search has no setting \"max_turns\""),
             ("[flows.search]\nmax_turn_iterations = 11", "from 1 to 10"),
             ("[flows.search]\nmax_turn_iterations = \"2\"", "cannot be \"2\""),

@@ -76,7 +76,7 @@ impl House {
         })
     }
 
-    /// A model that somebody names for a thread, and what flows may know of it.
+    /// A model that a request names, and what flows may know of it.
     fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
         let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
         let name: Name = model.parse().map_err(|error: world::model::NameError| Problem::invalid(error.to_string()))?;
