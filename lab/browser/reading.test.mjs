@@ -100,9 +100,9 @@ const ok = (value, took_us) => ({ result: { Ok: value }, took_us });
 const plan = { tasks: [{ task_number: 1, tool_name: "a", tool_arguments: {}, description: "first" }, { task_number: 2, tool_name: "a", tool_arguments: { of: "{{1.text}}" }, description: "second" }, { task_number: 3, tool_name: "x", description: "third", status: "failed", error: "no such tool" }] };
 
 const SEARCHING = [
-  ["r", "started", { flow: "auto", thread: "t" }],
+  ["r", "started", { flow: "auto", thread: "t", answers: true }],
   ["r", "asked", { task: [1, 0], attempt: 1, label: "search", effect: { call_agent: { agent: "search", input: {} } } }],
-  ["c", "started", { flow: "search", thread: "t" }],
+  ["c", "started", { flow: "search", thread: "t", answers: true, parent: { run: "r", task: [1, 0] } }],
   ["c", "noted", { step: 0, name: "plan", value: plan }],
   ["c", "asked", { task: [1, 0], attempt: 1, label: "first", effect: tool("a") }],
   ["c", "replied", { task: [1, 0], attempt: 1, reply: { result: { Err: { kind: "network", message: "reset", retry: "yes" } }, took_us: 1_000 }, again_ms: 5 }],
@@ -127,6 +127,14 @@ test("a family: children, retries, clocks, and what is heard twice", () => {
   const { rows, total_us } = bars(made, 1_004);
   assert.deepEqual(rows.map((row) => [row.task.label, row.depth, row.parts.length]), [["search", 0, 1], ["first", 1, 2], ["second", 1, 1]]);
   assert.equal(total_us, 13_000, "what goes on grows with the time it is looked at");
+});
+
+test("children of one flow belong to the calls that their first events name", () => {
+  const call = (index) => ["r", "asked", { task: [1, index], attempt: 1, label: "research", effect: { call_agent: { agent: "panel_researcher", input: {} } } }];
+  const started = (run, index) => [run, "started", { flow: "panel_researcher", thread: "t", answers: false, parent: { run: "r", task: [1, index] } }];
+  const made = family([["r", "started", { flow: "panel", thread: "t", answers: true }], call(0), call(1), started("second", 1), started("first", 0)]);
+  assert.deepEqual([0, 1].map((index) => made.runs.get("r").tasks.get(keyOf("r", [1, index])).child), ["first", "second"]);
+  assert.equal(speaker(made).id, "r");
 });
 
 test("a draft goes on where it stood, or begins anew", () => {

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flows::settings::{self, Setting};
+use flows::Registry;
+use flows::settings::Setting;
 use graph::{Graph, Run, Start};
 use serde_json::{Value, json};
 
@@ -41,20 +42,21 @@ const FILLED_IN: &[FilledIn] = &[
 #[test]
 fn a_flow_accepts_what_users_can_set_and_what_is_filled_in_and_nothing_else() {
     let graphs = flows::all().unwrap();
-    let names: BTreeSet<&str> = settings::flows().collect();
+    let registry = Registry::default();
+    let names: BTreeSet<&str> = registry.flows_with_settings().collect();
     assert!(names.len() >= 10, "{names:?}");
     for graph in &graphs {
         let why = started(graph, &json!({ "no_such_setting": 1 })).err().unwrap_or_default();
         if !names.contains(graph.name()) {
             // It has another input, or ignores what it does not know.
-            assert!(!why.contains("no_such_setting"), "{} takes settings and is not in flows::settings: {why}", graph.name());
+            assert!(!why.contains("no_such_setting"), "{} takes settings and declares no settings in its descriptor: {why}", graph.name());
             continue;
         }
         assert!(why.contains("`no_such_setting`"), "{}: {why}", graph.name());
         let accepted = alternatives(&why);
         // Those of the flows behind it have the flow's name before them, and are passed on.
         let listed: BTreeSet<String> =
-            settings::list(graph.name()).into_iter().map(|setting| setting.name).filter(|name| !name.contains('.')).collect();
+            registry.settings(graph.name()).into_iter().map(|setting| setting.name).filter(|name| !name.contains('.')).collect();
         let filled_in: BTreeSet<String> = FILLED_IN.iter().filter(|one| one.flow == graph.name()).map(|one| one.field.to_owned()).collect();
         assert!(listed.is_disjoint(&filled_in), "{}: {listed:?} {filled_in:?}", graph.name());
         assert_eq!(accepted, &listed | &filled_in, "{} accepts settings that nobody can set, or FILLED_IN is stale", graph.name());
@@ -65,9 +67,10 @@ fn a_flow_accepts_what_users_can_set_and_what_is_filled_in_and_nothing_else() {
 
 #[test]
 fn a_flow_refuses_the_values_that_users_cannot_set() {
+    let registry = Registry::default();
     let mut tried = 0;
     for graph in flows::all().unwrap() {
-        for setting in settings::list(graph.name()).iter().filter(|setting| !setting.name.contains('.')) {
+        for setting in registry.settings(graph.name()).iter().filter(|setting| !setting.name.contains('.')) {
             let given = json!({ &setting.name: setting.default });
             if !setting.default.is_null() {
                 assert_eq!(started(&graph, &given), Ok(()), "{} refuses the default of {}", graph.name(), setting.name);
@@ -75,7 +78,7 @@ fn a_flow_refuses_the_values_that_users_cannot_set() {
             for value in out_of_bounds(setting) {
                 tried += 1;
                 let given = json!({ &setting.name: value });
-                assert!(settings::check(graph.name(), &given).is_err(), "{}: a user can set {given}", graph.name());
+                assert!(registry.resolve_settings(graph.name(), &given).is_err(), "{}: a user can set {given}", graph.name());
                 assert!(started(&graph, &given).is_err(), "{} accepts {given}, which no user can set", graph.name());
             }
         }

@@ -1,8 +1,9 @@
-//! From what a user says to the run that answers it; the same for one question and for a session.
+//! From a question and its options to the run that answers it; the same for one question and for a session.
 
-use engine::{Door, Order};
-use flows::input::Mind;
-use graph::{ALLOW_ALL, Budget, Graph, ThreadId};
+use engine::Order;
+use flows::input::{ModelProfile, Question};
+use flows::{Descriptor, Registry};
+use graph::{ALLOW_ALL, Budget, RunContext, ThreadId};
 use serde_json::{Map, Value, json};
 
 use crate::command::budget;
@@ -11,11 +12,10 @@ use crate::exit::{Result, Trouble};
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::settings;
-use crate::wiring;
 
-/// How a user wants to be answered: the options of one question and of a session.
+/// The options of one question and of a session.
 #[derive(clap::Args)]
-pub(crate) struct Wishes {
+pub(crate) struct AskOptions {
     /// Which flow answers; `baton flows` lists them [default: auto, which picks one for each question]
     #[arg(long)]
     pub(crate) flow: Option<String>,
@@ -44,32 +44,43 @@ pub(crate) struct Wishes {
     pub(crate) thinking: Thinking,
 }
 
-impl Wishes {
+impl AskOptions {
     /// The thread that was named.
     pub(crate) fn thread(&self) -> Result<Option<ThreadId>> {
         self.thread.as_deref().map(thread).transpose()
     }
 
     /// What `--set` says for this flow.
-    pub(crate) fn settings(&self, flow: &str) -> Result<Map<String, Value>> {
-        settings::parse_all(flow, &self.set)
+    pub(crate) fn settings(&self, flow: &str, place: &Place) -> Result<Map<String, Value>> {
+        settings::parse_all(&place.flows, flow, &self.set)
     }
 
     /// A question asked with these options, and these settings of the flow.
-    pub(crate) fn asking<'a>(
+    pub(crate) fn request<'a>(
         &self,
         flow: &'a str,
         question: &'a str,
         thread: Option<ThreadId>,
-        place: &Place,
+        place: &'a Place,
         set: &Map<String, Value>,
-    ) -> Result<Asking<'a>> {
+    ) -> Result<RunRequest<'a>> {
         let config = Config::for_run(place)?;
         let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
         let (approve, strict) = (self.approve, self.strict.then_some(true));
         let settings = config.settings.settings_for(flow, &json!(set)).map_err(|error| Trouble::Usage(error.to_string()))?;
         let allowed = self.allowed(&config, place)?;
-        Ok(Asking { flow, question, thread, approve, strict, budget: self.budget.unwrap_or_default(), has_docs, settings, allowed })
+        Ok(RunRequest {
+            flow: find(flow, place)?,
+            registry: &place.flows,
+            question,
+            thread,
+            approve,
+            strict,
+            budget: self.budget.unwrap_or_default(),
+            has_docs,
+            settings,
+            allowed,
+        })
     }
 
     /// What needs no permission in these runs. A name that fits no server is a mistake.
@@ -101,10 +112,10 @@ pub(crate) fn thread(named: &str) -> Result<ThreadId> {
     }
 }
 
-/// A question that is about to be answered.
-pub(crate) struct Asking<'a> {
-    /// One that there is; see [`flow`].
-    pub(crate) flow: &'a str,
+/// A question for which a run is to be started.
+pub(crate) struct RunRequest<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) flow: &'a Descriptor,
     pub(crate) question: &'a str,
     /// The thread it continues; a new one otherwise.
     pub(crate) thread: Option<ThreadId>,
@@ -121,84 +132,46 @@ pub(crate) struct Asking<'a> {
     pub(crate) allowed: Vec<String>,
 }
 
-/// The flow that was named, or the usual one. Known before anything is made ready for it.
+/// The flow that was named, or the default one. Checked before anything is made ready for it.
 pub(crate) fn flow(named: Option<&str>, place: &Place) -> Result<String> {
-    // A script plays the samples' world.
-    let usual = if place.script.is_some() { "research" } else { "auto" };
-    let flow = named.unwrap_or(usual);
-    let known = wiring::flows()?;
-    if !known.contains_key(flow) {
-        return Err(engine::EngineError::NoFlow { flow: flow.into(), known: known.into_keys().collect() }.into());
-    }
-    Ok(flow.to_owned())
+    // A script replaces the tools that the samples call.
+    let default = if place.script.is_some() { place.flows.default_sample() } else { place.flows.default_flow() };
+    let name = named.or(default.map(|flow| flow.name)).unwrap_or_default();
+    Ok(find(name, place)?.name.to_owned())
 }
 
-/// Whether a flow can put its plan before a person, and if not, which ones can.
-pub(crate) fn must_plan(flow: &str) -> Result<()> {
-    let known = wiring::flows()?;
-    if known.get(flow).is_some_and(can_plan) {
+fn find<'p>(flow: &str, place: &'p Place) -> Result<&'p Descriptor> {
+    let known = || place.flows.names().into_iter().map(str::to_owned).collect();
+    place.flows.get(flow).ok_or_else(|| engine::EngineError::NoFlow { flow: flow.into(), known: known() }.into())
+}
+
+/// Whether a flow can ask a person to approve its plan; the error names those that can.
+pub(crate) fn must_plan(flow: &str, registry: &Registry) -> Result<()> {
+    if registry.get(flow).is_some_and(|flow| registry.can_approve(flow)) {
         return Ok(());
     }
-    let others: Vec<&str> = known.values().filter(|graph| can_plan(graph)).map(Graph::name).collect();
+    let mut others: Vec<&str> = registry.iter().filter(|flow| registry.can_approve(flow)).map(|flow| flow.name).collect();
+    others.sort_unstable();
     Err(Trouble::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
 }
 
-/// Whether a flow can put its plan before a person. The front door passes the wish on to the flow it takes.
-pub(crate) fn can_plan(graph: &Graph) -> bool {
-    graph.name() == FRONT_DOOR.flow || nodes(graph).iter().any(|node| node.starts_with("approve"))
-}
-
-fn nodes(graph: &Graph) -> Vec<String> {
-    let drawing = graph.json();
-    drawing["nodes"].as_array().into_iter().flatten().filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
-}
-
-impl Asking<'_> {
-    /// What to start. What was said and learnt before is the engine's to add.
-    pub(crate) fn order(self, mind: Mind) -> Result<Order> {
+impl RunRequest<'_> {
+    /// The order for the engine, which adds what earlier runs left.
+    pub(crate) fn order(self, model: ModelProfile) -> Result<Order> {
         if self.approve {
-            must_plan(self.flow)?;
+            must_plan(self.flow.name, self.registry)?;
         }
+        let question =
+            Question { text: self.question, model, docs: self.has_docs, approve: self.approve, strict: self.strict, settings: &self.settings };
         Ok(Order {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             budget: self.budget,
             thread: self.thread.clone(),
-            allowed: self.allowed.clone(),
-            ..Order::new(self.flow, self.input(mind))
+            context: RunContext { allowed: self.allowed.clone(), ..RunContext::default() },
+            ..Order::new(self.flow.name, self.flow.input_for(&question))
         })
     }
-
-    /// What each flow wants to be told.
-    fn input(&self, mind: Mind) -> Value {
-        match self.flow {
-            "team" => {
-                let topics: Vec<&str> = self.question.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
-                json!({ "topics": topics })
-            }
-            "research" => json!({ "question": self.question, "approve": self.approve }),
-            _ => {
-                let mut input = json!({
-                    "question": self.question,
-                    "model": mind,
-                    "docs": self.has_docs,
-                    "approve": if self.approve { "plan" } else { "none" },
-                    "settings": self.settings,
-                });
-                // Left out, it is what the user prefers.
-                if let Some(strict) = self.strict {
-                    input["strict"] = json!(strict);
-                }
-                input
-            }
-        }
-    }
 }
-
-/// Where a question goes that names no flow.
-pub(crate) const FRONT_DOOR: Door = Door { flow: "auto", steps: (1, 4) };
-
-/// What `auto` may choose from.
-pub(crate) const BEHIND_THE_FRONT_DOOR: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];
 
 const TITLE_CHARS_MAX: usize = 120;
 
@@ -208,11 +181,12 @@ mod tests {
 
     #[test]
     fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
+        let registry = Registry::default();
         for flow in ["auto", "panel", "reason", "research", "search", "supervise"] {
-            assert!(must_plan(flow).is_ok(), "{flow}");
+            assert!(must_plan(flow, &registry).is_ok(), "{flow}");
         }
         for flow in ["chat", "direct", "team", "panel_expert"] {
-            let why = must_plan(flow).unwrap_err().to_string();
+            let why = must_plan(flow, &registry).unwrap_err().to_string();
             assert!(why.contains("--flow auto, panel, reason, research, search, supervise"), "{why}");
         }
     }

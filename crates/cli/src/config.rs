@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agents::TeamAgent;
-use flows::specialist::{self, Specialist};
+use flows::Specialist;
 use models::{Endpoint, Name, Row, Table};
 use serde::Deserialize;
 
@@ -106,7 +106,7 @@ const REGISTRY_PORT: u16 = 8021;
 impl Team {
     /// Where an agent of the team listens on this machine. The configuration may call it by any of its names.
     pub(crate) fn port(&self, one: &Specialist) -> u16 {
-        let configured = self.ports.iter().find(|(name, _)| is_named(name, one));
+        let configured = self.ports.iter().find(|(name, _)| one.is_named(name));
         configured.map_or(one.port, |(_, port)| *port)
     }
 
@@ -116,12 +116,8 @@ impl Team {
 
     /// Whether `baton up` starts it.
     pub(crate) fn has(&self, one: &Specialist) -> bool {
-        self.agents.as_ref().is_none_or(|agents| agents.iter().any(|name| is_named(name, one)))
+        self.agents.as_ref().is_none_or(|agents| agents.iter().any(|name| one.is_named(name)))
     }
-}
-
-fn is_named(name: &str, one: &Specialist) -> bool {
-    specialist::named(name).is_some_and(|named| named.flow == one.flow)
 }
 
 /// What is remembered from one run to the next.
@@ -162,17 +158,21 @@ impl Default for Embedded {
 impl Config {
     pub(crate) fn read(place: &Place) -> Result<Config> {
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
-        let Some(path) = place.config.clone().or(usual) else { return Ok(Config::default()) };
+        let Some(path) = place.config.clone().or(usual) else { return Ok(Config::empty(place)) };
         let wrong = |why: String| Trouble::Usage(format!("the configuration {} {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
-        let settings = Configured::new(&config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        let settings = Configured::new(&place.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
         Ok(Config { path: Some(path), settings, ..config })
+    }
+
+    fn empty(place: &Place) -> Config {
+        Config { settings: Configured::empty(&place.flows), ..Config::default() }
     }
 
     /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
     pub(crate) fn for_run(place: &Place) -> Result<Config> {
-        if place.script.is_some() && place.config.is_none() { Ok(Config::default()) } else { Config::read(place) }
+        if place.script.is_some() && place.config.is_none() { Ok(Config::empty(place)) } else { Config::read(place) }
     }
 
     /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at
@@ -184,7 +184,7 @@ impl Config {
             aliases: one.aliases.iter().map(|&alias| alias.to_owned()).collect(),
             port: self.team.discover.unwrap_or(true).then(|| self.team.port(one)),
         };
-        let team: Vec<TeamAgent> = specialist::ALL.iter().map(as_agent).collect();
+        let team: Vec<TeamAgent> = self.settings.registry().specialists().iter().map(as_agent).collect();
         agents::Agents::new(&self.agents, &team, &env).map_err(Trouble::Usage)
     }
 

@@ -19,7 +19,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
-use crate::asking::FRONT_DOOR;
 use crate::editor::{Editor, Typed};
 use crate::exit::{Exit, Result, Trouble};
 use crate::plan::Plan;
@@ -96,7 +95,7 @@ impl<'a> Follow<'a> {
         Ok(Follow {
             engine,
             run,
-            family: Family::watch(engine, thread, run, known, view.whom(), FRONT_DOOR),
+            family: Family::watch(engine, thread, run, known, view.whom()),
             view,
             next_seq: 0,
             said: None,

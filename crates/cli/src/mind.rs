@@ -7,7 +7,7 @@ use effects::World;
 use effects::rooms::Rooms;
 use embedded_model::Embedded;
 use embedded_model::weights::{self, Pinned};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use mcp_hub::{Room, Tools};
 use models::choice::{self, Choice, Source, Wish};
 use models::{Family, Model, Models, Name, cassette, remote};
@@ -114,7 +114,7 @@ impl Thinking {
 /// A world made ready, and what else is known of it.
 pub(crate) struct House {
     pub(crate) world: Arc<dyn World>,
-    pub(crate) mind: Mind,
+    pub(crate) mind: ModelProfile,
     /// The tools in it, if they are real ones.
     pub(crate) tools: Option<Tools>,
     /// Who thinks, if somebody does.
@@ -122,14 +122,14 @@ pub(crate) struct House {
 }
 
 /// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
-pub(crate) fn mind_of(name: &Name, config: &Config) -> Mind {
+pub(crate) fn mind_of(name: &Name, config: &Config) -> ModelProfile {
     const UNKNOWN_TOKENS: u32 = 32_768;
     match name.family {
         Family::Embedded | Family::Extract => {
             let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
-            Mind { is_small: true, context_tokens }
+            ModelProfile { is_small: true, context_tokens }
         }
-        _ => Mind { is_small: false, context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS) },
+        _ => ModelProfile { is_small: false, context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS) },
     }
 }
 

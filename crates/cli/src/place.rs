@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use flows::Registry;
 use store::{SqliteSettings, SqliteStore};
 
 use crate::exit::{Result, Trouble};
@@ -18,12 +19,15 @@ pub(crate) struct Place {
     /// A script that plays the world, for tests; `sample` is the built-in one
     #[arg(long, env = "BATON_SCRIPT", global = true, value_name = "FILE", hide = true)]
     pub(crate) script: Option<PathBuf>,
+    /// The flows of this program.
+    #[arg(skip)]
+    pub(crate) flows: Registry,
 }
 
 impl Place {
     /// A database and a configuration of the caller's own.
     pub(crate) fn new(db: PathBuf, config: PathBuf) -> Place {
-        Place { db: Some(db), config: Some(config), script: None }
+        Place { db: Some(db), config: Some(config), script: None, flows: Registry::default() }
     }
 
     /// For commands that begin something: the file is made if there is none.
@@ -58,7 +62,7 @@ impl Place {
                 folder.join(format!("{name}.db"))
             }
         };
-        Ok(Place { db: Some(db), config: self.config.clone(), script: self.script.clone() })
+        Ok(Place { db: Some(db), config: self.config.clone(), script: self.script.clone(), flows: self.flows.clone() })
     }
 
     pub(crate) fn path(&self) -> Result<PathBuf> {

@@ -1,7 +1,8 @@
 //! A plan for people, from whatever flow: numbered, with the tool and its arguments.
 //!
-//! Flows say their plans in notes, each under its own names (`tasks`, `steps`, `research_steps` and `expert_steps`); here is the one place that knows them.
+//! Flows publish their plans in notes; which fields of those are lists of steps is decided by [`flows::descriptor::is_plan_list`].
 
+use flows::descriptor::is_plan_list;
 use serde_json::{Map, Value};
 
 use crate::text::{BOLD, DIM, RED, one_line, paint};
@@ -10,17 +11,19 @@ use crate::text::{BOLD, DIM, RED, one_line, paint};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan(pub(crate) Map<String, Value>);
 
-const LISTS: [&str; 4] = ["tasks", "steps", "research_steps", "expert_steps"];
+/// The name of a plan that is only a list.
+const ONLY_LIST: &str = "tasks";
 const ARGUMENTS_CHARS_MAX: usize = 160;
 const WORDS_CHARS_MAX: usize = 160;
 
 impl Plan {
     pub(crate) fn of(value: &Value) -> Option<Plan> {
         if let Value::Array(_) = value {
-            return Some(Plan(Map::from_iter([(LISTS[0].to_owned(), value.clone())])));
+            return Some(Plan(Map::from_iter([(ONLY_LIST.to_owned(), value.clone())])));
         }
-        let lists = LISTS.iter().filter_map(|name| Some(((*name).to_owned(), value.get(name).filter(|list| list.is_array())?.clone())));
-        Some(Plan(lists.collect())).filter(|plan| !plan.0.is_empty())
+        let fields = value.as_object().into_iter().flatten();
+        let lists = fields.filter(|(name, list)| is_plan_list(name) && list.is_array());
+        Some(Plan(lists.map(|(name, list)| (name.clone(), list.clone())).collect())).filter(|plan| !plan.0.is_empty())
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {

@@ -3,41 +3,40 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flows::input::Mind;
-use flows::specialist::{self, Specialist};
+use flows::input::ModelProfile;
+use flows::{Descriptor, InputKind, Specialist};
 use serde_json::{Map, Value, json};
 use server::langserve::{Dress, FlowSettings, Served};
 use wire::langserve::{Capability, Description};
 
-use crate::asking::BEHIND_THE_FRONT_DOOR;
 use crate::config::Config;
-use crate::exit::Result;
-use crate::wiring;
 
 /// `graph` is what `/graph` leads to.
-pub(crate) fn all(graph: &str, mind: Mind, config: &Config, has_docs: bool) -> Result<BTreeMap<String, Served>> {
-    let mut served: BTreeMap<String, Served> = wiring::flows()?.into_keys().map(|flow| (flow.clone(), one(&flow, mind, config, has_docs))).collect();
-    served.insert("graph".to_owned(), one(graph, mind, config, has_docs));
-    Ok(served)
+pub(crate) fn all(graph: &str, model: ModelProfile, config: &Config, has_docs: bool) -> BTreeMap<String, Served> {
+    let registry = config.settings.registry();
+    let served = |flow: &Descriptor| one(flow, model, config, has_docs);
+    let mut all: BTreeMap<String, Served> = registry.iter().map(|flow| (flow.name.to_owned(), served(flow))).collect();
+    all.extend(registry.get(graph).map(|flow| ("graph".to_owned(), served(flow))));
+    all
 }
 
-fn one(flow: &str, mind: Mind, config: &Config, has_docs: bool) -> Served {
-    let is_agent = flow == "supervise" || specialist::ALL.iter().any(|one| one.flow == flow);
-    let dress = match flow {
-        _ if is_agent => Dress::Agent,
-        flow if flow == "auto" || BEHIND_THE_FRONT_DOOR.contains(&flow) => Dress::Question,
-        _ => Dress::Bare,
+fn one(flow: &Descriptor, model: ModelProfile, config: &Config, has_docs: bool) -> Served {
+    let dress = match flow.input {
+        InputKind::Messages => Dress::Agent,
+        InputKind::Question => Dress::Question,
+        InputKind::Own(_) => Dress::Bare,
     };
     let mut base = Map::new();
     if dress != Dress::Bare {
-        base.insert("model".to_owned(), json!(mind));
+        base.insert("model".to_owned(), json!(model));
         base.insert("docs".to_owned(), json!(has_docs));
     }
-    Served { flow: flow.to_owned(), dress, base, settings: settings_of(flow, config) }
+    Served { flow: flow.name.to_owned(), dress, base, settings: settings_of(flow.name, config) }
 }
 
 fn settings_of(flow: &str, config: &Config) -> FlowSettings {
-    let properties = flows::settings::schema(flow).and_then(|mut schema| match schema["properties"].take() {
+    let schema = config.settings.registry().settings_schema(flow);
+    let properties = schema.and_then(|mut schema| match schema["properties"].take() {
         Value::Object(properties) => Some(properties),
         _ => None,
     });
@@ -57,9 +56,9 @@ mod tests {
 
     #[test]
     fn p3_every_flow_is_served_and_takes_what_it_is_given() {
-        let served = all("researcher", Mind::default(), &Config::default(), false).unwrap();
+        let served = all("researcher", ModelProfile::default(), &Config::default(), false);
         assert_eq!((served["graph"].flow.as_str(), served["graph"].dress), ("researcher", Dress::Agent));
-        let flows = wiring::flows().unwrap();
+        let flows: BTreeMap<String, graph::Graph> = flows::all().unwrap().into_iter().map(|graph| (graph.name().to_owned(), graph)).collect();
         assert_eq!(served.len(), flows.len() + 1);
         for (path, served) in &served {
             let mut input = match served.dress {

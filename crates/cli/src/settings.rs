@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use flows::settings::{self, Kind, Setting, SettingError};
+use flows::{Calls, Registry, Visibility};
 use serde_json::{Map, Value, json};
 use wire::api;
 
-use crate::asking::BEHIND_THE_FRONT_DOOR;
 use crate::config::Team;
 use crate::exit::{Result, Trouble};
 use crate::text::{BOLD, DIM, paint};
@@ -16,37 +16,44 @@ use crate::text::{BOLD, DIM, paint};
 /// What the configuration sets, checked, by flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configured {
+    registry: Registry,
     own: BTreeMap<String, Value>,
 }
 
 impl Configured {
+    /// Settings of these flows, of which none is configured.
+    pub(crate) fn empty(registry: &Registry) -> Configured {
+        Configured { registry: registry.clone(), own: BTreeMap::new() }
+    }
+
     /// `tables` are those of `[flows.NAME]`. An error says which table is wrong, and how.
-    pub(crate) fn new(tables: &BTreeMap<String, Value>, team: &Team) -> std::result::Result<Configured, String> {
+    pub(crate) fn new(registry: &Registry, tables: &BTreeMap<String, Value>, team: &Team) -> std::result::Result<Configured, String> {
         let mut own = BTreeMap::new();
-        for (flow, set) in team_settings(team) {
-            let resolved = settings::resolve(flow, &set).map_err(|error| format!("[team]: {error}"))?;
+        for (flow, set) in team_settings(team).into_iter().filter(|(flow, _)| registry.get(flow).is_some()) {
+            let resolved = registry.resolve_settings(flow, &set).map_err(|error| format!("[team]: {error}"))?;
             own.insert(flow.to_owned(), resolved);
         }
         for (flow, table) in tables {
-            if !settings::flows().any(|known| known == flow) {
-                let known: Vec<&str> = settings::flows().collect();
+            if !registry.flows_with_settings().any(|known| known == flow) {
+                let mut known: Vec<&str> = registry.flows_with_settings().collect();
+                // Those that people choose first.
+                let is_listed = |name: &str| registry.get(name).is_some_and(|flow| flow.visibility == Visibility::Listed);
+                known.sort_unstable_by_key(|name| (!is_listed(name), *name));
                 return Err(format!("[flows.{flow}]: no flow of that name takes settings; there are: {}", known.join(", ")));
             }
-            let resolved = settings::resolve(flow, table).map_err(|error| format!("[flows.{flow}]: {error}"))?;
+            let resolved = registry.resolve_settings(flow, table).map_err(|error| format!("[flows.{flow}]: {error}"))?;
             settings::overlay(own.entry(flow.clone()).or_insert_with(|| json!({})), resolved);
         }
-        Ok(Configured { own })
+        Ok(Configured { registry: registry.clone(), own })
     }
 
     /// What a run of this flow is given as its settings: what was configured, and over it what was asked for, by name. `null` for a flow that takes none.
     pub(crate) fn settings_for(&self, flow: &str, asked: &Value) -> std::result::Result<Value, SettingError> {
-        let asked = settings::resolve(flow, asked)?;
-        if !settings::flows().any(|known| known == flow) {
-            return Ok(Value::Null);
-        }
+        let asked = self.registry.resolve_settings(flow, asked)?;
+        let Some(descriptor) = self.registry.get(flow).filter(|flow| flow.settings.is_some()) else { return Ok(Value::Null) };
         let mut all = self.of(flow);
-        if flow == "auto" {
-            all["flows"] = json!(BEHIND_THE_FRONT_DOOR);
+        if descriptor.calls == Calls::Routed {
+            all["flows"] = self.registry.routed().map(|flow| flow.name).collect();
         }
         settings::overlay(&mut all, asked);
         Ok(all)
@@ -54,11 +61,16 @@ impl Configured {
 
     /// The settings of a flow, with what is configured as their defaults.
     pub(crate) fn list(&self, flow: &str) -> Vec<Setting> {
-        settings::effective(flow, &self.of(flow))
+        self.registry.effective_settings(flow, &self.of(flow))
+    }
+
+    /// The flows whose settings these are.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     fn of(&self, flow: &str) -> Value {
-        settings::assemble(flow, &|flow| self.own.get(flow).cloned().unwrap_or_default())
+        self.registry.assemble_settings(flow, &|flow| self.own.get(flow).cloned().unwrap_or_default())
     }
 }
 
@@ -74,12 +86,12 @@ fn team_settings(team: &Team) -> [(&'static str, Value); 2] {
         ("retries_max", team.retries_max.map(Value::from)),
     ]);
     let mailer = given([("me", team.me.clone().map(Value::from)), ("", None), ("", None)]);
-    [("supervise", supervise), ("mailer", mailer)]
+    [(flows::supervise::FLOW.name, supervise), (flows::specialist::mailer::NAME, mailer)]
 }
 
 /// `KEY=VALUE` for each setting, as a command line has them; of the same key the last counts.
-pub(crate) fn parse_all(flow: &str, pairs: &[String]) -> Result<Map<String, Value>> {
-    pairs.iter().map(|pair| settings::parse(flow, pair).map_err(|error| Trouble::Usage(error.to_string()))).collect()
+pub(crate) fn parse_all(registry: &Registry, flow: &str, pairs: &[String]) -> Result<Map<String, Value>> {
+    pairs.iter().map(|pair| registry.parse_setting(flow, pair).map_err(|error| Trouble::Usage(error.to_string()))).collect()
 }
 
 /// The settings as a table: name, type, default, bounds, help.
@@ -160,7 +172,7 @@ mod tests {
             team: Team,
         }
         let tables: Tables = toml::from_str(text).unwrap();
-        Configured::new(&tables.flows, &tables.team)
+        Configured::new(&Registry::default(), &tables.flows, &tables.team)
     }
 
     #[test]
@@ -174,7 +186,7 @@ mod tests {
         let asked = configured.settings_for("search", &json!({ "max_turn_iterations": 5 })).unwrap();
         assert_eq!(asked, json!({ "max_turn_iterations": 5, "enabled_tools": ["docs"] }));
         let auto = configured.settings_for("auto", &json!({ "panel.retry_limit": 1 })).unwrap();
-        assert_eq!(auto["flows"], json!(BEHIND_THE_FRONT_DOOR));
+        assert_eq!(auto["flows"], json!(["direct", "search", "chat", "reason", "panel", "supervise"]));
         let each = json!({
             "search": for_search,
             "panel": { "retry_limit": 1 },

@@ -27,7 +27,7 @@ impl Streamed {
                 if let Event::Asked { task, effect, .. } = &told.event
                     && let Effect::CallModel(call) = &**effect
                     && heard.speaks
-                    && call.purpose == flows::direct::ANSWER
+                    && call.purpose == flows::ANSWER_CALL
                     && call.schema.is_none()
                     // What was said over evidence is checked and cited before it is the answer, so it is shown once, then.
                     && !call.messages.iter().any(|message| message.role == models::evidence::ROLE)

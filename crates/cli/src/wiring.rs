@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::flows::input::Mind;
+use ::flows::input::ModelProfile;
 use effects::World;
 use effects::rooms::Rooms;
 use engine::{Engine, Flows, Settings};
+use models::choice::Choice;
 use store::{SqliteStore, Store};
 
 use crate::config::Config;
@@ -20,33 +21,54 @@ use crate::text::{DIM, paint};
 
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
-pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
-    engine_over(Arc::new(place.open_or_make()?), place, thinking, is_quiet).await
-}
-
-/// The same, over a store that is open: a run is found before anything is made ready for it, and a session may change its mind.
-pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, Mind)> {
+pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
     let house = house(place, thinking, is_quiet).await?;
-    Ok((engine_in(house.world, store, place)?, house.mind))
+    let models = RunModels::recorded(house.choice.as_ref());
+    Ok((engine_in(house.world, Arc::new(place.open_or_make()?), place, models)?, house.mind))
 }
 
-/// The same, in a world that was made ready.
-pub(crate) fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place) -> Result<Engine> {
-    engine(store, world, &memory(place)?)
+/// An engine over a store that is open already, for commands that continue runs. A model named by `--model` replaces the one a run was started with.
+pub(crate) async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
+    let house = house(place, thinking, is_quiet).await?;
+    let models = RunModels::recorded(house.choice.as_ref());
+    let replacing = thinking.model.as_ref().and(models.default.clone());
+    Ok((engine_in(house.world, store, place, RunModels { replacing, ..models })?, house.mind))
+}
+
+/// An engine in a world that is ready.
+pub(crate) fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place, models: RunModels) -> Result<Engine> {
+    engine(place, store, world, &memory(place)?, models)
+}
+
+/// The models an engine's runs are performed with.
+#[derive(Default)]
+pub(crate) struct RunModels {
+    /// Recorded in runs that are started without a model.
+    default: Option<String>,
+    /// Used in place of what is recorded.
+    replacing: Option<String>,
+}
+
+impl RunModels {
+    /// Every run keeps the model it was started with; new ones get the chosen one.
+    pub(crate) fn recorded(choice: Option<&Choice>) -> RunModels {
+        RunModels { default: choice.map(|choice| choice.model.to_string()), replacing: None }
+    }
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
 pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
-    idle_engine_over(Arc::new(place.open()?))
+    idle_engine_over(Arc::new(place.open()?), place)
 }
 
 /// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
-pub(crate) fn idle_engine_over(store: Arc<SqliteStore>) -> Result<Engine> {
-    engine(store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 })
+pub(crate) fn idle_engine_over(store: Arc<SqliteStore>, place: &Place) -> Result<Engine> {
+    engine(place, store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 }, RunModels::default())
 }
 
-pub(crate) fn flows() -> Result<Flows> {
-    let all = flows::all().map_err(|error| Trouble::Failed(format!("a built-in flow is wrong: {error}")))?;
+/// The graphs of this program's flows, by name.
+pub(crate) fn flows(place: &Place) -> Result<Flows> {
+    let all = place.flows.graphs().map_err(|error| Trouble::Failed(format!("a flow cannot be used: {error}")))?;
     Ok(all.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect())
 }
 
@@ -75,7 +97,7 @@ pub(crate) async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) ->
         remark(&paint(DIM, "a script plays the world"));
     }
     let world = SampleWorld::new(&script, &place.path()?).map_err(|error| Trouble::Usage(format!("the script is wrong: {error}")))?;
-    Ok(House { world: Arc::new(world), mind: Mind::default(), tools: None, choice: None })
+    Ok(House { world: Arc::new(world), mind: ModelProfile::default(), tools: None, choice: None })
 }
 
 /// How long an engine keeps notes and threads.
@@ -90,10 +112,17 @@ fn memory(place: &Place) -> Result<Kept> {
     Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms() })
 }
 
-fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept) -> Result<Engine> {
-    let (notes_ms, threads_ms) = (kept.notes_ms, kept.threads_ms);
-    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), notes_ms, threads_ms, ..Settings::default() };
-    Ok(Engine::new(store, world, flows()?.into_values(), settings))
+fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
+    let settings = Settings {
+        owner: owner::this(),
+        is_gone: Arc::new(owner::is_gone),
+        notes_ms: kept.notes_ms,
+        threads_ms: kept.threads_ms,
+        default_model: models.default,
+        model_override: models.replacing,
+        ..Settings::default()
+    };
+    Ok(Engine::new(store, world, flows(place)?.into_values(), settings))
 }
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -1,26 +1,53 @@
 //! The runs that are in memory here, and how others in the process reach them.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use graph::RunId;
+use graph::{Parent, RunId};
 use tokio::sync::{mpsc, watch as cell};
 
-use crate::watch::Feed;
+use crate::open::start_of;
+use crate::watch::{Feed, Seen, TreeEvent};
 use crate::{At, Control, Inner};
 
 /// A run in memory, as others in the process see it.
 pub(crate) struct Active {
+    pub(crate) run: RunId,
     pub(crate) control: mpsc::Sender<Control>,
-    pub(crate) feed: Feed,
     pub(crate) at: cell::Sender<At>,
+    /// Its own events, and those of the runs below it.
+    pub(crate) feed: Arc<Feed>,
+    /// The feeds of the runs above it, the parent's first. Set before the run is driven.
+    ancestors: OnceLock<Vec<Arc<Feed>>>,
 }
 
 pub(crate) enum Enlisted {
-    Yes,
+    Yes(Arc<Active>),
     Stopping,
     Already(Arc<Active>),
+}
+
+impl Active {
+    pub(crate) fn set_ancestors(&self, ancestors: Vec<Arc<Feed>>) {
+        // Set once, by the one who begins the run.
+        let _ = self.ancestors.set(ancestors);
+    }
+
+    fn ancestors(&self) -> &[Arc<Feed>] {
+        self.ancestors.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Publishes an event to those who watch this run or one above it.
+    pub(crate) fn publish(&self, seen: Seen) {
+        let event = || TreeEvent { run: self.run.clone(), seen: seen.clone() };
+        self.ancestors().iter().chain([&self.feed]).for_each(|feed| feed.publish_tree(event));
+        self.feed.publish(seen);
+    }
+
+    /// Whether anybody watches this run or one above it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.feed.is_watched() || self.ancestors().iter().any(|feed| feed.is_tree_watched())
+    }
 }
 
 impl Inner {
@@ -32,26 +59,41 @@ impl Inner {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a run known, with whoever listened for it before it was.
-    pub(crate) fn enlist(&self, run: &RunId, active: &Arc<Active>) -> Enlisted {
+    /// Makes a run known. Those who subscribed before it was in memory get its events from the first on.
+    pub(crate) fn enlist(&self, run: &RunId, control: mpsc::Sender<Control>) -> Enlisted {
         let mut all = self.lock_active();
-        if self.stopping.load(Ordering::SeqCst) {
+        if self.is_stopping() {
             return Enlisted::Stopping;
         }
         if let Some(other) = all.get(run) {
             return Enlisted::Already(other.clone());
         }
-        if let Some(feed) = self.lock_foretold().remove(run) {
-            active.feed.begin_as(feed);
-        }
+        let feed = self.lock_early_subscribers().remove(run).unwrap_or_default();
+        let active = Arc::new(Active { run: run.clone(), control, at: cell::Sender::new(At::Going), feed, ancestors: OnceLock::new() });
         all.insert(run.clone(), active.clone());
         self.active_count.send_modify(|count| *count += 1);
-        Enlisted::Yes
+        Enlisted::Yes(active)
     }
 
     /// The counterpart, when a run has let go of everything; it may have left the list before.
     pub(crate) fn delist(&self, run: &RunId) {
         self.lock_active().remove(run);
         self.active_count.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    /// The feeds of the runs above a child. Those that are parked are found in the store, and may be watched all the same.
+    pub(crate) async fn ancestors(&self, parent: Option<&Parent>) -> Vec<Arc<Feed>> {
+        let mut all = Vec::new();
+        let mut next = parent.map(|parent| parent.run.clone());
+        while let Some(run) = next {
+            if let Some(active) = self.active(&run) {
+                all.push(active.feed.clone());
+                all.extend_from_slice(active.ancestors());
+                break;
+            }
+            all.push(self.feed_of(&run));
+            next = start_of(&*self.store, &run).await.ok().and_then(|start| start.parent).map(|parent| parent.run);
+        }
+        all
     }
 }

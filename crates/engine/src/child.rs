@@ -58,26 +58,43 @@ impl Inner {
     /// Ends a child whose parent no longer wants it. Trouble is logged: the child's own parent is over, so the next start ends it.
     pub(crate) async fn cancel_child(self: &Arc<Self>, child: &RunId, reason: &str) {
         match crate::Engine(self.clone()).cancel(child, reason).await {
-            Ok(_) | Err(EngineError::Over { .. } | EngineError::Store(StoreError::NoRun { .. })) => {}
+            Ok(_) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(StoreError::NoRun { .. } | StoreError::Closed)) => {}
             Err(e) => tracing::warn!(%child, "the child run could not be cancelled: {e}"),
         }
     }
 
-    /// Tells a parent that was put away that the child it waits for has ended.
-    pub(crate) fn wake_parent(self: &Arc<Self>, parent: &Parent, child: RunId) {
+    /// Notifies the parent of a child that has ended. A parent in memory gets the message at once, before it can see the child's outcome and end
+    /// itself; one that was parked is taken up. If the engine stops first, the next start takes up the parent.
+    pub(crate) fn notify_parent(self: &Arc<Self>, parent: &Parent, child: RunId) {
+        let (done, received) = oneshot::channel();
+        let active = self.active(&parent.run);
+        let is_sent = active.is_some_and(|active| active.control.try_send(Control::ChildOver { child: child.clone(), done }).is_ok());
         let (engine, parent) = (self.clone(), parent.run.clone());
-        tokio::spawn(async move {
-            if let Some(active) = engine.active(&parent) {
-                let (done, heard) = oneshot::channel();
-                if active.control.send(Control::ChildOver { child: child.clone(), done }).await.is_ok() && heard.await.is_ok() {
-                    return;
-                }
+        self.spawn_background(async move {
+            if is_sent && received.await.is_ok() {
+                return;
             }
-            match Box::pin(engine.take_up(&parent, None, None)).await {
-                Ok(()) | Err(EngineError::Over { .. }) => {}
-                Err(e) => tracing::warn!(%parent, %child, "the parent could not be taken up: {e}"),
+            if let Err(e) = engine.take_up_parent(&parent, &child).await {
+                tracing::warn!(%parent, %child, "the parent could not be taken up: {e}");
             }
         });
+    }
+
+    async fn take_up_parent(self: &Arc<Self>, parent: &RunId, child: &RunId) -> Result<()> {
+        if self.is_stopping() {
+            return Ok(());
+        }
+        // Its queue was full, or it became active meanwhile.
+        if let Some(active) = self.active(parent) {
+            let (done, received) = oneshot::channel();
+            if active.control.send(Control::ChildOver { child: child.clone(), done }).await.is_ok() && received.await.is_ok() {
+                return Ok(());
+            }
+        }
+        match Box::pin(self.take_up(parent, None, None)).await {
+            Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(StoreError::Closed)) => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 
     /// Starts the child, or finds it, and waits until it is over or only a person can move it.
@@ -114,13 +131,12 @@ impl Inner {
     async fn start_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<()> {
         let graph = self.graph(&call.agent)?;
         let mut input = call.input.clone();
-        let has_recalled = self.recall(&graph, &job.user, &job.thread, &mut input).await?;
+        let has_recalled = self.recall(&graph, &job.context.user, &job.thread, &mut input).await?;
         let start = Start {
             budget: job.budget,
-            user: job.user.clone(),
+            context: job.context.clone(),
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
-            allowed: job.allowed.clone(),
             has_heard: job.has_heard || !job.filled.is_empty() || has_recalled,
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };

@@ -25,7 +25,7 @@ use crate::active::{Active, Enlisted};
 use crate::flight::{Landed, Past, fly};
 use crate::lease::{Parting, UNCLAIMED};
 use crate::open::guarded;
-use crate::watch::{Feed, Seen};
+use crate::watch::Seen;
 use crate::{At, Closing, Control, EngineError, Inner, Result, open, permissions, trace};
 
 /// Words that may wait for one run; past that, whoever speaks waits.
@@ -124,14 +124,13 @@ impl Live {
             Beginning::Kept { run, thread, .. } => (run.clone(), thread.clone()),
         };
         let (control_to, control) = mpsc::channel(CONTROL_MAX);
-        let active = Arc::new(Active { control: control_to, feed: Feed::default(), at: cell::Sender::new(At::Going) });
         let lease = match &beginning {
             Beginning::New { .. } => engine.reserve(&thread).await,
             Beginning::Kept { .. } => engine.hold(&thread).await?,
         };
         let (started, heard) = oneshot::channel();
-        match engine.enlist(&run, &active) {
-            Enlisted::Yes => {}
+        let active = match engine.enlist(&run, control_to) {
+            Enlisted::Yes(active) => active,
             Enlisted::Stopping => {
                 engine.drop_lease(&thread).await;
                 return Err(EngineError::Stopping);
@@ -145,7 +144,7 @@ impl Live {
                 let _ = started.send(Ok(()));
                 return Ok(Begun { started: heard, at: other.at.subscribe() });
             }
-        }
+        };
         let at = active.at.subscribe();
         let seat = Seat { engine: engine.clone(), active, control, lease, place };
         let ready = match beginning {
@@ -154,6 +153,7 @@ impl Live {
         };
         match ready {
             Ok((mut live, next)) => {
+                live.active.set_ancestors(engine.ancestors(live.machine.facts().parent.as_ref()).await);
                 live.waiting.push(started);
                 spawn(live, next);
                 Ok(Begun { started: heard, at })
@@ -170,7 +170,7 @@ impl Live {
         let mut live = Live::at(seat, machine);
         let facts = live.machine.facts();
         let parent = facts.parent.as_ref().map(|parent| parent.run.clone());
-        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.user.clone() });
+        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.context.user.clone() });
         live.commit.first_seq = 0;
         live.write(&live.machine.start_entry());
         past.iter().for_each(|entry| live.write(entry));
@@ -372,7 +372,9 @@ impl Live {
 
     fn tell(&mut self) {
         let events = std::mem::take(&mut self.events);
-        self.active.feed.publish_all(events, self.told_ms);
+        if self.active.is_watched() {
+            events.into_iter().for_each(|told| self.active.publish(Seen::Told(Arc::new(told), self.told_ms)));
+        }
         for waiting in self.waiting.drain(..) {
             // Whoever asked may have left.
             let _ = waiting.send(Ok(()));
@@ -571,7 +573,7 @@ impl Live {
                 future::join_all(orphans).await;
             }
             if let Some(parent) = &self.machine.facts().parent {
-                engine.wake_parent(parent, run);
+                engine.notify_parent(parent, run);
             }
         }
         self.active.at.send_replace(at);
@@ -626,13 +628,5 @@ async fn sleep_until(by: Option<Instant>) {
     match by {
         Some(by) => tokio::time::sleep_until(by).await,
         None => future::pending().await,
-    }
-}
-
-impl Feed {
-    fn publish_all(&self, events: Vec<Told>, at_ms: i64) {
-        if self.is_watched() {
-            events.into_iter().for_each(|told| self.publish(Seen::Told(Arc::new(told), at_ms)));
-        }
     }
 }

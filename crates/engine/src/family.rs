@@ -1,18 +1,27 @@
 //! The events of a run and of the runs below it, in one stream.
 //!
-//! Children have journals and events of their own; a person wants to see one piece of work. Each run is watched in a task of its own, because a
-//! watcher that is dropped in the middle of catching up loses its place.
+//! Every run publishes its events to its own feed and to those of the runs above it (`active.rs`). So one
+//! subscription to the upper run has them all, from the first event of a child on. What came before, and what a slow watcher missed, is read from
+//! the journals:
+//!
+//! ```text
+//!   subscribe ─► read the journals of the tree ─► events of the feed, each run in the order of its numbers ─┐
+//!                     ▲                                                                                     │
+//!                     └──────────── a number is missing, the feed was closed or overran ────────────────────┘
+//! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use graph::{Effect, Event, Key, RunId, TaskId, ThreadId, Told, child_run};
+use graph::{Effect, Event, Graph, Key, Parent, RunId, TaskId, ThreadId, Told, child_run};
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
-use crate::{Engine, History, Result, Seen, Watcher};
+use crate::watch::TreeEvent;
+use crate::{Engine, EngineError, History, Result, Seen, Watcher, closing_of};
 
-/// Somebody listening to a run and all below it.
+/// Somebody watching a run and all below it.
 pub struct Family {
     events: mpsc::Receiver<Result<Heard>>,
 }
@@ -22,14 +31,16 @@ pub struct Heard {
     pub run: RunId,
     /// The tasks that led to it, from the run that is watched on.
     pub path: Arc<[TaskId]>,
+    /// The effect of the run above that this run answers; `None` for the run that is watched.
+    pub parent: Option<Parent>,
     pub seen: Seen,
-    /// It was told before; it is heard again to know what is open.
+    /// It was published to this watcher before, and is repeated to show what is open.
     pub is_known: bool,
     /// What this run answers is what the user asked for.
     pub speaks: bool,
 }
 
-/// Whom to listen to.
+/// What to watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
     /// The run alone, from an event on.
@@ -38,38 +49,29 @@ pub enum Whom {
     All,
 }
 
-/// How many events of each run were told before.
+/// How many events of each run were published to a watcher before.
 pub type Known = BTreeMap<RunId, u64>;
 
-/// A flow that chooses another and passes on what that one answers.
-#[derive(Clone, Copy, Debug)]
-pub struct Door {
-    pub flow: &'static str,
-    /// The first and the last step in which it starts the flow it takes. Whether a model streams is decided when it is asked, which may be before
-    /// anybody could have heard of its run; so these are listened to before they are known to be.
-    pub steps: (u64, u64),
-}
-
-/// Events that may wait to be drawn.
+/// Events that may wait for a watcher.
 const EVENTS_MAX: usize = 256;
 
 impl Family {
-    /// Listens from now on, even to a run that is not started yet.
-    pub fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known, whom: Whom, door: Door) -> Family {
+    /// Subscribes at once, also to a run that is not started yet.
+    pub fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known, whom: Whom) -> Family {
         let (to, events) = mpsc::channel(EVENTS_MAX);
-        let mut foretold = BTreeMap::new();
-        let from_seq = match whom {
-            Whom::One => known.get(run).copied().unwrap_or(0),
-            Whom::All => {
-                let children = (door.steps.0..=door.steps.1).map(|step| child_run(Key::of(thread, run, TaskId { step, index: 0 })));
-                foretold.extend(children.map(|child| (child.clone(), engine.watch(&child, 0))));
-                0
+        match whom {
+            Whom::One => {
+                let watcher = engine.watch(run, known.get(run).copied().unwrap_or(0)).awaiting_start();
+                tokio::spawn(watch_one(run.clone(), watcher, to));
             }
-        };
-        let watcher = engine.watch(run, from_seq);
-        let (engine, thread, known) = (engine.clone(), thread.clone(), Arc::new(known));
-        let one = Member { engine, thread, run: run.clone(), known, whom, door, speaks: true, path: Arc::from([]), foretold, to };
-        tokio::spawn(one.begin(watcher));
+            Whom::All => {
+                let live = engine.0.feed_of(run).subscribe_tree();
+                let root = Member { path: Arc::from([]), parent: None, speaks: true, ..Member::default() };
+                let members = BTreeMap::from([(run.clone(), root)]);
+                let tree = Tree { engine: engine.clone(), thread: thread.clone(), root: run.clone(), known, members, to };
+                tokio::spawn(tree.watch(live));
+            }
+        }
         Family { events }
     }
 
@@ -79,7 +81,7 @@ impl Family {
     }
 }
 
-/// Everything a run and those below it told so far; a run comes before its children. One that cannot be told any more is left out.
+/// Everything a run and those below it published so far; a run comes before its children. One whose journal cannot be read any more is left out.
 pub async fn family_past(engine: &Engine, root: &RunId) -> Vec<(RunId, Vec<Told>)> {
     let mut all = Vec::new();
     let mut runs = vec![root.clone()];
@@ -106,95 +108,218 @@ fn is_child(engine: &Engine, effect: &Effect) -> bool {
     matches!(effect, Effect::CallAgent(call) if engine.flows().contains_key(&call.agent))
 }
 
+async fn watch_one(run: RunId, mut watcher: Watcher, to: mpsc::Sender<Result<Heard>>) {
+    loop {
+        let seen = tokio::select! {
+            seen = watcher.next() => seen,
+            () = to.closed() => return,
+        };
+        let Some(seen) = seen else { return };
+        let is_error = seen.is_err();
+        let heard = seen.map(|seen| Heard { run: run.clone(), path: Arc::from([]), parent: None, seen, is_known: false, speaks: true });
+        if to.send(heard).await.is_err() || is_error {
+            return;
+        }
+    }
+}
+
+/// A run of the tree, as far as it was published to the watcher.
+#[derive(Default)]
 struct Member {
+    path: Arc<[TaskId]>,
+    parent: Option<Parent>,
+    speaks: bool,
+    /// It passes on the answer of the run it starts.
+    delegates: bool,
+    next_seq: u64,
+    /// Journal lines that the events so far came from.
+    lines: u64,
+    is_over: bool,
+}
+
+/// The watcher went away.
+struct Gone;
+
+struct Tree {
     engine: Engine,
     thread: ThreadId,
-    run: RunId,
-    known: Arc<Known>,
-    whom: Whom,
-    door: Door,
-    speaks: bool,
-    path: Arc<[TaskId]>,
-    foretold: BTreeMap<RunId, Watcher>,
+    root: RunId,
+    known: Known,
+    members: BTreeMap<RunId, Member>,
     to: mpsc::Sender<Result<Heard>>,
 }
 
-impl Member {
-    /// In a task of its own.
-    fn go(self, watcher: Watcher) {
-        tokio::spawn(self.begin(watcher));
-    }
+/// What to do after an event of the feed.
+enum Taken {
+    GoOn,
+    /// Something before it is missing.
+    Gap,
+}
 
-    /// A run is in the store a moment after it was asked for, or never.
-    async fn begin(self, watcher: Watcher) {
-        const MOMENT: Duration = Duration::from_millis(2);
-        while !matches!(self.engine.store().run(&self.run).await, Ok(Some(_))) {
-            tokio::select! {
-                () = tokio::time::sleep(MOMENT) => {}
-                () = self.to.closed() => return,
-            }
-        }
-        self.listen(watcher).await;
-    }
-
-    async fn listen(mut self, mut watcher: Watcher) {
-        let known_seq = self.known.get(&self.run).copied().unwrap_or(0);
-        // The front door passes on what the chosen flow answers.
-        let mut passes_on = false;
-        let mut children = BTreeSet::new();
+impl Tree {
+    async fn watch(mut self, mut live: broadcast::Receiver<TreeEvent>) {
+        // Whoever subscribed before the run began gets everything from the feed, with the pieces of answers that a journal does not have.
+        let mut must_read = live.is_empty();
         loop {
-            let seen = tokio::select! {
-                seen = watcher.next() => seen,
-                // Nobody looks any more.
-                () = self.to.closed() => return,
-            };
-            // Listened to before its parent's word is passed on, and heard after.
-            let mut born = None;
-            let heard = match seen {
-                None => return,
-                Some(Err(error)) => Err(error),
-                Some(Ok(seen)) => {
-                    let mut is_known = false;
-                    if let Seen::Told(told, _) = &seen {
-                        is_known = told.seq < known_seq;
-                        match &told.event {
-                            Event::Started { flow, .. } => passes_on = &**flow == self.door.flow,
-                            Event::Asked { task, effect, .. } if self.whom == Whom::All && is_child(&self.engine, effect) => {
-                                let child = child_run(Key::of(&self.thread, &self.run, *task));
-                                if children.insert(child.clone()) {
-                                    born = Some(self.child(child, *task, self.speaks && passes_on));
-                                }
-                            }
-                            _ => {}
-                        }
-                    }
-                    Ok(Heard { run: self.run.clone(), path: self.path.clone(), seen, is_known, speaks: self.speaks })
-                }
-            };
-            let is_error = heard.is_err();
-            if self.to.send(heard).await.is_err() || is_error {
+            if must_read && (self.read_all().await.is_err() || self.is_over().await) {
                 return;
             }
-            if let Some((child, watcher)) = born {
-                child.go(watcher);
+            must_read = match self.take_live(&mut live).await {
+                Ok(must_read) => must_read,
+                Err(Gone) => return,
+            };
+        }
+    }
+
+    /// Takes events of the feed until the journals must be read. A run that is not in memory here may be driven by another process.
+    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>) -> std::result::Result<bool, Gone> {
+        let poll = Duration::from_millis(self.engine.0.settings.poll_ms.max(1));
+        loop {
+            let is_elsewhere = self.engine.0.active(&self.root).is_none();
+            let event = tokio::select! {
+                event = live.recv() => event,
+                () = tokio::time::sleep(poll), if is_elsewhere => return Ok(true),
+                () = self.to.closed() => return Err(Gone),
+            };
+            match event {
+                Ok(event) => {
+                    let is_end = matches!(&event.seen, Seen::Told(told, _) if matches!(told.event, Event::Ended { .. }));
+                    match self.take(event).await? {
+                        Taken::Gap => return Ok(true),
+                        Taken::GoOn if is_end && self.members.get(&self.root).is_some_and(|root| root.is_over) => return Ok(true),
+                        Taken::GoOn => {}
+                    }
+                }
+                Err(RecvError::Lagged(_)) => return Ok(true),
+                Err(RecvError::Closed) => {
+                    // Subscribes first and reads after, so that nothing is lost between the two.
+                    *live = self.engine.0.feed_of(&self.root).subscribe_tree();
+                    return Ok(true);
+                }
             }
         }
     }
 
-    fn child(&mut self, run: RunId, task: TaskId, speaks: bool) -> (Member, Watcher) {
-        let watcher = self.foretold.remove(&run).unwrap_or_else(|| self.engine.watch(&run, 0));
-        let child = Member {
-            engine: self.engine.clone(),
-            thread: self.thread.clone(),
-            run,
-            known: self.known.clone(),
-            whom: self.whom,
-            door: self.door,
-            speaks,
-            path: self.path.iter().copied().chain([task]).collect(),
-            foretold: BTreeMap::new(),
-            to: self.to.clone(),
-        };
-        (child, watcher)
+    async fn take(&mut self, event: TreeEvent) -> std::result::Result<Taken, Gone> {
+        let Some(member) = self.members.get(&event.run) else { return Ok(Taken::Gap) };
+        match event.seen {
+            Seen::Told(told, _) if told.seq < member.next_seq => Ok(Taken::GoOn),
+            Seen::Told(told, at_ms) if told.seq == member.next_seq => {
+                self.emit(&event.run, told, at_ms).await?;
+                Ok(Taken::GoOn)
+            }
+            Seen::Told(..) => Ok(Taken::Gap),
+            delta @ Seen::Delta { .. } => {
+                let heard = heard(&event.run, member, delta, false);
+                self.to.send(Ok(heard)).await.map_err(|_| Gone)?;
+                Ok(Taken::GoOn)
+            }
+        }
     }
+
+    /// Passes an event on. Returns the child that it asks for, if that is a new one.
+    async fn emit(&mut self, run: &RunId, told: Arc<Told>, at_ms: i64) -> std::result::Result<Option<RunId>, Gone> {
+        let Some(member) = self.members.get_mut(run) else { return Ok(None) };
+        member.next_seq = told.seq + 1;
+        let mut child = None;
+        match &told.event {
+            Event::Started { flow, .. } => member.delegates = self.engine.flows().get(&**flow).is_some_and(Graph::delegates),
+            Event::Ended { .. } => member.is_over = true,
+            Event::Asked { task, effect, .. } if is_child(&self.engine, effect) => child = Some(*task),
+            _ => {}
+        }
+        let is_known = told.seq < self.known.get(run).copied().unwrap_or(0);
+        let heard = heard(run, member, Seen::Told(told, at_ms), is_known);
+        let (path, speaks) = (member.path.clone(), member.speaks && member.delegates);
+        self.to.send(Ok(heard)).await.map_err(|_| Gone)?;
+        Ok(child.and_then(|task| {
+            let id = child_run(Key::of(&self.thread, run, task));
+            // Another attempt is the same child.
+            if self.members.contains_key(&id) {
+                return None;
+            }
+            let path = path.iter().copied().chain([task]).collect();
+            let parent = Some(Parent { run: run.clone(), task });
+            self.members.insert(id.clone(), Member { path, parent, speaks, ..Member::default() });
+            Some(id)
+        }))
+    }
+
+    /// Passes on what the journals have beyond what was published to the watcher. A child's events follow the one that asks for it.
+    async fn read_all(&mut self) -> std::result::Result<(), Gone> {
+        let mut unread: Vec<RunId> = self.members.iter().filter(|(_, member)| !member.is_over).map(|(run, _)| run.clone()).collect();
+        unread.sort_by_key(|run| self.members.get(run).map(|member| member.path.len()));
+        for run in unread {
+            let mut reading = vec![(run.clone(), self.read(&run).await?)];
+            while let Some((run, events)) = reading.last_mut() {
+                let Some((told, at_ms)) = events.pop_front() else {
+                    reading.pop();
+                    continue;
+                };
+                let run = run.clone();
+                if let Some(child) = self.emit(&run, Arc::new(told), at_ms).await? {
+                    let events = self.read(&child).await?;
+                    reading.push((child, events));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The events of a run that were not published to the watcher yet. A journal that cannot be read is reported once; the other runs are watched on.
+    async fn read(&mut self, run: &RunId) -> std::result::Result<VecDeque<(Told, i64)>, Gone> {
+        match self.unpublished(run).await {
+            Ok(events) => Ok(events),
+            Err(error) => {
+                if let Some(member) = self.members.get_mut(run) {
+                    member.is_over = true;
+                }
+                self.to.send(Err(error)).await.map_err(|_| Gone)?;
+                Ok(VecDeque::new())
+            }
+        }
+    }
+
+    /// None for a run that is not in the store yet.
+    async fn unpublished(&mut self, run: &RunId) -> Result<VecDeque<(Told, i64)>> {
+        let inner = &self.engine.0;
+        let Some(member) = self.members.get_mut(run) else { return Ok(VecDeque::new()) };
+        let Some(row) = inner.store.run(run).await? else { return Ok(VecDeque::new()) };
+        let closing = closing_of(&row);
+        if member.lines > 0 && closing.is_none() && inner.store.journal(run, member.lines, 1).await?.is_empty() {
+            return Ok(VecDeque::new());
+        }
+        let past = match History::of(&*inner.store, &inner.flows, run).await {
+            Ok(past) => past,
+            // The flow crashes on this journal, as it did then; how it ended is known all the same.
+            Err(EngineError::Crashed { .. }) if closing.is_some() => History::default(),
+            Err(error) => return Err(error),
+        };
+        member.lines = past.lines;
+        let has_end = past.outcome.is_some() || matches!(past.events.last(), Some(last) if matches!(last.event, Event::Ended { .. }));
+        let times_ms = past.told_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
+        let mut events: VecDeque<(Told, i64)> = past.events.into_iter().zip(times_ms).filter(|(told, _)| told.seq >= member.next_seq).collect();
+        if let Some(closing) = closing.filter(|_| !has_end) {
+            let seq = events.back().map_or(member.next_seq, |(told, _)| told.seq + 1);
+            events.push_back((Told { seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } }, row.updated_ms));
+        }
+        Ok(events)
+    }
+
+    /// Whether every run of the tree is over. One that was asked for and never started does not count once the upper run is over.
+    async fn is_over(&self) -> bool {
+        if !self.members.get(&self.root).is_some_and(|root| root.is_over) {
+            return false;
+        }
+        for (run, _) in self.members.iter().filter(|(_, member)| !member.is_over) {
+            if !matches!(self.engine.0.store.run(run).await, Ok(None)) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn heard(run: &RunId, member: &Member, seen: Seen, is_known: bool) -> Heard {
+    Heard { run: run.clone(), path: member.path.clone(), parent: member.parent.clone(), seen, is_known, speaks: member.speaks }
 }

@@ -45,8 +45,11 @@ pub(crate) enum Past {
     Begun,
 }
 
-pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> Landed {
+pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, past: Past) -> Landed {
     let (task, attempt) = (job.task, job.attempt);
+    if let Some(model) = &engine.settings.model_override {
+        job.context.model = Some(model.clone());
+    }
     if let Effect::CallAgent(call) = &*job.effect
         && engine.flows.contains_key(&call.agent)
     {
@@ -63,10 +66,10 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, job: Job, past:
     if job.after_ms > 0 {
         tokio::time::sleep(Duration::from_millis(job.after_ms)).await;
     }
-    let progress = match active.feed.is_watched() {
+    let progress = match active.is_watched() {
         true => {
             let active = active.clone();
-            Progress::to(move |text| active.feed.publish(Seen::Delta { task, attempt, text: text.into() }))
+            Progress::to(move |text| active.publish(Seen::Delta { task, attempt, text: text.into() }))
         }
         false => Progress::nowhere(),
     };

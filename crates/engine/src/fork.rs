@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use graph::{Entry, Origin, Reply, Run, RunId, Start, TaskId, ThreadId};
+use graph::{Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
 use serde_json::Value;
 
 use crate::embedded::{Beginning, Live};
@@ -35,7 +35,7 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         depth: 0,
         shape: None,
         // Given for the run that is forked, and for no other.
-        allowed: Vec::new(),
+        context: RunContext { allowed: Vec::new(), ..then.context },
         forked_from: Some(Origin { run: run.clone(), step: fork.at_step }),
         ..then
     };

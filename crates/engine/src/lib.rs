@@ -12,6 +12,7 @@
 //! Deliberately absent: HTTP, SQL, names of vendors, and anything a flow would have to know about.
 
 mod active;
+mod background;
 mod child;
 mod embedded;
 mod error;
@@ -35,14 +36,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use effects::World;
-use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, UserId, Waiting};
+use graph::{Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, ThreadId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot, watch as cell};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 
 pub use error::EngineError;
-pub use family::{Door, Family, Heard, Known, Whom, family_past};
+pub use family::{Family, Heard, Known, Whom, family_past};
 pub use fork::Fork;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
@@ -50,6 +51,7 @@ pub use settings::{Clock, Settings};
 pub use watch::{Seen, Watcher};
 
 use active::Active;
+use background::Background;
 use embedded::{Beginning, Live};
 use lease::Leases;
 
@@ -70,12 +72,13 @@ pub(crate) struct Inner {
     leases: Leases,
     /// Runs that are in memory here.
     active: Mutex<HashMap<RunId, Arc<Active>>>,
-    /// Feeds of runs that somebody watches and that are not in memory yet. Locked only under `active`.
-    foretold: Mutex<HashMap<RunId, broadcast::Sender<Seen>>>,
+    /// Feeds of runs that are watched and not in memory. Locked only under `active`.
+    early_subscribers: Mutex<HashMap<RunId, Arc<watch::Feed>>>,
     active_count: cell::Sender<usize>,
     places: Arc<Semaphore>,
     queued: AtomicUsize,
     stopping: AtomicBool,
+    background: Background,
     /// Whether this engine takes up what others left.
     sweeping: AtomicBool,
     /// Runs that are about to be taken up, and those that could not be and are not tried again.
@@ -133,7 +136,8 @@ pub struct Order {
     pub flow: String,
     /// What the flow is given. What it wants to know of the time before is added, where this says nothing of it.
     pub input: Value,
-    pub user: UserId,
+    /// What every effect of the run and of its child runs is performed with: user, model, permissions.
+    pub context: RunContext,
     /// A new thread otherwise.
     pub thread: Option<ThreadId>,
     /// A caller that may ask twice names the run; the second time nothing is started.
@@ -145,8 +149,6 @@ pub struct Order {
     pub has_heard: bool,
     /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
     pub depth: u32,
-    /// Tool calls that need no permission in this run and its children: `server.tool`, a server, or [`graph::ALLOW_ALL`].
-    pub allowed: Vec<String>,
 }
 
 impl Order {
@@ -154,14 +156,13 @@ impl Order {
         Order {
             flow: flow.into(),
             input,
-            user: UserId::default(),
+            context: RunContext::default(),
             thread: None,
             run: None,
             budget: Budget::default(),
             title: None,
             has_heard: false,
             depth: 0,
-            allowed: Vec::new(),
         }
     }
 }
@@ -185,11 +186,12 @@ impl Engine {
         let inner = Inner {
             leases: Leases::default(),
             active: Mutex::default(),
-            foretold: Mutex::default(),
+            early_subscribers: Mutex::default(),
             active_count: cell::Sender::new(0),
             places: Arc::new(Semaphore::new(settings.runs_max)),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            background: Background::default(),
             sweeping: AtomicBool::new(false),
             seen: Mutex::default(),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
@@ -248,10 +250,11 @@ impl Engine {
         let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
         let graph = self.0.graph(&order.flow)?;
-        let (user, mut input) = (order.user, order.input);
-        let has_heard = self.0.recall(&graph, &user, &thread, &mut input).await? || order.has_heard;
-        let (budget, depth, allowed) = (order.budget, order.depth, order.allowed);
-        let start = Start { budget, user, has_heard, depth, allowed, ..Start::new(&order.flow, thread, run.clone(), input) };
+        let (mut context, mut input) = (order.context, order.input);
+        context.model = context.model.or_else(|| self.0.settings.default_model.clone());
+        let has_heard = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.has_heard;
+        let (budget, depth) = (order.budget, order.depth);
+        let start = Start { budget, context, has_heard, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };
@@ -349,8 +352,9 @@ impl Engine {
         fork::fork(self, run, fork).await
     }
 
-    /// Takes no more, lets what is in flight finish within `grace`, gives every lease back. What did not finish goes on at the
-    /// next start.
+    /// Stops in order: starts nothing more, lets effects that are being performed finish within `grace`, commits every run with its children, gives
+    /// every lease back, and waits for background tasks. After that nothing of the engine uses the store, and it may be closed. What did not finish
+    /// continues at the next start.
     pub async fn stop(&self, grace: Duration) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.places.close();
@@ -361,9 +365,13 @@ impl Engine {
             let _ = active.control.send(Control::Stop { by }).await;
         }
         let mut count = self.0.active_count.subscribe();
-        let idle = count.wait_for(|count| *count == 0);
+        let idle = async {
+            let _ = count.wait_for(|count| *count == 0).await;
+            // A run that ended may have left the notification of its parent to a background task.
+            self.0.background.idle().await;
+        };
         if tokio::time::timeout_at(by + Duration::from_secs(5), idle).await.is_err() {
-            tracing::warn!("some runs did not let go in time; they go on at the next start");
+            tracing::warn!("some runs did not stop in time; they continue at the next start");
         }
     }
 
@@ -414,7 +422,7 @@ impl Inner {
         if let Ok(place) = self.places.clone().try_acquire_owned() {
             return Ok(place);
         }
-        if self.stopping.load(Ordering::SeqCst) {
+        if self.is_stopping() {
             return Err(EngineError::Stopping);
         }
         let queue_max = self.settings.queue_max;

@@ -93,7 +93,7 @@ impl Inner {
         let kept_ms = |note: &Note| note.ms_max.unwrap_or(i64::MAX).min(self.settings.notes_ms);
         let new = |note: Note| NewNote {
             until_ms: now_ms.saturating_add(kept_ms(&note)),
-            user: facts.user.clone(),
+            user: facts.context.user.clone(),
             flow: facts.flow.to_string(),
             reach: note.reach,
             kind: note.kind,

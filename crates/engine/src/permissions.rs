@@ -25,10 +25,10 @@ impl Inner {
         }
         let Some(objection) = self.world.objection(job) else { return Ok(None) };
         let is_allowed = match &objection.call {
-            None => job.allowed.iter().any(|name| name == ALLOW_ALL),
+            None => job.context.allowed.iter().any(|name| name == ALLOW_ALL),
             Some(call) => {
-                call.is_allowed_by(&job.allowed) || {
-                    let standing = self.store.permissions(&job.user).await?;
+                call.is_allowed_by(&job.context.allowed) || {
+                    let standing = self.store.permissions(&job.context.user).await?;
                     standing.iter().any(|row| covers_call(&row.grant, &job.thread, call))
                 }
             }
@@ -83,7 +83,7 @@ pub(crate) fn given(run: &Start, asked: &Waiting, value: &Value, now_ms: i64) ->
         Consent::Tool => Grant::Tool { tool: call.tool.clone() },
         Consent::Server => Grant::Server { server: call.server.clone() },
     };
-    Some(NewPermission { user: run.user.clone(), grant, created_ms: now_ms })
+    Some(NewPermission { user: run.context.user.clone(), grant, created_ms: now_ms })
 }
 
 /// Whether a permission answers an open question of a run in this thread.

@@ -21,6 +21,10 @@ pub struct Settings {
     pub notes_ms: i64,
     /// Threads that were not used for so long are deleted with their runs, unless one of those is unfinished; 0 keeps them.
     pub threads_ms: i64,
+    /// The model that is recorded for runs which are started without one.
+    pub default_model: Option<String>,
+    /// A model that answers in place of those that runs were started with. For a user who resumes a run with another model.
+    pub model_override: Option<String>,
     pub clock: Clock,
 }
 
@@ -39,6 +43,8 @@ impl Default for Settings {
             snapshot_bytes_min: 64 << 10,
             notes_ms: 30 * 86_400_000,
             threads_ms: 0,
+            default_model: None,
+            model_override: None,
             clock: Arc::new(wall_ms),
         }
     }

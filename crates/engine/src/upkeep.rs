@@ -32,7 +32,7 @@ async fn expire_threads(engine: Weak<Inner>) {
     let mut ticks = interval(EXPIRE_EVERY);
     loop {
         ticks.tick().await;
-        let Some(engine) = engine.upgrade() else { return };
+        let Some(engine) = engine.upgrade().filter(|engine| !engine.is_stopping()) else { return };
         let now_ms = (engine.settings.clock)();
         let ms = now_ms.saturating_sub(engine.settings.threads_ms);
         match engine.store.retain(Retention::KeepSince { ms }, now_ms).await {
@@ -43,12 +43,15 @@ async fn expire_threads(engine: Weak<Inner>) {
     }
 }
 
-/// Keeps the leases, and does nothing else: whatever is slow, this must not be. Ends when the engine is dropped.
+/// Renews the leases, and does nothing else: whatever is slow, this must not be. Ends when the engine is dropped, or stopped and without leases.
 async fn renew(engine: Weak<Inner>, every: Duration) {
     let mut ticks = interval(every);
     loop {
         ticks.tick().await;
         let Some(engine) = engine.upgrade() else { return };
+        if engine.is_stopping() && !engine.holds_any() {
+            return;
+        }
         if engine.holds_any() {
             let until_ms = (engine.settings.clock)() + engine.settings.lease_ms;
             if let Err(e) = engine.store.renew(&engine.settings.owner, until_ms).await {
@@ -58,13 +61,13 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
     }
 }
 
-/// Passes on word from other processes and takes up what they left. Ends when the engine is dropped.
+/// Delivers signals of other processes and takes up runs they left. Ends when the engine is stopped or dropped.
 async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration) {
     let mut ticks = interval(poll);
     let mut swept = Instant::now();
     loop {
         ticks.tick().await;
-        let Some(engine) = engine.upgrade() else { return };
+        let Some(engine) = engine.upgrade().filter(|engine| !engine.is_stopping()) else { return };
         let sweeps = engine.sweeping.load(Ordering::Relaxed);
         if (sweeps || engine.holds_any())
             && let Err(e) = pass_on(&engine, sweeps).await
@@ -147,9 +150,9 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     if !engine.seen().insert(row.run.clone()) {
         return Ok(false);
     }
-    let engine = engine.clone();
-    tokio::spawn(async move {
-        let run = row.run;
+    let taking = engine.clone();
+    engine.spawn_background(async move {
+        let (engine, run) = (taking, row.run);
         let taken = match engine.clone().place_without_queue().await {
             Ok(place) => engine.take_up(&run, Some(place), None).await,
             Err(e) => Err(e),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::{Event, RunId, TaskId, Told};
+use store::StoreError;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::replay::History;
@@ -22,55 +23,82 @@ pub enum Seen {
     Delta { task: TaskId, attempt: u32, text: Arc<str> },
 }
 
-/// Made on the first watcher's demand; most runs are never watched.
+/// An event of a run or of one below it, as the feed of the upper one has it.
+#[derive(Clone, Debug)]
+pub(crate) struct TreeEvent {
+    pub(crate) run: RunId,
+    pub(crate) seen: Seen,
+}
+
+/// The events of a run for those who watch it. The channels are made for the first watcher; most runs are never watched.
 #[derive(Default)]
-pub(crate) struct Feed(OnceLock<broadcast::Sender<Seen>>);
+pub(crate) struct Feed {
+    own: OnceLock<broadcast::Sender<Seen>>,
+    /// With those of the runs below.
+    tree: OnceLock<broadcast::Sender<TreeEvent>>,
+}
 
 impl Feed {
     pub(crate) fn publish(&self, seen: Seen) {
-        if let Some(to) = self.0.get() {
-            // Nobody listening is fine.
+        if let Some(to) = self.own.get() {
+            // Fails if nobody is subscribed at the moment.
             let _ = to.send(seen);
         }
     }
 
+    pub(crate) fn publish_tree(&self, event: impl FnOnce() -> TreeEvent) {
+        if let Some(to) = self.tree.get().filter(|to| to.receiver_count() > 0) {
+            let _ = to.send(event());
+        }
+    }
+
     pub(crate) fn is_watched(&self) -> bool {
-        self.0.get().is_some_and(|to| to.receiver_count() > 0)
+        self.own.get().is_some_and(|to| to.receiver_count() > 0) || self.is_tree_watched()
+    }
+
+    pub(crate) fn is_tree_watched(&self) -> bool {
+        self.tree.get().is_some_and(|to| to.receiver_count() > 0)
     }
 
     fn subscribe(&self) -> broadcast::Receiver<Seen> {
-        self.0.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
+        self.own.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
     }
 
-    /// Goes on with a feed that was listened to before the run was in memory.
-    pub(crate) fn begin_as(&self, feed: broadcast::Sender<Seen>) {
-        // A feed that is there already is listened to by nobody yet: the run is only just being made known.
-        let _ = self.0.set(feed);
+    pub(crate) fn subscribe_tree(&self) -> broadcast::Receiver<TreeEvent> {
+        self.tree.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
     }
 }
 
 impl Inner {
-    /// Whatever the run will tell from now on, whether it is in memory or will be.
-    fn listen(&self, run: &RunId) -> (Listening, broadcast::Receiver<Seen>) {
+    /// The feed of a run, whether it is in memory or will be.
+    pub(crate) fn feed_of(&self, run: &RunId) -> Arc<Feed> {
         let all = self.lock_active();
         if let Some(active) = all.get(run) {
-            return (Listening::Going, active.feed.subscribe());
+            return active.feed.clone();
         }
-        let mut foretold = self.lock_foretold();
-        foretold.retain(|_, feed| feed.receiver_count() > 0);
-        (Listening::Foretold, foretold.entry(run.clone()).or_insert_with(|| broadcast::channel(BEHIND_MAX).0).subscribe())
+        let mut early = self.lock_early_subscribers();
+        // A feed that is held elsewhere too is that of a parked run with a child in memory.
+        early.retain(|_, feed| feed.is_watched() || Arc::strong_count(feed) > 1);
+        early.entry(run.clone()).or_default().clone()
     }
 
-    pub(crate) fn lock_foretold(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, broadcast::Sender<Seen>>> {
-        self.foretold.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Subscribes to what the run publishes from now on.
+    fn listen(&self, run: &RunId) -> (Listening, broadcast::Receiver<Seen>) {
+        let feed = self.feed_of(run);
+        let is_active = self.active(run).is_some_and(|active| Arc::ptr_eq(&active.feed, &feed));
+        (if is_active { Listening::Going } else { Listening::Early }, feed.subscribe())
+    }
+
+    pub(crate) fn lock_early_subscribers(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Feed>>> {
+        self.early_subscribers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listening {
     Going,
-    /// The run was not in memory when listening began; it may also go on in another process, so the store is looked at too.
-    Foretold,
+    /// The run was not in memory when it was subscribed to. Another process may drive it, so the store is read from time to time.
+    Early,
 }
 
 pub struct Watcher {
@@ -83,12 +111,19 @@ pub struct Watcher {
     live: Option<(Listening, broadcast::Receiver<Seen>)>,
     has_read: bool,
     is_over: bool,
+    /// A run that is not in the store is not an error: it will be started.
+    awaits_start: bool,
 }
 
 impl Watcher {
     pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
         let live = Some(engine.listen(&run));
-        Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live, has_read: false, is_over: false }
+        Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live, has_read: false, is_over: false, awaits_start: false }
+    }
+
+    /// Waits for a run that is not started yet.
+    pub(crate) fn awaiting_start(self) -> Self {
+        Watcher { awaits_start: true, ..self }
     }
 
     /// The next event; `None` after the last one of a run that is over. Safe to drop and call again.
@@ -101,7 +136,7 @@ impl Watcher {
                 return None;
             }
             // Who listened before the run began has heard all of it, with the pieces of answers that a journal does not have.
-            if let Some((Listening::Foretold, live)) = &self.live
+            if let Some((Listening::Early, live)) = &self.live
                 && !live.is_empty()
             {
                 self.has_read = true;
@@ -109,6 +144,7 @@ impl Watcher {
             if !self.has_read {
                 match self.catch_up().await {
                     Ok(()) => self.has_read = true,
+                    Err(EngineError::Store(StoreError::NoRun { .. })) if self.awaits_start => self.has_read = true,
                     Err(e) => return self.fail(e),
                 }
                 continue;
@@ -121,7 +157,7 @@ impl Watcher {
                     continue;
                 }
                 Some((Listening::Going, live)) => live.recv().await,
-                Some((listening @ Listening::Foretold, live)) => {
+                Some((listening @ Listening::Early, live)) => {
                     let patience = Duration::from_millis(self.engine.settings.poll_ms);
                     match tokio::time::timeout(patience, live.recv()).await {
                         Ok(heard) => {

@@ -16,7 +16,7 @@
 use graph::{Failure, FailureKind, Replies};
 use serde_json::{Value, json};
 
-use crate::input::Mind;
+use crate::input::ModelProfile;
 use crate::prompt;
 
 pub(crate) const PROMPT: &str = include_str!("claims.md");
@@ -35,7 +35,7 @@ const FACTS_MAX: usize = 4;
 const SHORT_CHARS_MAX: usize = 100;
 
 /// Whether a model of this kind is asked so.
-pub(crate) fn is_asked(mind: &Mind, passages: usize) -> bool {
+pub(crate) fn is_asked(mind: &ModelProfile, passages: usize) -> bool {
     mind.is_small && passages > 0
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn properties(passages: usize) -> Value {
 
 pub(crate) const REQUIRED: [&str; 2] = ["facts", "short_answer"];
 
-pub(crate) fn schema(mind: &Mind, passages: usize) -> Option<Value> {
+pub(crate) fn schema(mind: &ModelProfile, passages: usize) -> Option<Value> {
     let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(passages), "additionalProperties": false });
     is_asked(mind, passages).then(schema)
 }

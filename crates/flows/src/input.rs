@@ -1,8 +1,8 @@
 //! What every flow is given, and how much of it a model is shown.
 //!
 //! ```text
-//! Input<S> { question, history, model: Mind, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
-//! Mind     { is_small, context_tokens }     .evidence_tokens(used, reply)   how many tokens of evidence fit
+//! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
+//! ModelProfile { is_small, context_tokens }     .evidence_tokens(used, reply)   how many tokens of evidence fit
 //! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
@@ -16,6 +16,7 @@ use graph::Message;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// A longer question is a document, and belongs into one.
 pub const QUESTION_BYTES_MAX: usize = 32 << 10;
@@ -33,7 +34,7 @@ pub struct Input<S = NoSettings> {
     #[serde(default)]
     pub without_findings: Vec<usize>,
     #[serde(default)]
-    pub model: Mind,
+    pub model: ModelProfile,
     /// Sentences that nothing supports are removed and not only marked.
     #[serde(default)]
     pub strict: bool,
@@ -50,18 +51,50 @@ pub struct Input<S = NoSettings> {
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}
 
+/// A question as an interface has it, from which the input of any flow is made; see [`crate::Descriptor::input_for`].
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub text: &'a str,
+    pub model: ModelProfile,
+    /// There are documents to answer from.
+    pub docs: bool,
+    /// A person approves the plan.
+    pub approve: bool,
+    /// `None` is what the user prefers.
+    pub strict: Option<bool>,
+    /// In the form that [`crate::Registry::resolve_settings`] makes.
+    pub settings: &'a Value,
+}
+
+impl Question<'_> {
+    /// As [`Input`] reads it.
+    pub fn input(&self) -> Value {
+        let mut input = json!({
+            "question": self.text,
+            "model": self.model,
+            "docs": self.docs,
+            "approve": if self.approve { Approve::Plan } else { Approve::None },
+            "settings": self.settings,
+        });
+        if let Some(strict) = self.strict {
+            input["strict"] = json!(strict);
+        }
+        input
+    }
+}
+
 /// What a flow may know of the model that will be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Mind {
+pub struct ModelProfile {
     /// A model of a few billion parameters: short prompts, short schemas, little evidence.
     pub is_small: bool,
     pub context_tokens: u32,
 }
 
-impl Default for Mind {
+impl Default for ModelProfile {
     fn default() -> Self {
-        Mind { is_small: true, context_tokens: 8_192 }
+        ModelProfile { is_small: true, context_tokens: 8_192 }
     }
 }
 
@@ -79,7 +112,7 @@ const SMALL_EVIDENCE_TOKENS_MAX: usize = 1_400;
 /// More than this costs more than it says.
 const EVIDENCE_TOKENS_MAX: usize = 24_000;
 
-impl Mind {
+impl ModelProfile {
     /// Tokens of evidence beside `used_tokens` of other prompt and a reply of `reply_tokens`. Our count is a guess, so a tenth stays free.
     pub fn evidence_tokens(&self, used_tokens: usize, reply_tokens: u32) -> usize {
         let context = self.context_tokens as usize;
@@ -154,7 +187,6 @@ fn question<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
 
     fn read(input: Value) -> Result<Input, String> {
         serde_json::from_value(input).map_err(|error| error.to_string())
@@ -168,7 +200,7 @@ mod tests {
     fn a_question_is_all_that_is_needed() {
         let input = read(json!({ "question": " What\u{1b}[31m now?\u{0} " })).unwrap();
         assert_eq!(input.question, "What now?");
-        assert_eq!((input.model, input.approve, input.strict, input.docs), (Mind::default(), Approve::None, false, false));
+        assert_eq!((input.model, input.approve, input.strict, input.docs), (ModelProfile::default(), Approve::None, false, false));
         assert_eq!(read(json!({ "question": "q", "approve": "plan", "model": { "is_small": false } })).unwrap().approve, Approve::Plan);
     }
 
@@ -216,10 +248,10 @@ mod tests {
 
     #[test]
     fn evidence_leaves_room_for_the_rest() {
-        let large = Mind { is_small: false, context_tokens: 32_000 };
+        let large = ModelProfile { is_small: false, context_tokens: 32_000 };
         assert_eq!(large.evidence_tokens(1_000, 2_000), 24_000);
-        assert_eq!(Mind { context_tokens: 10_000, ..large }.evidence_tokens(1_000, 2_000), 6_000);
-        assert_eq!(Mind::default().evidence_tokens(500, 500), SMALL_EVIDENCE_TOKENS_MAX);
-        assert_eq!(Mind { context_tokens: 1_000, ..large }.evidence_tokens(900, 500), 0);
+        assert_eq!(ModelProfile { context_tokens: 10_000, ..large }.evidence_tokens(1_000, 2_000), 6_000);
+        assert_eq!(ModelProfile::default().evidence_tokens(500, 500), SMALL_EVIDENCE_TOKENS_MAX);
+        assert_eq!(ModelProfile { context_tokens: 1_000, ..large }.evidence_tokens(900, 500), 0);
     }
 }

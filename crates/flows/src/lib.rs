@@ -3,7 +3,7 @@
 //! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
 //! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
 //! ours. Each is a folder with its prompts as files beside it; what they
-//! share is [`input`], [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims` and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
+//! share is [`descriptor`], [`input`], [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims` and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
 //! another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
@@ -14,12 +14,14 @@ pub mod auto;
 pub mod chat;
 mod claims;
 pub mod context;
+pub mod descriptor;
 pub mod direct;
 pub mod follow_up;
 pub mod input;
 pub mod panel;
 pub mod prompt;
 pub mod reason;
+mod registry;
 pub mod sample;
 pub mod search;
 pub mod settings;
@@ -33,30 +35,37 @@ mod driven;
 #[cfg(test)]
 mod played;
 
-use graph::{Graph, GraphError};
+pub use descriptor::{Agent, Calls, Descriptor, InputKind, Needs, PlanNote, Routing, Visibility};
+pub use registry::{Registry, RegistryError, Specialist};
 
-/// Every flow there is.
-pub fn all() -> Result<Vec<Graph>, GraphError> {
-    ALL.iter().map(|flow| flow()).collect()
-}
+use graph::Graph;
 
-const ALL: &[fn() -> Result<Graph, GraphError>] = &[
-    auto::flow,
-    chat::flow,
-    chat::importer,
-    direct::flow,
-    panel::flow,
-    panel::researcher,
-    panel::expert,
-    reason::flow,
-    search::flow,
-    specialist::mailer::flow,
-    specialist::researcher::flow,
-    specialist::writer::flow,
-    supervise::flow,
-    sample::research::flow,
-    sample::team::flow,
+/// Every flow that comes with Baton, in the order in which people are shown them. A new flow is added here.
+pub const BUILT_IN: &[Descriptor] = &[
+    auto::FLOW,
+    direct::FLOW,
+    search::FLOW,
+    chat::FLOW,
+    reason::FLOW,
+    panel::FLOW,
+    supervise::FLOW,
+    specialist::researcher::FLOW,
+    specialist::writer::FLOW,
+    specialist::mailer::FLOW,
+    panel::RESEARCHER_FLOW,
+    panel::EXPERT_FLOW,
+    chat::IMPORT_FLOW,
+    sample::research::FLOW,
+    sample::team::FLOW,
 ];
+
+/// The purpose of model calls whose text is the answer; see [`Descriptor::answer`].
+pub const ANSWER_CALL: &str = "answer";
+
+/// The graphs of every flow that comes with Baton.
+pub fn all() -> Result<Vec<Graph>, RegistryError> {
+    Registry::default().graphs()
+}
 
 /// A script for `world`'s scripted world under which every sample runs from end to end.
 pub const SCRIPT: &str = include_str!("sample/sample.script");

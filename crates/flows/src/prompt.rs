@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::input::Mind;
+use crate::input::ModelProfile;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Prompt {
@@ -34,7 +34,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    pub fn of(&self, mind: &Mind) -> &'static str {
+    pub fn of(&self, mind: &ModelProfile) -> &'static str {
         if mind.is_small { self.short } else { self.long }
     }
 }

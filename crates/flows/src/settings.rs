@@ -1,14 +1,13 @@
 //! The settings of flows: what each flow declares in its `Settings` struct, as data that every interface uses.
 //!
 //! ```text
-//! list(flow) -> Vec<Setting>              name, kind, default, bounds, choices, help; `[]` for a flow without settings
-//! schema(flow) -> Option<Value>           the same as a JSON schema
-//! parse(flow, "KEY=VALUE") -> (KEY, JSON) text of a command line as the declared type
-//! resolve(flow, &settings) -> Value       checked, and in the form that the flow's input takes
-//! check(flow, &settings)                  the same without the result
-//! assemble(flow, own) -> Value            a flow's settings with those of the flows it may call
-//! overlay(&mut base, over)                `over` wins, key by key
-//! effective(flow, &configured)            the list with configured values as defaults
+//! registry.settings(flow) -> Vec<Setting>              name, kind, default, bounds, choices, help; `[]` for a flow without settings
+//! registry.settings_schema(flow) -> Option<Value>      the same as a JSON schema
+//! registry.parse_setting(flow, "KEY=VALUE")            text of a command line as the declared type
+//! registry.resolve_settings(flow, &settings) -> Value  checked, and in the form that the flow's input takes
+//! registry.assemble_settings(flow, own) -> Value       a flow's settings with those of the flows it may call
+//! registry.effective_settings(flow, &configured)       the list with configured values as defaults
+//! overlay(&mut base, over)                             `over` wins, key by key
 //! ```
 //!
 //! A setting is a field of the struct: its doc comment is the help, its `Default` the default, `#[schemars(range(…))]` the bounds, an enum the choices. A field with
@@ -17,16 +16,15 @@
 //! A flow that calls other flows (`auto`, `supervise`) takes their settings too, under the flow's name: `search.max_turn_iterations`. Without the flow's name a
 //! setting goes to every flow that has one of that name.
 
+mod by_flow;
+
 use std::fmt;
-use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value, json};
-
-use crate::{auto, chat, direct, panel, reason, search, specialist, supervise};
 
 /// One setting of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,99 +120,6 @@ impl fmt::Display for SettingError {
             SettingError::NotAnObject { flow } => write!(f, "the settings of the flow {flow} are an object of names and values"),
         }
     }
-}
-
-/// The settings of a flow, its own first, then those of the flows it calls.
-pub fn list(flow: &str) -> Vec<Setting> {
-    let own = declared(flow).map_or(&[][..], |declared| &declared.settings);
-    let of_member = |member: &&str| {
-        let prefixed = |setting: Setting| Setting { name: format!("{member}.{}", setting.name), ..setting };
-        list(member).into_iter().map(prefixed).collect::<Vec<_>>()
-    };
-    own.iter().cloned().chain(members(flow).iter().flat_map(of_member)).collect()
-}
-
-/// The list with the values of `configured` (as [`assemble`] makes it) where those are not the built-in defaults.
-pub fn effective(flow: &str, configured: &Value) -> Vec<Setting> {
-    let at = |setting: Setting| match configured.pointer(&setting.pointer()) {
-        Some(value) => Setting { default: value.clone(), ..setting },
-        None => setting,
-    };
-    list(flow).into_iter().map(at).collect()
-}
-
-/// The settings of a flow as a JSON schema; `None` if it has none.
-pub fn schema(flow: &str) -> Option<Value> {
-    let all = list(flow);
-    if all.is_empty() {
-        return None;
-    }
-    let properties: Map<String, Value> = all.iter().map(|setting| (setting.name.clone(), setting.schema())).collect();
-    Some(json!({ "type": "object", "properties": properties, "additionalProperties": false }))
-}
-
-/// `KEY=VALUE` with the value as the type that the setting declares. A list is JSON, or texts with commas between them.
-pub fn parse(flow: &str, pair: &str) -> Result<(String, Value), SettingError> {
-    let (key, text) = pair.split_once('=').ok_or_else(|| SettingError::NotAPair { text: pair.to_owned() })?;
-    let (key, text) = (key.trim(), text.trim());
-    let found = named(flow, key)?;
-    let mut values: Vec<Value> = found.iter().map(|setting| setting.read(text)).collect();
-    values.dedup();
-    match (values.pop(), values.is_empty()) {
-        (Some(value), true) => {
-            accept(&found, key, &value)?;
-            Ok((key.to_owned(), value))
-        }
-        // The text means different things to the flows that have such a setting.
-        _ => {
-            let names: Vec<String> = found.iter().map(|setting| setting.name.clone()).collect();
-            let (wrong, expected) = found.last().map(|setting| (setting.name.clone(), setting.expected())).unwrap_or_default();
-            Err(SettingError::NotForAll { key: key.to_owned(), value: text.to_owned(), names, wrong, expected })
-        }
-    }
-}
-
-pub fn check(flow: &str, settings: &Value) -> Result<(), SettingError> {
-    resolve(flow, settings).map(|_| ())
-}
-
-/// Settings by their names, as a user gives them, in the form that the flow's input has: those of other flows are under `each`. `null` is no settings.
-pub fn resolve(flow: &str, settings: &Value) -> Result<Value, SettingError> {
-    let fields = match settings {
-        Value::Null => return Ok(json!({})),
-        Value::Object(fields) => fields,
-        _ => return Err(SettingError::NotAnObject { flow: flow.to_owned() }),
-    };
-    let mut given = Vec::new();
-    flatten(fields, "", &mut given);
-    // What names its flow wins over what does not.
-    given.sort_by_key(|(key, _)| key.matches('.').count());
-    let mut resolved = json!({});
-    for (key, value) in given {
-        // A table of a flow that sets nothing.
-        if value.is_object() && list(flow).iter().any(|setting| setting.name.starts_with(&format!("{key}."))) {
-            continue;
-        }
-        let found = named(flow, &key)?;
-        accept(&found, &key, value)?;
-        for setting in found {
-            setting.put(&mut resolved, value.clone());
-        }
-    }
-    Ok(resolved)
-}
-
-/// A flow's settings with those of the flows it may call. `own` gives what is set for a flow by name, in the form of [`resolve`].
-pub fn assemble(flow: &str, own: &dyn Fn(&str) -> Value) -> Value {
-    let mut all = json!({});
-    for member in members(flow) {
-        let of_member = assemble(member, own);
-        if of_member.as_object().is_some_and(|fields| !fields.is_empty()) {
-            all["each"][member] = of_member;
-        }
-    }
-    overlay(&mut all, own(flow));
-    all
 }
 
 /// Puts `over` over `base`; objects are merged key by key.
@@ -344,74 +249,32 @@ impl Setting {
     }
 }
 
-struct Declared {
-    flow: &'static str,
-    settings: Vec<Setting>,
+/// The struct in which a flow declares its settings.
+#[derive(Clone, Copy)]
+pub struct SettingsType {
+    list: fn() -> Vec<Setting>,
+    #[cfg(test)]
+    fields: fn() -> [Value; 2],
+}
+
+impl SettingsType {
+    pub const fn of<S: JsonSchema + Default + Serialize + DeserializeOwned>() -> SettingsType {
+        SettingsType {
+            list: settings_of::<S>,
+            #[cfg(test)]
+            fields: || [json!(S::default()), json!(serde_json::from_value::<S>(json!({})).expect("every setting has a default"))],
+        }
+    }
+
+    /// The settings it declares, in the order of its fields.
+    pub fn list(&self) -> Vec<Setting> {
+        (self.list)()
+    }
+
     /// All fields of the struct, as it is by default and as it is read from `{}`.
     #[cfg(test)]
-    fields: [Value; 2],
-}
-
-/// Every flow that takes settings. A new one is added here.
-static DECLARED: LazyLock<Vec<Declared>> = LazyLock::new(|| {
-    vec![
-        declare::<auto::Settings>("auto"),
-        declare::<chat::Settings>("chat"),
-        declare::<direct::Settings>("direct"),
-        declare::<panel::Settings>("panel"),
-        declare::<reason::Settings>("reason"),
-        declare::<search::Settings>("search"),
-        declare::<supervise::Settings>("supervise"),
-        declare::<specialist::mailer::Settings>(specialist::mailer::NAME),
-        declare::<specialist::researcher::Settings>(specialist::researcher::NAME),
-        declare::<specialist::writer::Settings>(specialist::writer::NAME),
-    ]
-});
-
-fn declare<S: JsonSchema + Default + Serialize + DeserializeOwned>(flow: &'static str) -> Declared {
-    Declared {
-        flow,
-        settings: settings_of::<S>(),
-        #[cfg(test)]
-        fields: [json!(S::default()), json!(serde_json::from_value::<S>(json!({})).expect("every setting has a default"))],
-    }
-}
-
-/// The flows that take settings.
-pub fn flows() -> impl Iterator<Item = &'static str> {
-    DECLARED.iter().map(|declared| declared.flow)
-}
-
-fn declared(flow: &str) -> Option<&'static Declared> {
-    DECLARED.iter().find(|declared| declared.flow == flow)
-}
-
-/// The flows that a flow may call and whose settings it passes on.
-fn members(flow: &str) -> Vec<&'static str> {
-    match flow {
-        "auto" => auto::FLOWS.iter().map(|(name, _)| *name).collect(),
-        "supervise" => specialist::ALL.iter().map(|one| one.flow).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The settings that a key means: the one of that full name, or all whose name ends with it. The flow's own name may stand before it.
-fn named(flow: &str, key: &str) -> Result<Vec<Setting>, SettingError> {
-    let all = list(flow);
-    let key = key.strip_prefix(flow).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key);
-    if let Some(exact) = all.iter().find(|setting| setting.name == key) {
-        return Ok(vec![exact.clone()]);
-    }
-    let is_meant = |setting: &&Setting| setting.name.strip_suffix(key).is_some_and(|before| before.ends_with('.'));
-    let found: Vec<Setting> = all.iter().filter(is_meant).cloned().collect();
-    match (found.is_empty(), all.is_empty(), declared(flow)) {
-        (false, _, _) => Ok(found),
-        (true, true, _) => Err(SettingError::NoSettings { flow: flow.to_owned() }),
-        (true, false, None) => Err(SettingError::NoFlow { flow: flow.to_owned(), known: flows().map(str::to_owned).collect() }),
-        (true, false, Some(_)) => {
-            let known = all.into_iter().map(|setting| setting.name).collect();
-            Err(SettingError::Unknown { flow: flow.to_owned(), name: clipped(key), known })
-        }
+    fn fields(&self) -> [Value; 2] {
+        (self.fields)()
     }
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::context;
-use crate::input::{Approve, Mind, QUESTION_BYTES_MAX};
+use crate::input::{Approve, ModelProfile, QUESTION_BYTES_MAX};
 
 /// One message of a team's conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
 pub struct Visit<S> {
     pub messages: Vec<Turn>,
     pub context: Map<String, Value>,
-    pub model: Mind,
+    pub model: ModelProfile,
     pub strict: bool,
     pub approve: Approve,
     pub settings: Option<S>,
@@ -144,7 +144,7 @@ struct Given<S> {
     #[serde(default)]
     history: Vec<Message>,
     #[serde(default)]
-    model: Mind,
+    model: ModelProfile,
     #[serde(default)]
     strict: bool,
     #[serde(default, rename = "docs")]

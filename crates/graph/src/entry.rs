@@ -52,9 +52,8 @@ pub struct Start {
     pub shape: Option<Digest>,
     pub thread: ThreadId,
     pub run: RunId,
-    /// Who wants it. A child wants it for whoever wanted its parent.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub user: UserId,
+    #[serde(flatten)]
+    pub context: RunContext,
     pub input: Value,
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
@@ -67,7 +66,18 @@ pub struct Start {
     /// Not all of the input is the user's own words: it holds what tools or agents said.
     #[serde(default, skip_serializing_if = "is_default")]
     pub has_heard: bool,
-    /// Tool calls that were allowed when the run was started: `server.tool`, a server, or [`crate::ALLOW_ALL`]. Child runs have the same.
+}
+
+/// What a run was started with and passes on unchanged to every [`crate::Job`] and to its child runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunContext {
+    /// The user that the run belongs to.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub user: UserId,
+    /// The model that answers calls which name none, as `family/model`. Journals of older versions have none: the world's own choice answers then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tool calls that were allowed when the run was started: `server.tool`, a server, or [`crate::ALLOW_ALL`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub allowed: Vec<String>,
 }
@@ -93,14 +103,13 @@ impl Start {
             shape: None,
             thread: thread.into(),
             run: run.into(),
-            user: UserId::default(),
+            context: RunContext::default(),
             input,
             budget: Budget::default(),
             parent: None,
             depth: 0,
             forked_from: None,
             has_heard: false,
-            allowed: Vec::new(),
         }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Inner {
     pub(crate) behaviour: Box<dyn Behaviour>,
     /// What it makes of the time before; `None` if it wants to know nothing.
     recall: Option<Recall>,
+    delegates: bool,
 }
 
 type Recall = Box<dyn Fn(&mut Value, &Context) -> bool + Send + Sync>;
@@ -65,6 +66,7 @@ impl Graph {
             input: Box::new(|value| serde_json::from_value(value).map_err(|e| e.to_string())),
             output: Box::new(|state| serde_json::to_value(state).unwrap_or(Value::Null)),
             recall: None,
+            delegates: false,
             keep: Box::new(|_| Vec::new()),
             phase_limit_ms: Box::new(|_, _| None),
             state: PhantomData,
@@ -95,6 +97,11 @@ impl Graph {
         self.0.recall.as_ref().is_some_and(|recall| recall(input, context))
     }
 
+    /// Whether it passes on the answer of the flow it calls as its own.
+    pub fn delegates(&self) -> bool {
+        self.0.delegates
+    }
+
     pub(crate) fn node_name(&self, index: usize) -> &Name {
         self.0.nodes.get(index).map_or(&self.0.end, |place| &place.name)
     }
@@ -123,6 +130,7 @@ pub struct Builder<S> {
     input: Input<S>,
     output: Output<S>,
     recall: Option<Recall>,
+    delegates: bool,
     keep: Keep<S>,
     phase_limit_ms: PhaseLimit<S>,
     state: PhantomData<fn() -> S>,
@@ -183,6 +191,12 @@ where
     /// How a run is told of the time before it: what goes into its input ([`Graph::recall`]), before the input is read.
     pub fn recall(mut self, recall: impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.recall = Some(Box::new(recall));
+        self
+    }
+
+    /// Declares that the flow passes on the answer of the flow it calls as its own, so that watchers show that one's answer while it is generated.
+    pub fn delegates(mut self) -> Self {
+        self.delegates = true;
         self
     }
 
@@ -266,6 +280,7 @@ where
                 phase_limit_ms: self.phase_limit_ms,
             }),
             recall: self.recall,
+            delegates: self.delegates,
         };
         inner.shape = Digest::of_text(&crate::draw::mermaid(&inner));
         Ok(Graph(Arc::new(inner)))

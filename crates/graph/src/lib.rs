@@ -67,7 +67,7 @@ mod run;
 pub use ask::{Ask, AskError, Backoff, Hole, Need, Request};
 pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};
-pub use entry::{ENTRY_VERSION, Entry, EntryError, Origin, Parent, Start};
+pub use entry::{ENTRY_VERSION, Entry, EntryError, Origin, Parent, RunContext, Start};
 pub use error::{FeedError, Mismatch, RunError};
 pub use event::{Event, Told};
 pub use graph::{Builder, END, Graph, GraphError};

@@ -195,7 +195,12 @@ impl Models {
     /// Asks the model the call names (or the chosen one), and then the fallbacks in order while the trouble is of a kind
     /// that another could be without.
     pub async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
-        let first = match call.model.as_deref().map(str::parse::<Name>) {
+        self.answer_by(call.model.as_deref(), call, key, progress).await
+    }
+
+    /// The same, by the named model.
+    async fn answer_by(&self, model: Option<&str>, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
+        let first = match model.map(str::parse::<Name>) {
             None => self.chosen.clone(),
             Some(Ok(name)) => name,
             Some(Err(error)) => return Reply::failed(Failure::new(FailureKind::Refused, error.to_string())),
@@ -391,7 +396,10 @@ impl World for Models {
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match &*job.effect {
-            Effect::CallModel(call) => self.answer(call, &job.key, progress).await,
+            Effect::CallModel(call) => {
+                let model = call.model.as_deref().or(job.context.model.as_deref());
+                self.answer_by(model, call, &job.key, progress).await
+            }
             Effect::CallTool(_) | Effect::CallAgent(_) | Effect::AskPerson(_) => {
                 let words = format!("models answer no {} {}", job.effect.kind(), job.effect.name());
                 Reply::failed(Failure::new(FailureKind::Refused, words))

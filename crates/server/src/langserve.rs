@@ -40,7 +40,7 @@ use axum::routing::{get, post};
 use engine::{At, Engine, EngineError, Order};
 use futures::StreamExt as _;
 use futures::stream::FuturesOrdered;
-use graph::{Outcome, RunId, UserId};
+use graph::{Outcome, RunContext, RunId, UserId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -178,7 +178,7 @@ impl Service {
         if is_begun {
             return Ok(None);
         }
-        let user = &call.order.user;
+        let user = &call.order.context.user;
         let place = if call.is_one_of_many { api.0.quota.run_in_turn(user).await? } else { api.0.quota.run(user)? };
         api.0.metrics.run_started(&call.order.flow);
         Ok(Some(place))
@@ -294,7 +294,12 @@ impl Call {
             settings => base.extend([("settings".to_owned(), settings)]),
         }
         let (input, came, answers) = state::taken(served.dress, base, input)?;
-        let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, user: who.user.clone(), ..Order::new(&served.flow, input) };
+        let mut order = Order {
+            has_heard: came.has_heard(),
+            depth: depth_of(headers)?,
+            context: RunContext { user: who.user.clone(), ..RunContext::default() },
+            ..Order::new(&served.flow, input)
+        };
         order.title = came.title();
         if let Some(thread) =
             config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty())
@@ -307,7 +312,7 @@ impl Call {
 
     async fn finish(self, engine: &Engine) -> Result<(RunId, Value), Refused> {
         let came = self.came;
-        let (flow, user) = (self.order.flow.clone(), self.order.user.clone());
+        let (flow, user) = (self.order.flow.clone(), self.order.context.user.clone());
         let (run, at) = match self.answers.as_slice() {
             [] => engine.perform(self.order).await.map_err(Refused::of)?,
             answers => {

@@ -25,8 +25,10 @@ pub mod registry;
 pub mod service;
 mod traced;
 
+pub use axum::Router;
+
 /// Serves until something breaks. Here, so that others need not know what HTTP is made with.
-pub async fn serve(listener: tokio::net::TcpListener, router: axum::Router) -> std::io::Result<()> {
+pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
     let (_never, stop) = tokio::sync::watch::channel(false);
     listen::listen(listener, router, quota::Limits::default().connections_max, stop).await
 }

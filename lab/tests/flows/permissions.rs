@@ -53,7 +53,7 @@ impl Notes {
     async fn ask(&self, engine: &Engine, tool: &str, word: &str, allowed: &[&str]) -> (Vec<String>, Value) {
         let settings = json!({ "enabled_tools": [format!("notes.{tool}")] });
         let order = Order::new("search", input("Note that I must buy milk.", json!({ "settings": settings })));
-        let order = Order { allowed: allowed.iter().map(|&name| name.to_owned()).collect(), ..order };
+        let order = Order { context: graph::RunContext { allowed: allowed.iter().map(|&name| name.to_owned()).collect(), ..order.context }, ..order };
         let shown = Mutex::new(Vec::new());
         let closing = run_with(engine, order, &|_, waiting| {
             shown.lock().unwrap().push(waiting.question.prompt.clone());

@@ -40,7 +40,7 @@ function memberOf(family, event) {
   }
   if (!run) {
     run = newRun(id, event.flow ?? "");
-    run.caller = id === family.root ? null : callerOf(family, run);
+    run.caller = id === family.root ? null : callerOf(family, event.parent);
     if (run.caller) {
       run.caller.child = id;
       run.began_us = run.clock_us = run.caller.attempts.at(-1)?.start_us ?? 0;
@@ -53,6 +53,8 @@ function memberOf(family, event) {
 const newRun = (id, flow) => ({
   id,
   flow,
+  // Its answer is the one the user gets.
+  answers: false,
   next: 0,
   caller: null,
   began_us: 0,
@@ -65,19 +67,13 @@ const newRun = (id, flow) => ({
   outcome: null,
 });
 
-/// The call this run answers: one for its flow that has no child yet.
-function callerOf(family, child) {
-  for (const run of family.runs.values()) {
-    for (const task of run.tasks.values()) {
-      if (task.kind === "agent" && task.name === child.flow && !task.child && task.state === "running") return task;
-    }
-  }
-  return null;
-}
+/// The call a child run answers, as its first event names it.
+const callerOf = (family, parent) => (parent && family.runs.get(parent.run)?.tasks.get(keyOf(parent.run, parent.task))) ?? null;
 
 const HANDLERS = {
   started(_, run, event) {
     run.flow = event.flow;
+    run.answers = event.answers === true;
     run.thread = event.thread;
   },
 
@@ -203,17 +199,8 @@ function whom(effect) {
   return { kind: "other", name: "" };
 }
 
-/// The run whose work is worth looking at: behind the front door, the flow it took.
-export function speaker(family) {
-  let run = family.runs.get(family.root);
-  while (run && run.flow === "auto") {
-    const calls = [...run.tasks.values()].filter((task) => task.kind === "agent" && task.child);
-    const next = calls.length > 0 ? family.runs.get(calls.at(-1).child) : null;
-    if (!next) break;
-    run = next;
-  }
-  return run ?? null;
-}
+/// The run whose answer the user gets. A flow that passes on another's answer is marked too, and started before it.
+export const speaker = (family) => [...family.runs.values()].findLast((run) => run.answers) ?? family.runs.get(family.root) ?? null;
 
 export const note = (run, name) => run?.notes.findLast((one) => one.name === name)?.value;
 

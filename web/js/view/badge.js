@@ -26,7 +26,7 @@ export function takenAs(family, flow, outcome) {
 
 export function ofFlow(name) {
   const known = flowNamed(name);
-  const icon = hasIcon(name) ? name : "node";
+  const icon = [known?.icon, name].find((one) => one && hasIcon(one)) ?? "node";
   return { icon, title: known?.title ?? titled(name), about: known?.about ?? "" };
 }
 

@@ -26,7 +26,7 @@ export function Work({ known, flow }) {
   const work = run ? workGraph(run) : { nodes: [], edges: [] };
   const graph = work.nodes.length > 0 ? work : flowNamed(name)?.graph ? flowGraph(flowNamed(name).graph) : work;
   const open = (task) => openDrawer({ kind: "task", run: family.root, task: task.key });
-  const members = [...family.runs.values()].filter((one) => one.flow && one.flow !== "auto");
+  const members = [...family.runs.values()].filter((one) => one.flow && (one === main || !one.answers));
   return html`
     <div class="work">
       ${members.length > 1 && html`<label class="picker work-member"><span>Steps of</span><select value=${run?.id} onChange=${(event) => setChosen(event.target.value)}>

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use engine::{Door, Order};
+use engine::Order;
 use evidence::Span;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::{Map, Value, json};
@@ -271,7 +271,7 @@ impl ServerChild {
             let address = listener.local_addr()?;
             let many = 1_000_000;
             let limits = Limits { requests_s: u32::MAX, requests_burst: u32::MAX, runs_max: many, streams_max: many, connections_max: many };
-            let api = Api::new(engine.clone(), Arc::new(BenchDesk), guard, Quota::new(limits), Metrics::new(), Door { flow: "auto", steps: (1, 0) });
+            let api = Api::new(engine.clone(), Arc::new(BenchDesk), guard, Quota::new(limits), Metrics::new());
             let router = service::router(&api, &Page::new(None), None, None);
             let (stop, stopped) = tokio::sync::watch::channel(false);
             tokio::spawn(listen::listen(listener, router, many, stopped));
@@ -303,7 +303,12 @@ impl Desk for BenchDesk {
             Some("grow") => ("grow", json!({ "left": 1, "asks": true })),
             _ => ("steps", flow::left(1)),
         };
-        Ok(Order { user: user.clone(), thread: Some(thread.clone()), title: Some(wish.question.clone()), ..Order::new(flow, input) })
+        Ok(Order {
+            context: graph::RunContext { user: user.clone(), ..graph::RunContext::default() },
+            thread: Some(thread.clone()),
+            title: Some(wish.question.clone()),
+            ..Order::new(flow, input)
+        })
     }
 
     fn given(&self, _: &UserId) -> Map<String, Value> {

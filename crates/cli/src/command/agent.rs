@@ -1,7 +1,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use flows::specialist;
+use flows::Specialist;
 use serde_json::json;
 use server::guard::Guard;
 use server::langserve::Service;
@@ -41,21 +41,21 @@ const GRACE: Duration = Duration::from_secs(5);
 
 impl Agent {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let one = specialist::named(&self.name).ok_or_else(|| {
-            let names: Vec<&str> = specialist::ALL.iter().map(|one| one.flow).collect();
+        let one = place.flows.specialist(&self.name).ok_or_else(|| {
+            let names: Vec<&str> = place.flows.specialists().iter().map(|one| one.flow).collect();
             Trouble::Usage(format!("there is no agent {:?}; there are {}", self.name, names.join(", ")))
         })?;
         let place = place.of_agent(one.flow)?;
-        wiring::block_on_all_cores(self.serve(one, &place))
+        wiring::block_on_all_cores(self.serve(&one, &place))
     }
 
-    async fn serve(&self, one: &specialist::Specialist, place: &Place) -> Result<Exit> {
+    async fn serve(&self, one: &Specialist, place: &Place) -> Result<Exit> {
         let config = Config::for_run(place)?;
         let guard = Guard::new(self.listening.token.as_deref());
         let (listener, address) = self.listening.bind(&guard, self.port.unwrap_or(one.port)).await?;
         let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;
         let has_docs = !self.thinking.servers.documents(&config).is_empty();
-        let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs)?, Some(served::description(one)));
+        let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs), Some(served::description(one)));
         let taken_up = engine.recover().await?;
         let mut out = anstream::stdout();
         match self.listening.json {

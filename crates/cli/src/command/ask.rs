@@ -1,6 +1,6 @@
 use std::io::Read as _;
 
-use crate::asking::{self, Wishes};
+use crate::asking::{self, AskOptions};
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::{self, OnInterrupt};
 use crate::place::Place;
@@ -14,7 +14,7 @@ pub(crate) struct Ask {
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
     question: Vec<String>,
     #[command(flatten)]
-    wishes: Wishes,
+    options: AskOptions,
     /// Print one JSON object a line: the events, then how it ended
     #[arg(long)]
     json: bool,
@@ -37,15 +37,15 @@ Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 impl Ask {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         let question = self.question()?;
-        let wishes = &self.wishes;
-        let flow = asking::flow(wishes.flow.as_deref(), place)?;
-        if wishes.approve {
-            asking::must_plan(&flow)?;
+        let options = &self.options;
+        let flow = asking::flow(options.flow.as_deref(), place)?;
+        if options.approve {
+            asking::must_plan(&flow, &place.flows)?;
         }
-        let asking = wishes.asking(&flow, &question, wishes.thread()?, place, &wishes.settings(&flow)?)?;
+        let request = options.request(&flow, &question, options.thread()?, place, &options.settings(&flow, place)?)?;
         wiring::block_on(async {
-            let (engine, mind) = wiring::new_engine(place, &wishes.thinking, self.json).await?;
-            let order = asking.order(mind)?;
+            let (engine, mind) = wiring::new_engine(place, &options.thinking, self.json).await?;
+            let order = request.order(mind)?;
             Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
     }

@@ -1,5 +1,3 @@
-use std::io::Write as _;
-
 use graph::Graph;
 use serde_json::{Value, json};
 
@@ -43,21 +41,13 @@ struct Show {
     json: bool,
 }
 
-/// Name, title and purpose of the flows that people choose. The others are parts of these, or samples.
-pub(crate) const SHOWN: [(&str, &str, &str); 7] = [
-    ("auto", "Choose for me", "Picks the way that suits the question"),
-    ("direct", "Direct answer", "Answers at once, from knowledge or one look into the documents"),
-    ("search", "Search", "Plans, looks things up with tools and answers with sources"),
-    ("chat", "Conversation", "Goes by intent: search, summarize, or talk about what was said"),
-    ("reason", "Think it through", "Plans in steps, reflects on what it found, and answers"),
-    ("panel", "Panel", "Several work on it and critics check before it is answered"),
-    ("supervise", "Carry out a job", "Researches, writes a document or a mail, and asks before it sends anything"),
-];
-
 impl Flows {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let flows = wiring::flows()?;
-        let mut out = anstream::stdout().lock();
+        self.print(place, &mut anstream::stdout().lock())
+    }
+
+    fn print(self, place: &Place, out: &mut impl std::io::Write) -> Result<Exit> {
+        let flows = wiring::flows(place)?;
         let find = |name: &str| {
             flows.get(name).ok_or_else(|| {
                 let known: Vec<&str> = flows.keys().map(String::as_str).collect();
@@ -65,7 +55,7 @@ impl Flows {
             })
         };
         match (self.command, self.name) {
-            (Some(Command::Show(show)), _) => show.print(find(&show.name)?, place, &mut out)?,
+            (Some(Command::Show(show)), _) => show.print(find(&show.name)?, place, out)?,
             (None, None) => {
                 for (name, graph) in &flows {
                     match self.json {
@@ -79,7 +69,7 @@ impl Flows {
                 match (self.mermaid, self.json) {
                     (true, _) => write!(out, "{}", graph.mermaid())?,
                     (_, true) => writeln!(out, "{}", graph.json())?,
-                    (false, false) => draw(graph, &mut out)?,
+                    (false, false) => draw(graph, out)?,
                 }
             }
         }
@@ -91,7 +81,7 @@ impl Show {
     fn print(&self, graph: &Graph, place: &Place, out: &mut impl std::io::Write) -> Result<()> {
         let name = graph.name();
         let all = Config::for_run(place)?.settings.list(name);
-        let (title, purpose) = presented(name);
+        let (title, purpose) = place.flows.get(name).map(|flow| (flow.title, flow.description)).unwrap_or_default();
         if self.json {
             let shown = json!({ "name": name, "title": title, "purpose": purpose, "graph": graph.json(), "settings": all });
             writeln!(out, "{shown}")?;
@@ -116,21 +106,6 @@ impl Show {
     }
 }
 
-/// Title and purpose of a flow; agents of the team have a purpose only.
-fn presented(name: &str) -> (String, String) {
-    let agent = flows::specialist::ALL.iter().find(|one| one.flow == name);
-    match SHOWN.iter().find(|(flow, _, _)| *flow == name) {
-        Some((_, title, purpose)) => ((*title).to_owned(), (*purpose).to_owned()),
-        None => (capitalized(name), agent.map(|one| one.about.to_owned()).unwrap_or_default()),
-    }
-}
-
-pub(crate) fn capitalized(name: &str) -> String {
-    let words = name.replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
 fn draw(graph: &Graph, out: &mut impl std::io::Write) -> Result<()> {
     let drawing = graph.json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -141,3 +116,19 @@ fn draw(graph: &Graph, out: &mut impl std::io::Write) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the command prints for a program with these flows.
+    pub(crate) fn printed(place: &Place, name: Option<&str>) -> String {
+        let mut out = Vec::new();
+        let flows =
+            Flows { command: name.map(|name| Command::Show(Show { name: name.to_owned(), json: false })), name: None, mermaid: false, json: false };
+        flows.print(place, &mut out).unwrap();
+        anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+    }
+}
+#[cfg(test)]
+pub(crate) use tests::printed;

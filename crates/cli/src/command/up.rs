@@ -7,7 +7,6 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flows::specialist;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -71,14 +70,15 @@ impl Up {
     fn parts(&self, place: &Place, config: &Config) -> Result<Vec<Part>> {
         let folder = hub::folder(place)?.join("agents");
         std::fs::create_dir_all(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
-        let names: Vec<&str> = specialist::ALL.iter().map(|one| one.flow).collect();
-        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| specialist::named(name).is_none());
+        let team = place.flows.specialists();
+        let names: Vec<&str> = team.iter().map(|one| one.flow).collect();
+        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| place.flows.specialist(name).is_none());
         if let Some(unknown) = unknown {
             return Err(Trouble::Usage(format!("[team] names {unknown:?}, which is no agent of the team; there are {}", names.join(", "))));
         }
         let mut parts: Vec<Part> = Vec::new();
         let registry = (REGISTRY_URL.to_owned(), format!("http://localhost:{}", config.team.registry_port()));
-        for one in specialist::ALL.iter().filter(|one| config.team.has(one)) {
+        for one in team.iter().filter(|one| config.team.has(one)) {
             let port = config.team.port(one);
             let mut arguments = words(&["agent", one.flow, "--port", &port.to_string(), "--json"]);
             arguments.extend(words(&["--db", &text(&folder.join(format!("{}.db", one.flow)))?]));

@@ -8,8 +8,11 @@ mod flows;
 mod fork_replay;
 mod going;
 mod memory;
+mod models;
 mod people;
 mod permissions;
+mod shutdown;
+mod trees;
 mod watching;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_engine::{Engine, Order, Settings};
-use graph::{Ask, Context, END, Go, Graph, Note, Outcome, Reach, Replies, RunId, tool};
+use graph::{Ask, Context, END, Go, Graph, Note, Outcome, Reach, Replies, RunContext, RunId, tool};
 use serde_json::{Value, json};
 use store::{NoteFilter, NoteRow, RunFilter, StoreError};
 
@@ -42,7 +42,13 @@ async fn learnt(ground: &Ground, user: &str) -> Vec<NoteRow> {
 }
 
 async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, baton_engine::EngineError> {
-    engine.start(Order { user: user.into(), thread: Some(thread.into()), ..Order::new("learner", json!({})) }).await
+    engine
+        .start(Order {
+            context: RunContext { user: user.into(), ..RunContext::default() },
+            thread: Some(thread.into()),
+            ..Order::new("learner", json!({}))
+        })
+        .await
 }
 
 /// What the flow was told, as JSON.
@@ -94,7 +100,8 @@ async fn r8_what_a_child_learnt_is_kept_and_given_to_the_next() {
     let ground = Ground::new();
     let flows = || vec![fan("parent", vec![graph::agent("learner", json!({}))]), learner("learner")];
     let engine = ground.engine("when tool look reply 7", flows());
-    let order = || Order { user: "ada".into(), thread: Some("t".into()), ..Order::new("parent", json!({})) };
+    let order =
+        || Order { context: RunContext { user: "ada".into(), ..RunContext::default() }, thread: Some("t".into()), ..Order::new("parent", json!({})) };
     let first = engine.start(order()).await.unwrap();
     assert_eq!(output(&engine, &first).await, json!([json!([[], 0, false, {}, []]).to_string()]));
     let second = engine.start(order()).await.unwrap();
@@ -143,7 +150,7 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
         told(&engine, &run).await;
         let first = ground.store.journal(&run, 0, 1).await.unwrap().remove(0);
         let Ok(graph::Entry::Started(start)) = graph::Entry::decode(&first.bytes) else { panic!("a start") };
-        assert_eq!((start.has_heard, start.user.as_str()), (expected, "ada"));
+        assert_eq!((start.has_heard, start.context.user.as_str()), (expected, "ada"));
     }
 }
 

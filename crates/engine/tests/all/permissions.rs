@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_engine::{At, Engine, Fork, Order};
-use graph::{ALLOW_ALL, Graph, RunId, Waiting, agent, tool};
+use graph::{ALLOW_ALL, Graph, RunContext, RunId, Waiting, agent, tool};
 use serde_json::{Value, json};
 use store::Grant;
 
@@ -21,7 +21,8 @@ fn one() -> Vec<Graph> {
 }
 
 async fn start(engine: &Engine, flow: &str, user: &str, thread: &str) -> RunId {
-    let order = Order { user: user.into(), thread: Some(thread.into()), ..Order::new(flow, json!({})) };
+    let order =
+        Order { context: RunContext { user: user.into(), ..RunContext::default() }, thread: Some(thread.into()), ..Order::new(flow, json!({})) };
     engine.start(order).await.unwrap()
 }
 
@@ -175,7 +176,7 @@ async fn what_a_run_is_allowed_when_it_starts_holds_for_it_and_its_children_afte
     for (allowed, is_free) in [("tickets.close", true), ("tickets", true), (ALLOW_ALL, true), ("tickets.open", false), ("notes", false)] {
         let ground = Ground::new();
         let engine = ground.engine(SCRIPT, flows());
-        let order = Order { allowed: vec![allowed.to_owned()], ..Order::new("parent", json!({})) };
+        let order = Order { context: RunContext { allowed: vec![allowed.to_owned()], ..RunContext::default() }, ..Order::new("parent", json!({})) };
         let run = engine.start(order).await.unwrap();
         let pause = asked(&engine, &run).await;
         drop(engine);

@@ -23,14 +23,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::context;
-use crate::input::{self, Approve, Input, Mind};
+use crate::descriptor::{Calls, Descriptor, Needs};
+use crate::input::{self, Approve, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
+use crate::registry::Registry;
+use crate::settings::SettingsType;
 use crate::toolbox::{self, Tool, Toolbox};
 
 use classify::Classifier;
 pub use rules::choose;
 
-pub fn flow() -> Result<Graph, GraphError> {
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Choose for me",
+    description: "Picks the way that suits the question",
+    calls: Calls::Routed,
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("auto", flow)
+};
+
+pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
+    let fold = |fold: fn(&mut Auto, &Replies<'_>, &Registry) -> Go| {
+        let registry = registry.clone();
+        move |s: &mut Auto, replies: &Replies<'_>| fold(s, replies, &registry)
+    };
+    let (fold_rules, fold_discover, fold_model, fold_flow) = (fold(fold_rules), fold(fold_discover), fold(fold_model), fold(fold_flow));
+    let asked = registry.clone();
+    let ask_model = move |s: &Auto| ask_model(s, &asked);
     Graph::of::<Auto>("auto")
         .node("choose", (|_: &Auto| Ask::nothing(), fold_rules), &["discover", "run"])
         .node("discover", (|s: &Auto| Ask::one(toolbox::ask(&s.question_in_full())), fold_discover), &["ask", "run"])
@@ -38,6 +57,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("run", (ask_flow, fold_flow), &["run", END])
         .input(Auto::of)
         .output(output)
+        .delegates()
         // Behind it may be `chat`, which takes most of all; each flow hears as much of it as it wants, and learns by itself what it learnt.
         .recall(context::recall(crate::chat::RECALLED_MESSAGES_MAX / 2))
         .build()
@@ -105,44 +125,16 @@ const CONFIDENCE_MIN: f64 = 0.9;
 /// A question of no more words is answered by one look into the user's documents, if the model is a small one.
 const PLAIN_WORDS_MAX: usize = 25;
 
-/// What each flow is for, as the model is told.
-pub(crate) const FLOWS: [(&str, &str); 6] = [
-    ("direct", "general knowledge, explanations, translations, short texts, small talk; nothing has to be looked up or done"),
-    ("search", "facts that must be looked up: news, prices, versions, who holds an office now, records that a tool can find; sources"),
-    ("chat", "about this conversation: a summary of it, an earlier question or answer, a short follow-up"),
-    ("reason", "do something with tools: files, code, calculations, tickets, calendars, devices, databases; or a problem of several steps"),
-    ("panel", "a contested or high-stakes question whose answer critics should review"),
-    ("supervise", "a job for a team: research and then write a document or send a mail"),
-];
-
-/// For a small model, which follows examples better than descriptions.
-const EXAMPLES: [(&str, &str); 7] = [
-    ("What is a volcano?", "direct"),
-    ("Who is the mayor of Madrid at the moment?", "search"),
-    ("What was my second question?", "chat"),
-    ("Put the word ready into state.txt", "reason"),
-    ("How much is 31 * 17?", "reason"),
-    ("Is cloning wrong? Have experts argue and check the verdict.", "panel"),
-    ("Study the market for tea and mail a report to Ron", "supervise"),
-];
-
 /// Flows that do nearly the same, best first, for when one is not available.
-pub(crate) fn substitutes(flow: &str) -> &'static [&'static str] {
-    match flow {
-        "direct" => &["chat", "search", "reason"],
-        "chat" => &["direct", "search", "reason"],
-        "search" => &["reason", "direct", "chat"],
-        "reason" => &["search", "direct", "chat"],
-        "panel" | "supervise" => &["reason", "search", "direct", "chat"],
-        _ => &[],
-    }
+fn substitutes(registry: &Registry, flow: &str) -> &'static [&'static str] {
+    registry.get(flow).and_then(|flow| flow.routing).map(|routing| routing.substitutes).unwrap_or_default()
 }
 
 #[derive(Serialize, Deserialize)]
 struct Auto {
     question: String,
     history: Vec<Message>,
-    model: Mind,
+    model: ModelProfile,
     strict: bool,
     docs: bool,
     approve: Approve,
@@ -192,25 +184,25 @@ impl Auto {
         !input::last_messages(&self.history, 1).is_empty()
     }
 
-    /// Whether a flow is there and has what it works with: `chat` a conversation, `search` and `reason` a tool.
-    fn is_possible(&self, flow: &str) -> bool {
-        let has_means = match flow {
-            "chat" => self.has_history(),
-            "search" | "reason" => self.docs || self.tools.as_ref().is_none_or(|tools| !tools.is_empty()),
-            _ => true,
+    /// Whether a flow is there and has what it needs: a conversation or a tool.
+    fn is_possible(&self, flow: &str, registry: &Registry) -> bool {
+        let has_needed = match registry.get(flow).and_then(|flow| flow.routing).map(|routing| routing.needs) {
+            Some(Needs::Conversation) => self.has_history(),
+            Some(Needs::Tools) => self.docs || self.tools.as_ref().is_none_or(|tools| !tools.is_empty()),
+            Some(Needs::Nothing) | None => true,
         };
-        self.knows(flow) && has_means
+        self.knows(flow) && has_needed
     }
 
-    /// In the order in which they were given; all of them if none has what it works with.
-    fn possible(&self) -> Vec<&str> {
-        let possible: Vec<&str> = self.settings.flows.iter().map(String::as_str).filter(|flow| self.is_possible(flow)).collect();
+    /// In the order in which they were given; all of them if none has what it needs.
+    fn possible(&self, registry: &Registry) -> Vec<&str> {
+        let possible: Vec<&str> = self.settings.flows.iter().map(String::as_str).filter(|flow| self.is_possible(flow, registry)).collect();
         if possible.is_empty() { self.settings.flows.iter().map(String::as_str).collect() } else { possible }
     }
 
     /// What the model may choose.
-    fn offered(&self) -> Vec<&str> {
-        if self.shortlist.is_empty() { self.possible() } else { self.shortlist.iter().map(String::as_str).collect() }
+    fn offered(&self, registry: &Registry) -> Vec<&str> {
+        if self.shortlist.is_empty() { self.possible(registry) } else { self.shortlist.iter().map(String::as_str).collect() }
     }
 
     fn chosen(&self) -> &str {
@@ -226,12 +218,12 @@ impl Auto {
 
 /// What the classifier says of a request: the possible flows with their probabilities, the best first. What is said for a flow that is not possible counts for the
 /// one that comes nearest to it.
-fn classified(s: &Auto) -> Vec<(&'static str, f64)> {
+fn classified(s: &Auto, registry: &Registry) -> Vec<(&'static str, f64)> {
     let features = classify::features(&classify::Request { question: &s.question, has_history: s.has_history(), tools: s.tools.as_deref() });
-    let possible = s.possible();
+    let possible = s.possible(registry);
     let mut scores = [0.0; classify::FLOWS.len()];
     for (flow, score) in classify::FLOWS.into_iter().zip(Classifier::built_in().scores(&features)) {
-        let wanted = std::iter::once(flow).chain(substitutes(flow).iter().copied()).find(|flow| possible.contains(flow));
+        let wanted = std::iter::once(flow).chain(substitutes(registry, flow).iter().copied()).find(|flow| possible.contains(flow));
         // With documents, `direct` and `search` look at the same passages; which is worth it depends on the model and not on the words.
         let wanted =
             wanted.map(|flow| if s.docs && matches!(flow, "direct" | "search") { over_documents(s, &possible).unwrap_or(flow) } else { flow });
@@ -251,33 +243,33 @@ fn over_documents(s: &Auto, possible: &[&str]) -> Option<&'static str> {
     wanted.into_iter().find(|flow| possible.contains(flow))
 }
 
-fn fold_rules(s: &mut Auto, _: &Replies<'_>) -> Go {
+fn fold_rules(s: &mut Auto, _: &Replies<'_>, registry: &Registry) -> Go {
     let known: Vec<&str> = s.settings.flows.iter().map(String::as_str).collect();
     if let [only] = known.as_slice() {
         let choice = Choice { flow: (*only).to_owned(), why: "it is the only flow there is".to_owned(), by: DecidedBy::Rule };
         return s.take(choice);
     }
-    match choose(&s.question, &known) {
+    match choose(&s.question, &known, registry) {
         Some(choice) => s.take(choice),
         None => Go::to("discover"),
     }
 }
 
-fn fold_discover(s: &mut Auto, replies: &Replies<'_>) -> Go {
+fn fold_discover(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
     let mut trouble = None;
     match Toolbox::read(replies, 0) {
         Ok(listed) => s.tools = Some(listed.tools.into_iter().map(|tool| Tool { schema: Value::Null, ..tool }).collect()),
         Err(failure) => trouble = Some(failure.to_string()),
     }
-    let go = decide(s);
+    let go = decide(s, registry);
     match trouble {
         Some(why) => go.note("no_tools", format!("the tools could not be listed: {why}")),
         None => go,
     }
 }
 
-fn decide(s: &mut Auto) -> Go {
-    if let [only] = s.possible().as_slice() {
+fn decide(s: &mut Auto, registry: &Registry) -> Go {
+    if let [only] = s.possible(registry).as_slice() {
         let choice = Choice { flow: (*only).to_owned(), why: "no other flow has what it needs here".to_owned(), by: DecidedBy::Rule };
         return s.take(choice);
     }
@@ -290,7 +282,7 @@ fn decide(s: &mut Auto) -> Go {
         Router::Both => CONFIDENCE_MIN,
         Router::Model => f64::INFINITY,
     };
-    let ranked = classified(s);
+    let ranked = classified(s, registry);
     let Some((flow, confidence)) = ranked.first().copied() else { return Go::to("ask") };
     let choice = Choice { flow: flow.to_owned(), why: format!("the classifier is {:.0}% sure", confidence * 100.0), by: DecidedBy::Classifier };
     if confidence >= confidence_min {
@@ -306,18 +298,19 @@ fn decide(s: &mut Auto) -> Go {
 }
 
 /// The system text is the same for all requests up to the tools, so that a model that keeps prefixes reads it once.
-fn ask_model(s: &Auto) -> Ask {
-    let about = |flow: &str| FLOWS.iter().find(|(name, _)| *name == flow).map_or("", |(_, about)| about);
-    let flows: Vec<Value> = s.settings.flows.iter().map(|flow| json!({ "name": flow, "about": about(flow) })).collect();
-    let known = EXAMPLES.iter().filter(|(_, flow)| s.knows(flow));
-    let examples: Vec<Value> = known.map(|(request, flow)| json!({ "request": request, "flow": flow })).collect();
+fn ask_model(s: &Auto, registry: &Registry) -> Ask {
+    let purpose = |flow: &str| registry.get(flow).and_then(|flow| flow.routing).map_or("", |routing| routing.purpose);
+    let flows: Vec<Value> = s.settings.flows.iter().map(|flow| json!({ "name": flow, "about": purpose(flow) })).collect();
+    let known = registry.routed().filter(|flow| s.knows(flow.name));
+    let examples = known.flat_map(|flow| flow.routing.iter().flat_map(|routing| routing.examples).map(move |request| (*request, flow.name)));
+    let examples: Vec<Value> = examples.map(|(request, flow)| json!({ "request": request, "flow": flow })).collect();
     let tools: Vec<String> = s.tools.iter().flatten().take(ROUTE_TOOLS_MAX).map(Tool::one_line).collect();
     let text = prompt::render(ROUTE.of(&s.model), json!({ "flows": flows, "examples": examples, "tools": tools.join("\n") }));
     let mut messages = vec![prompt::system(text)];
     messages
         .extend(input::fitted(&input::last_messages(&s.history, ROUTE_HISTORY_MESSAGES_MAX), ROUTE_HISTORY_TOKENS_MAX.min(s.model.history_tokens())));
     messages.push(prompt::user(prompt::clipped(&s.question, s.model.question_tokens().min(ROUTE_QUESTION_TOKENS_MAX))));
-    let flow = json!({ "type": "string", "enum": s.offered() });
+    let flow = json!({ "type": "string", "enum": s.offered(registry) });
     let schema = match s.model.is_small {
         true => json!({ "type": "object", "required": ["flow"], "properties": { "flow": flow }, "additionalProperties": false }),
         false => {
@@ -328,7 +321,7 @@ fn ask_model(s: &Auto) -> Ask {
     Ask::one(prompt::call("route", messages, Some(schema), ROUTE_TOKENS_MAX).label("choosing a flow").attempts(2).deadline_ms(ROUTE_MS_MAX))
 }
 
-fn fold_model(s: &mut Auto, replies: &Replies<'_>) -> Go {
+fn fold_model(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
     #[derive(Deserialize)]
     struct Route {
         flow: String,
@@ -336,7 +329,7 @@ fn fold_model(s: &mut Auto, replies: &Replies<'_>) -> Go {
         reason: String,
     }
     let trouble = match prompt::read::<Route>(replies, 0) {
-        Ok(route) if s.offered().contains(&route.flow.trim()) => {
+        Ok(route) if s.offered(registry).contains(&route.flow.trim()) => {
             let reason = route.reason.trim();
             let why = if reason.is_empty() { "the model chose it".to_owned() } else { format!("the model chose it: {reason}") };
             return s.take(Choice { flow: route.flow.trim().to_owned(), why, by: DecidedBy::Model });
@@ -345,10 +338,11 @@ fn fold_model(s: &mut Auto, replies: &Replies<'_>) -> Go {
         Err(failure) => format!("the model did not choose ({})", failure.kind),
     };
     let choice = s.guess.take().or_else(|| {
-        let (flow, _) = classified(s).first().copied()?;
+        let (flow, _) = classified(s, registry).first().copied()?;
         Some(Choice { flow: flow.to_owned(), why: "it is the classifier's best guess".to_owned(), by: DecidedBy::Classifier })
     });
-    let choice = choice.unwrap_or_else(|| Choice { flow: s.possible()[0].to_owned(), why: "it is the first one".to_owned(), by: DecidedBy::Rule });
+    let first = || Choice { flow: s.possible(registry)[0].to_owned(), why: "it is the first one".to_owned(), by: DecidedBy::Rule };
+    let choice = choice.unwrap_or_else(first);
     s.take(Choice { why: format!("{}; {trouble}", choice.why), ..choice })
 }
 
@@ -399,7 +393,7 @@ fn abler(s: &Auto, from: &str) -> Option<&'static str> {
     next.iter().copied().find(|flow| s.knows(flow))
 }
 
-fn fold_flow(s: &mut Auto, replies: &Replies<'_>) -> Go {
+fn fold_flow(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
     let flow = s.chosen().to_owned();
     match replies.value(0) {
         Ok(output) => {
@@ -416,7 +410,7 @@ fn fold_flow(s: &mut Auto, replies: &Replies<'_>) -> Go {
             let look = "it had begun to change something, so nothing else is tried; `baton runs show` lists what was called";
             Go::fail(format!("the flow {flow} failed: {}; {look}", failure.message))
         }
-        Err(failure) if is_final(&failure, &flow) || !s.knows("direct") || s.handed_over.is_some() => {
+        Err(failure) if is_final(&failure, &flow, registry) || !s.knows("direct") || s.handed_over.is_some() => {
             Go::fail(format!("the flow {flow} failed: {}", failure.message))
         }
         Err(failure) => hand_over(s, "direct", format!("{flow} failed: {}", failure.message)),
@@ -430,9 +424,9 @@ fn hand_over(s: &mut Auto, to: &str, why: String) -> Go {
 }
 
 /// Another flow would cost again what was stopped or used up. What a team may have done is not covered up by another answer.
-fn is_final(failure: &Failure, flow: &str) -> bool {
-    matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt)
-        || !matches!(flow, "search" | "chat" | "reason" | "panel")
+fn is_final(failure: &Failure, flow: &str, registry: &Registry) -> bool {
+    let may_be_replaced = registry.get(flow).and_then(|flow| flow.routing).is_some_and(|routing| routing.may_be_replaced);
+    matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt) || !may_be_replaced
 }
 
 /// Why a flow that has answered could not do the task, by its own report. Only what has called no tool reports it, so nothing is done twice.

@@ -3,6 +3,7 @@
 
 use super::classify::FLOWS;
 use super::{Choice, DecidedBy};
+use crate::registry::Registry;
 
 /// Phrases by which a user says how an answer should be found. The earliest in a message counts.
 const EXPLICIT: [(&str, &[&str]); 2] = [
@@ -77,7 +78,7 @@ const GREETINGS: [&str; 30] = [
 const GREETING_WORDS_MORE_MAX: usize = 1;
 
 /// `known`: the flows there are.
-pub fn choose(question: &str, known: &[&str]) -> Option<Choice> {
+pub fn choose(question: &str, known: &[&str], registry: &Registry) -> Option<Choice> {
     let text = normalized(question);
     let (flow, why) = named(&text, question, known)
         .map(|(flow, phrase)| (flow, format!("you said {phrase:?}")))
@@ -86,7 +87,7 @@ pub fn choose(question: &str, known: &[&str]) -> Option<Choice> {
     if known.contains(&flow.as_str()) {
         return Some(Choice { flow, why, by: DecidedBy::Rule });
     }
-    let nearest = super::substitutes(&flow).iter().find(|flow| known.contains(*flow))?;
+    let nearest = super::substitutes(registry, &flow).iter().find(|flow| known.contains(*flow))?;
     Some(Choice { flow: (*nearest).to_owned(), why: format!("{why}, and {flow} is not available"), by: DecidedBy::Rule })
 }
 

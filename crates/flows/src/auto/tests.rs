@@ -11,7 +11,7 @@ fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<Sa
     for (name, value) in more.as_object().unwrap() {
         input[name] = value.clone();
     }
-    drive(&flow().unwrap(), input, |effect, _| {
+    drive(&flow(&Registry::default()).unwrap(), input, |effect, _| {
         changed(effect.name()).unwrap_or_else(|| match effect.name() {
             "route" => Ok(json!({ "flow": "reason", "reason": "it acts" })),
             toolbox::REGISTRY => Ok(registry()),
@@ -79,7 +79,7 @@ fn x2_words_that_only_look_like_an_order_are_no_rule() {
         "Compare SQLite and Postgres",
         "Calculate 12% of 4350",
     ] {
-        assert_eq!(choose(question, &ALL), None, "{question}");
+        assert_eq!(choose(question, &ALL, &Registry::default()), None, "{question}");
     }
 }
 

@@ -8,9 +8,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Row;
+use crate::descriptor::{Descriptor, InputKind, Visibility};
 
 /// The flow's name.
 pub const IMPORT: &str = "chat_import";
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Chat import",
+    visibility: Visibility::Internal,
+    input: InputKind::Own(|question| question.input()),
+    ..Descriptor::new(IMPORT, |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Rows>(IMPORT)

@@ -31,15 +31,33 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
 use crate::claims;
+use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::direct::ANSWER;
 use crate::follow_up;
-use crate::input::{self, Input, Mind};
+use crate::input::{self, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
 
 pub use self::csv::{COLUMNS, CsvError, export, import};
-pub use self::import::{IMPORT, flow as importer};
+pub use self::import::{FLOW as IMPORT_FLOW, IMPORT, flow as importer};
 pub use self::review::review;
 pub use words::intent_by_words;
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Conversation",
+    description: "Goes by intent: search, summarize, or talk about what was said",
+    routing: Some(Routing {
+        purpose: "about this conversation: a summary of it, an earlier question or answer, a short follow-up",
+        examples: &["What was my second question?"],
+        needs: Needs::Conversation,
+        substitutes: &["direct", "search", "reason"],
+        may_be_replaced: true,
+    }),
+    answer: Some(ANSWER),
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("chat", |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Chat>("chat")
@@ -119,7 +137,7 @@ pub(super) struct Chat {
     /// Indexes into `history` of answers without findings: they are not summarized.
     #[serde(default)]
     without_findings: Vec<usize>,
-    model: Mind,
+    model: ModelProfile,
     strict: bool,
     /// The user named documents: they are searched beside the rest.
     #[serde(default)]

@@ -19,9 +19,27 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::claims;
 use crate::context;
+use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::follow_up;
-use crate::input::{self, Input, Mind};
+use crate::input::{self, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Direct answer",
+    description: "Answers at once, from knowledge or one look into the documents",
+    routing: Some(Routing {
+        purpose: "general knowledge, explanations, translations, short texts, small talk; nothing has to be looked up or done",
+        examples: &["What is a volcano?"],
+        needs: Needs::Nothing,
+        substitutes: &["chat", "search", "reason"],
+        may_be_replaced: false,
+    }),
+    answer: Some(ANSWER),
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("direct", |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
@@ -57,7 +75,7 @@ const DECLINES: &str = "[needs a tool]";
 const DECLINED: &str = "This needs a tool, and the direct flow has none. Ask with `--flow reason`.";
 
 /// The purpose of a call whose words are the answer itself. Whoever watches may show them as they come.
-pub const ANSWER: &str = "answer";
+pub const ANSWER: &str = crate::ANSWER_CALL;
 
 const SYSTEM: Prompt = Prompt { long: include_str!("system.md"), short: include_str!("system.small.md") };
 const DOCS: &str = "docs.search";
@@ -74,7 +92,7 @@ struct Direct {
     settings: Settings,
     question: String,
     history: Vec<Message>,
-    model: Mind,
+    model: ModelProfile,
     strict: bool,
     docs: bool,
     /// The passages the model is shown, `[1]` first.

@@ -12,7 +12,7 @@ use super::state::{Decision, Error, Panel, Verdict};
 use super::table::{Report, Step};
 use super::{APPROVE, Done, agents};
 use crate::answer;
-use crate::input::Mind;
+use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
 
 const CRITIC: Prompt = Prompt { long: include_str!("critic.md"), short: include_str!("critic.small.md") };
@@ -52,7 +52,7 @@ const EXPERT: Standard = Standard {
 };
 
 /// One judgement: the work goes last and alone, the passages it may rest on before it.
-fn ask(mind: &Mind, question: &str, standard: &Standard, work: String, spans: &[evidence::Span], findings: &[Finding]) -> Request {
+fn ask(mind: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[evidence::Span], findings: &[Finding]) -> Request {
     let question = prompt::clipped(question, mind.question_tokens());
     let Standard { what, approve, reject } = *standard;
     let findings: Vec<String> = findings.iter().map(Finding::told).collect();
@@ -75,17 +75,17 @@ fn ask(mind: &Mind, question: &str, standard: &Standard, work: String, spans: &[
 }
 
 /// Whether the findings decide, so that no model is asked.
-fn is_decided(mind: &Mind, findings: &[Finding]) -> bool {
+fn is_decided(mind: &ModelProfile, findings: &[Finding]) -> bool {
     mind.is_small && review::is_rejected(findings)
 }
 
 /// What is asked about a draft, if its findings do not decide; for whoever measures critics outside a panel, too.
-pub fn ask_about(mind: &Mind, draft: &Draft<'_>) -> Option<Request> {
+pub fn ask_about(mind: &ModelProfile, draft: &Draft<'_>) -> Option<Request> {
     let findings = review(draft);
     (!is_decided(mind, &findings)).then(|| about(mind, draft, &findings))
 }
 
-fn about(mind: &Mind, draft: &Draft<'_>, findings: &[Finding]) -> Request {
+fn about(mind: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Request {
     let (standard, work) = match draft.step {
         Some(step) => (&RESEARCH, format!("Step: {step}\nResult: {}", draft.text)),
         None if draft.reasoning.is_empty() => (&EXPERT, format!("Answer: {}", draft.text)),
@@ -105,7 +105,7 @@ pub struct Judged {
 }
 
 /// What a critic decides about a draft, given what its model replied; none if it was not asked.
-pub fn judge(mind: &Mind, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
+pub fn judge(mind: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
     let findings = review(draft);
     if is_decided(mind, &findings) {
         return Ok(Judged { is_rejected: true, feedback: review::feedback(&findings), findings, model_rejects: None });
@@ -123,7 +123,7 @@ fn rejected_by(findings: &[Finding]) -> Verdict {
 }
 
 /// What stands of a model's verdict.
-fn settled(mind: &Mind, findings: &[Finding], verdict: Verdict) -> Verdict {
+fn settled(mind: &ModelProfile, findings: &[Finding], verdict: Verdict) -> Verdict {
     // A rejection that nothing found bears out costs a retry; whether a small model is right then is measured with `baton eval critics`.
     if mind.is_small && verdict.decision == Decision::Reject && findings.is_empty() {
         return Verdict { decision: Decision::Approve, ..verdict };

@@ -35,14 +35,35 @@ mod worker_tests;
 use graph::{Ask, END, Go, Graph, GraphError, Node, Replies};
 use serde_json::{Value, json};
 
+use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
+use crate::direct::ANSWER;
 use crate::input::{Approve, Input};
+use crate::settings::SettingsType;
 use state::{Ending, Error, Kind, Panel, Word};
 use table::{Report, Step, When};
 
 pub use critics::{Judged, ask_about, judge};
 pub(crate) use state::{Settings, TOOL_CALLS_MAX};
 pub(crate) use worker::uncited;
-pub use worker::{RESEARCHER, expert, researcher};
+pub use worker::{EXPERT_FLOW, RESEARCHER, RESEARCHER_FLOW, expert, researcher};
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Panel",
+    description: "Several work on it and critics check before it is answered",
+    routing: Some(Routing {
+        purpose: "a contested or high-stakes question whose answer critics should review",
+        examples: &["Is cloning wrong? Have experts argue and check the verdict."],
+        needs: Needs::Nothing,
+        substitutes: &["reason", "search", "direct", "chat"],
+        may_be_replaced: true,
+    }),
+    approvals: &[APPROVE],
+    plan: Some(PlanNote { note: "planner", lists: &["research_steps", "expert_steps"] }),
+    answer: Some(ANSWER),
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("panel", |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     let mut builder = Graph::of::<Panel>("panel").input(begin).output(output).recall(crate::context::recall(HISTORY_TURNS_MAX));

@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::table::Step;
-use crate::input::Mind;
+use crate::input::ModelProfile;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Panel {
     pub(super) question: String,
     pub(super) history: Vec<graph::Message>,
-    pub(super) model: Mind,
+    pub(super) model: ModelProfile,
     pub(super) strict: bool,
     pub(super) asks_approval: bool,
     pub(super) settings: Settings,

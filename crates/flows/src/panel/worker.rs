@@ -23,13 +23,30 @@ use serde_json::{Map, Value, json};
 
 use super::state::{Kind, TOOL_CALLS_MAX, Word};
 use crate::answer;
-use crate::input::Mind;
+use crate::descriptor::{Descriptor, InputKind, Visibility};
+use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{Tool, Toolbox};
+
+/// What interfaces know of this flow.
+pub const RESEARCHER_FLOW: Descriptor = Descriptor {
+    title: "Panel researcher",
+    visibility: Visibility::Internal,
+    input: InputKind::Own(|question| question.input()),
+    ..Descriptor::new(RESEARCHER, |_| researcher())
+};
 
 pub fn researcher() -> Result<Graph, GraphError> {
     flow(RESEARCHER, Role::Researcher)
 }
+
+/// What interfaces know of this flow.
+pub const EXPERT_FLOW: Descriptor = Descriptor {
+    title: "Panel expert",
+    visibility: Visibility::Internal,
+    input: InputKind::Own(|question| question.input()),
+    ..Descriptor::new(EXPERT, |_| expert())
+};
 
 pub fn expert() -> Result<Graph, GraphError> {
     flow(EXPERT, Role::Expert)
@@ -87,7 +104,7 @@ pub(super) struct Task {
     #[serde(default)]
     pub(super) spans: Vec<Span>,
     #[serde(default)]
-    pub(super) model: Mind,
+    pub(super) model: ModelProfile,
     #[serde(default)]
     pub(super) tools: Vec<Tool>,
     #[serde(default = "four")]

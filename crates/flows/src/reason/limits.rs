@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
-use crate::input::Mind;
+use crate::input::ModelProfile;
 
 /// How much effort a request is worth to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ const ITERATIONS_MAX: u32 = 5;
 pub(super) const DEEP_ITERATIONS_MAX: u32 = 10;
 
 impl Limits {
-    pub(super) fn of(settings: &Settings, mind: &Mind) -> Limits {
+    pub(super) fn of(settings: &Settings, mind: &ModelProfile) -> Limits {
         let usual = if mind.is_small { SMALL } else { Limits::default() };
         let set = |seconds: Option<u32>, usual_ms: u64| seconds.map_or(usual_ms, |seconds| u64::from(seconds.clamp(1, SECONDS_MAX)) * 1_000);
         Limits {

@@ -44,8 +44,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::input::{Approve, Input, Mind};
+use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
+use crate::direct::ANSWER;
+use crate::input::{Approve, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
 
 pub use decide::{Complexity, Facts, Way, Why, complexity, decide};
@@ -54,6 +57,24 @@ pub use limits::{Depth, Limits};
 pub use memory::{Key, Kind, Remembered, key, recall, similarity};
 pub use plan::{Plan, Step};
 pub use reflect::ReflectionResult;
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Think it through",
+    description: "Plans in steps, reflects on what it found, and answers",
+    routing: Some(Routing {
+        purpose: "do something with tools: files, code, calculations, tickets, calendars, devices, databases; or a problem of several steps",
+        examples: &["Put the word ready into state.txt", "How much is 31 * 17?"],
+        needs: Needs::Tools,
+        substitutes: &["search", "direct", "chat"],
+        may_be_replaced: true,
+    }),
+    approvals: &["approve_plan"],
+    plan: Some(PlanNote { note: "plan", lists: &["steps"] }),
+    answer: Some(ANSWER),
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("reason", |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     let limits = Limits::default();
@@ -148,7 +169,7 @@ pub struct Settings {
 pub(super) struct Reason {
     question: String,
     history: Vec<Message>,
-    model: Mind,
+    model: ModelProfile,
     strict: bool,
     has_documents: bool,
     asks_approval: bool,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::decide::Complexity;
-use crate::input::Mind;
+use crate::input::ModelProfile;
 use crate::toolbox::{REGISTRY, Toolbox, references};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub(super) struct Form {
     pub(super) may_ask: bool,
 }
 
-pub(super) fn schema(toolbox: &Toolbox, mind: &Mind, form: Form) -> Value {
+pub(super) fn schema(toolbox: &Toolbox, mind: &ModelProfile, form: Form) -> Value {
     let mut more = Map::new();
     if mind.is_small {
         let steps = json!({ "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(mind, "tool", "arguments", &more) });
@@ -190,7 +190,7 @@ impl Example<'_> {
 }
 
 /// Requests with their plans, as far as the tools at hand can carry them out. What a model is shown is only what it could really call.
-pub(super) fn examples(toolbox: &Toolbox, mind: &Mind) -> Vec<Value> {
+pub(super) fn examples(toolbox: &Toolbox, mind: &ModelProfile) -> Vec<Value> {
     let write = |path: &str, content: &str| Example {
         tool: "files.write",
         arguments: vec![("path", json!(path)), ("content", json!(content)), ("mode", json!("create"))],

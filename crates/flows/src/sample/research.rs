@@ -17,6 +17,17 @@ use graph::{Ask, Backoff, END, Effect, Go, Graph, GraphError, Hole, Message, Mod
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::descriptor::{Descriptor, InputKind, Visibility};
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Research",
+    visibility: Visibility::Sample,
+    input: InputKind::Own(|question| json!({ "question": question.text, "approve": question.approve })),
+    approvals: &["approve"],
+    ..Descriptor::new("research", |_| flow())
+};
+
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Research>("research")
         .node("plan", (ask_plan, fold_plan), &["look_up"])

@@ -13,12 +13,25 @@ use graph::{Ask, END, Go, Graph, GraphError, Replies, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::descriptor::{Descriptor, InputKind, Visibility};
+use crate::input;
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor =
+    Descriptor { title: "Team", visibility: Visibility::Sample, input: InputKind::Own(topics_of), ..Descriptor::new("team", |_| flow()) };
+
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Team>("team")
         .node("gather", (ask_children, fold_children), &["mail", END])
         .node("mail", (ask_mail, fold_mail), &[END])
         .output(|s| json!({ "findings": s.findings, "mailed": s.mailed }))
         .build()
+}
+
+/// A question is a list of topics with `;` or line breaks between them.
+fn topics_of(question: &input::Question<'_>) -> Value {
+    let topics: Vec<&str> = question.text.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
+    json!({ "topics": topics })
 }
 
 const TOPICS_MAX: usize = 32;

@@ -38,12 +38,31 @@ use serde_json::{Map, Value, json};
 use crate::answer::{self, Answer};
 use crate::claims::{self, Said};
 use crate::context;
+use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::follow_up;
-use crate::input::{self, Approve, Input, Mind};
+use crate::input::{self, Approve, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
 
 pub use plan::{Status, Task};
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Search",
+    description: "Plans, looks things up with tools and answers with sources",
+    routing: Some(Routing {
+        purpose: "facts that must be looked up: news, prices, versions, who holds an office now, records that a tool can find; sources",
+        examples: &["Who is the mayor of Madrid at the moment?"],
+        needs: Needs::Tools,
+        substitutes: &["reason", "direct", "chat"],
+        may_be_replaced: true,
+    }),
+    approvals: &["approve"],
+    plan: Some(PlanNote { note: "plan", lists: &["tasks"] }),
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("search", |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
@@ -101,7 +120,7 @@ const DECLINED: &str = "The plan was not approved, so nothing was looked up.";
 struct Search {
     question: String,
     history: Vec<Message>,
-    model: Mind,
+    model: ModelProfile,
     strict: bool,
     approve: Approve,
     settings: Settings,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::html;
 use crate::claims::{self, Said};
-use crate::input::Mind;
+use crate::input::ModelProfile;
 use crate::prompt;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +26,7 @@ pub(super) struct Synthesis {
     pub(super) salvaged: Option<&'static str>,
 }
 
-pub(super) fn schema(mind: &Mind, passages: usize, may_go_on: bool) -> Value {
+pub(super) fn schema(mind: &ModelProfile, passages: usize, may_go_on: bool) -> Value {
     let (mut properties, required) = if claims::is_asked(mind, passages) {
         (claims::properties(passages), claims::REQUIRED.to_vec())
     } else if mind.is_small {

@@ -1,5 +1,27 @@
 use super::*;
 use crate::input::Input;
+use crate::registry::Registry;
+use crate::search;
+
+fn list(flow: &str) -> Vec<Setting> {
+    Registry::default().settings(flow)
+}
+
+fn parse(flow: &str, pair: &str) -> Result<(String, Value), SettingError> {
+    Registry::default().parse_setting(flow, pair)
+}
+
+fn resolve(flow: &str, settings: &Value) -> Result<Value, SettingError> {
+    Registry::default().resolve_settings(flow, settings)
+}
+
+fn schema(flow: &str) -> Option<Value> {
+    Registry::default().settings_schema(flow)
+}
+
+fn assemble(flow: &str, own: &dyn Fn(&str) -> Value) -> Value {
+    Registry::default().assemble_settings(flow, own)
+}
 
 fn wrong(flow: &str, settings: &Value) -> String {
     resolve(flow, settings).unwrap_err().to_string()
@@ -11,10 +33,13 @@ fn names(flow: &str) -> Vec<String> {
 
 #[test]
 fn s13_every_setting_is_listed_with_its_default_and_nothing_internal_is() {
-    for Declared { flow, settings, fields: [defaults, empty] } in DECLARED.iter() {
+    let registry = Registry::default();
+    let declared = |flow: &str| registry.get(flow).unwrap().settings.unwrap();
+    for flow in registry.flows_with_settings() {
+        let (settings, [defaults, empty]) = (declared(flow).list(), declared(flow).fields());
         assert_eq!(empty, defaults, "{flow}");
         let fields = defaults.as_object().unwrap();
-        for setting in settings {
+        for setting in &settings {
             let name = &setting.name;
             assert_eq!(Some(&setting.default), fields.get(name), "{flow}: {name}");
             assert!(!setting.help.is_empty(), "{flow}: {name} has no help");
@@ -26,7 +51,7 @@ fn s13_every_setting_is_listed_with_its_default_and_nothing_internal_is() {
             assert!(error.contains("has no setting"), "{flow}: {name}: {error}");
         }
     }
-    let internal = |flow: &str| declared(flow).unwrap().fields[0].as_object().unwrap().len() - declared(flow).unwrap().settings.len();
+    let internal = |flow: &str| declared(flow).fields()[0].as_object().unwrap().len() - declared(flow).list().len();
     assert_eq!((internal("search"), internal("chat"), internal("supervise")), (0, 2, 1));
 }
 
@@ -92,7 +117,6 @@ fn s13_json_is_held_to_types_and_bounds() {
     assert_eq!(resolve("search", &Value::Null).unwrap(), json!({}));
     let good = json!({ "max_turn_iterations": 3, "enabled_tools": ["docs"] });
     assert_eq!(resolve("search", &good).unwrap(), good);
-    assert!(check("search", &good).is_ok());
     for (settings, words) in [
         (json!([]), "an object of names and values"),
         (json!({ "max_turn_iterations": "3" }), "cannot be \"3\""),
@@ -126,9 +150,9 @@ fn s13_a_flow_that_calls_others_takes_their_settings() {
     assert!(error.contains("did you mean search.max_turn_iterations?") && error.contains("panel.retry_limit"), "{error}");
     let error = wrong("auto", &json!({ "tool_calls_max": 99 }));
     assert!(error.contains("Name the flow: panel.tool_calls_max, supervise.researcher.tool_calls_max"), "{error}");
-    let schema = schema("auto").unwrap();
-    assert_eq!(schema.pointer("/properties/panel.retry_limit/maximum"), Some(&json!(50)));
-    assert_eq!(super::schema("direct"), None);
+    let of_auto = schema("auto").unwrap();
+    assert_eq!(of_auto.pointer("/properties/panel.retry_limit/maximum"), Some(&json!(50)));
+    assert_eq!(schema("direct"), None);
 }
 
 #[test]
@@ -147,7 +171,7 @@ fn s13_configured_values_are_the_defaults_of_a_request() {
         "supervise": { "each": { "mailer": { "me": "a@b" } } },
     });
     assert_eq!(auto, json!({ "each": expected }));
-    let defaults = effective("auto", &auto);
+    let defaults = Registry::default().effective_settings("auto", &auto);
     let default = |name: &str| defaults.iter().find(|setting| setting.name == name).unwrap().default.clone();
     assert_eq!(
         (default("search.max_turn_iterations"), default("supervise.mailer.me"), default("panel.retry_limit")),

@@ -18,12 +18,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{closing, handed, researcher, writer};
-use crate::input::Mind;
+use crate::descriptor::{Agent, Descriptor, InputKind, Visibility};
+use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
 use crate::turn::{self, Turn, Visit};
 
 pub const NAME: &str = "mailer";
 pub const CAPABILITY: &str = "send_mail";
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Mailer",
+    description: "sends a mail, with the document that was made attached",
+    visibility: Visibility::Internal,
+    input: InputKind::Messages,
+    settings: Some(SettingsType::of::<Settings>()),
+    agent: Some(Agent { capability: CAPABILITY, aliases: &["Gmail", "send_email"], port: 8003 }),
+    ..Descriptor::new(NAME, |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Mailer>(NAME)
@@ -62,7 +75,7 @@ struct Letter {
 struct Mailer {
     messages: Vec<Turn>,
     context: Map<String, Value>,
-    model: Mind,
+    model: ModelProfile,
     letter: Letter,
     last: Option<Turn>,
     report: String,

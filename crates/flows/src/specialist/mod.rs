@@ -19,52 +19,6 @@ use serde_json::{Map, Value, json};
 
 use crate::turn::{self, Turn};
 
-pub struct Specialist {
-    pub flow: &'static str,
-    pub capability: &'static str,
-    /// Other names of it or of its capability: those of document 003, and common ones.
-    pub aliases: &'static [&'static str],
-    pub about: &'static str,
-    /// Where it listens unless somebody says otherwise.
-    pub port: u16,
-}
-
-pub const ALL: [Specialist; 3] = [
-    Specialist {
-        flow: researcher::NAME,
-        capability: researcher::CAPABILITY,
-        aliases: &[],
-        about: "looks a subject up with tools and sums up what was found, with sources",
-        port: 8001,
-    },
-    Specialist {
-        flow: writer::NAME,
-        capability: writer::CAPABILITY,
-        aliases: &["DocumentCreator"],
-        about: "makes a file (PDF, DOCX, HTML or Markdown) out of what was found or said",
-        port: 8002,
-    },
-    Specialist {
-        flow: mailer::NAME,
-        capability: mailer::CAPABILITY,
-        aliases: &["Gmail", "send_email"],
-        about: "sends a mail, with the document that was made attached",
-        port: 8003,
-    },
-];
-
-/// The specialist that goes by this name or capability, however it is spelled: `DocumentCreator`, `document_creator`, `create_document`.
-pub fn named(name: &str) -> Option<&'static Specialist> {
-    let plain = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
-    let wanted = plain(name);
-    ALL.iter().find(|one| [one.flow, one.capability].iter().chain(one.aliases).any(|known| plain(known) == wanted))
-}
-
-/// The name of a capability as plans use it.
-pub fn canonical_capability(name: &str) -> &str {
-    named(name).map_or(name, |one| one.capability)
-}
-
 /// The newest of what an agent handed on under this capability.
 fn handed(messages: &[Turn], capability: &str) -> Option<Value> {
     messages.iter().rev().filter(|turn| !turn.is_a_persons()).find_map(|turn| turn::data_in(&turn.content, capability))

@@ -17,14 +17,27 @@ use serde_json::{Map, Value, json};
 
 use super::closing;
 use crate::answer;
-use crate::input::Mind;
+use crate::descriptor::{Agent, Descriptor, InputKind, Visibility};
+use crate::input::ModelProfile;
 use crate::panel;
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, Tool, Toolbox};
 use crate::turn::{self, Turn, Visit};
 
 pub const NAME: &str = "researcher";
 pub const CAPABILITY: &str = "research";
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Researcher",
+    description: "looks a subject up with tools and sums up what was found, with sources",
+    visibility: Visibility::Internal,
+    input: InputKind::Messages,
+    settings: Some(SettingsType::of::<Settings>()),
+    agent: Some(Agent { capability: CAPABILITY, aliases: &[], port: 8001 }),
+    ..Descriptor::new(NAME, |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Researcher>(NAME)
@@ -70,7 +83,7 @@ const SUMMARY_TOKENS_MAX: usize = 4_000;
 struct Researcher {
     messages: Vec<Turn>,
     context: Map<String, Value>,
-    model: Mind,
+    model: ModelProfile,
     settings: Settings,
     tools: Vec<Tool>,
     topic: String,

@@ -15,12 +15,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{closing, handed, researcher};
-use crate::input::Mind;
+use crate::descriptor::{Agent, Descriptor, InputKind, Visibility};
+use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
+use crate::settings::SettingsType;
 use crate::turn::{self, Turn, Visit};
 
 pub const NAME: &str = "writer";
 pub const CAPABILITY: &str = "create_document";
+
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Writer",
+    description: "makes a file (PDF, DOCX, HTML or Markdown) out of what was found or said",
+    visibility: Visibility::Internal,
+    input: InputKind::Messages,
+    settings: Some(SettingsType::of::<Settings>()),
+    agent: Some(Agent { capability: CAPABILITY, aliases: &["DocumentCreator"], port: 8002 }),
+    ..Descriptor::new(NAME, |_| flow())
+};
 
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Writer>(NAME)
@@ -79,7 +92,7 @@ struct Source {
 struct Writer {
     messages: Vec<Turn>,
     context: Map<String, Value>,
-    model: Mind,
+    model: ModelProfile,
     format: Format,
     title: String,
     markdown: String,

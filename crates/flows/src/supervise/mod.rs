@@ -31,14 +31,38 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::input::{Approve, Mind};
+use crate::descriptor::{Calls, Descriptor, InputKind, Needs, Routing};
+use crate::input::{Approve, ModelProfile};
 use crate::prompt::{self, Prompt};
-use crate::specialist;
+use crate::registry::Registry;
+use crate::settings::SettingsType;
 use crate::turn::{self, Signal, Turn, Visit};
 
 pub use team::{Member, REGISTRY};
 
-pub fn flow() -> Result<Graph, GraphError> {
+/// What interfaces know of this flow.
+pub const FLOW: Descriptor = Descriptor {
+    title: "Carry out a job",
+    description: "Researches, writes a document or a mail, and asks before it sends anything",
+    routing: Some(Routing {
+        purpose: "a job for a team: research and then write a document or send a mail",
+        examples: &["Study the market for tea and mail a report to Ron"],
+        needs: Needs::Nothing,
+        substitutes: &["reason", "search", "direct", "chat"],
+        may_be_replaced: false,
+    }),
+    input: InputKind::Messages,
+    calls: Calls::Agents,
+    approvals: &["approve"],
+    settings: Some(SettingsType::of::<Settings>()),
+    ..Descriptor::new("supervise", flow)
+};
+
+pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
+    let (in_team, in_plan, in_supervisor) = (registry.clone(), registry.clone(), registry.clone());
+    let fold_team = move |s: &mut Supervise, replies: &Replies<'_>| fold_team(s, replies, &in_team);
+    let fold_plan = move |s: &mut Supervise, replies: &Replies<'_>| fold_plan(s, replies, &in_plan);
+    let supervise = move |s: &mut Supervise, replies: &Replies<'_>| supervise(s, replies, &in_supervisor);
     Graph::of::<Supervise>("supervise")
         .node("discover", (|_: &Supervise| Ask::one(team::ask()), fold_team), &["plan"])
         .node("plan", (ask_plan, fold_plan), &["approve", "supervisor", END])
@@ -97,7 +121,7 @@ pub(crate) const FINISH: &str = "FINISH";
 struct Supervise {
     messages: Vec<Turn>,
     context: Map<String, Value>,
-    model: Mind,
+    model: ModelProfile,
     approve: Approve,
     settings: Settings,
     team: Vec<Member>,
@@ -251,8 +275,8 @@ impl Supervise {
 
 const REPORT_TOKENS_MAX: usize = 600;
 
-fn fold_team(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let (members, failure) = team::read(replies, 0);
+fn fold_team(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> Go {
+    let (members, failure) = team::read(replies, 0, registry);
     s.team = members;
     let go = Go::to("plan").note("team", json!(s.team));
     match failure {
@@ -281,13 +305,13 @@ fn ask_plan(s: &Supervise) -> Ask {
     Ask::one(prompt::call("plan", messages, Some(schema), PLAN_TOKENS_MAX).label("planning"))
 }
 
-fn fold_plan(s: &mut Supervise, replies: &Replies<'_>) -> Go {
+fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> Go {
     let mut notes = Vec::new();
     let mut reply = String::new();
     match read_plan(replies) {
         Ok(planned) => {
             let was_empty = planned.plan.is_empty();
-            let (known, unknown) = plan::restricted(planned.plan, &s.team);
+            let (known, unknown) = plan::restricted(planned.plan, &s.team, registry);
             s.plan = known;
             if !unknown.is_empty() {
                 notes.push(("plan_unknown", json!({ "left_out": unknown, "why": "nobody here can do that" })));
@@ -341,7 +365,7 @@ fn fold_approval(s: &mut Supervise, replies: &Replies<'_>) -> Go {
 }
 
 /// The one who routes: looks whether the agent that had the word is done, keeps count, and gives the word to the next.
-fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
+fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
     let heard = std::mem::replace(&mut s.heard, Heard::Nothing);
     let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
         return s.finish();
@@ -349,7 +373,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
     let incomplete = match heard {
         Heard::Nothing | Heard::Asks(_) => None,
         Heard::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
-            Signal::Completed(completed) if is_same(&completed, &capability) => {
+            Signal::Completed(completed) if is_same(&completed, &capability, registry) => {
                 s.completed_capabilities.push(capability.clone());
                 s.retry_counts.remove(&capability);
                 s.current_step_index += 1;
@@ -357,7 +381,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
                 return route(s).note("completed", json!({ "capability": capability, "agent": name }));
             }
             Signal::Completed(other) => Some(format!("it says that it completed {:?}", other.chars().take(60).collect::<String>())),
-            Signal::GivenUp { capability: of, reason } if is_same(&of, &capability) => {
+            Signal::GivenUp { capability: of, reason } if is_same(&of, &capability, registry) => {
                 let why = if reason.trim().is_empty() { format!("{name} says that it cannot") } else { prompt::clipped(reason.trim(), 300) };
                 return s.stop(why);
             }
@@ -379,8 +403,8 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>) -> Go {
 }
 
 /// An agent may know the capability by another name, such as `send_email`.
-fn is_same(named: &str, capability: &str) -> bool {
-    named == capability || specialist::canonical_capability(named) == capability
+fn is_same(named: &str, capability: &str, registry: &Registry) -> bool {
+    named == capability || registry.canonical_capability(named) == capability
 }
 
 fn route(s: &mut Supervise) -> Go {

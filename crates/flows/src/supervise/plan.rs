@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::team::Member;
-use crate::specialist;
+use crate::registry::Registry;
 
 pub(super) const PLAN_MAX: usize = 8;
 
@@ -18,12 +18,12 @@ pub(super) struct Planned {
 }
 
 /// Only what somebody can do, in the order that was planned, each once in a row; and what nobody can.
-pub(super) fn restricted(planned: Vec<String>, team: &[Member]) -> (Vec<String>, Vec<String>) {
+pub(super) fn restricted(planned: Vec<String>, team: &[Member], registry: &Registry) -> (Vec<String>, Vec<String>) {
     let (mut plan, mut unknown): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for wanted in planned {
         let wanted = wanted.trim();
         // By its capability, by the name of the agent, which models mix up, or by another name of a specialist.
-        let other_name = specialist::canonical_capability(wanted);
+        let other_name = registry.canonical_capability(wanted);
         let known = team.iter().find(|member| member.capability == wanted).or_else(|| team.iter().find(|member| member.name == wanted));
         let known = known.or_else(|| team.iter().find(|member| member.capability == other_name));
         match known {

@@ -8,7 +8,7 @@ use graph::{Failure, FailureKind, Replies, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::specialist;
+use crate::registry::Registry;
 
 /// The tool that knows the agents.
 pub const REGISTRY: &str = "registry.agents";
@@ -52,7 +52,7 @@ fn yes() -> bool {
 }
 
 /// The flows of ours that others can be replaced by.
-pub(super) fn local() -> Vec<Member> {
+pub(super) fn local(registry: &Registry) -> Vec<Member> {
     let member = |capability: &str, agent: &str, about: &str| Member {
         capability: capability.to_owned(),
         name: agent.to_owned(),
@@ -61,12 +61,12 @@ pub(super) fn local() -> Vec<Member> {
         address: String::new(),
         healthy: true,
     };
-    specialist::ALL.iter().map(|one| member(one.capability, one.flow, one.about)).collect()
+    registry.specialists().iter().map(|one| member(one.capability, one.flow, one.about)).collect()
 }
 
 /// The local flows, with those that the world knows in place of them or beside them.
-pub(super) fn read(replies: &Replies<'_>, index: usize) -> (Vec<Member>, Option<Failure>) {
-    let mut team = local();
+pub(super) fn read(replies: &Replies<'_>, index: usize, registry: &Registry) -> (Vec<Member>, Option<Failure>) {
+    let mut team = local(registry);
     let told = replies.parse::<evidence::Found>(index).and_then(|found| {
         let agents = found.data.get("agents").cloned().unwrap_or(Value::Null);
         let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{REGISTRY} gave no list of agents: {error}"));
@@ -83,7 +83,7 @@ pub(super) fn read(replies: &Replies<'_>, index: usize) -> (Vec<Member>, Option<
             continue;
         }
         // Under whatever name an agent offers what a specialist does, it takes that one's place.
-        member.capability = specialist::canonical_capability(&member.capability).to_owned();
+        member.capability = registry.canonical_capability(&member.capability).to_owned();
         member.address = evidence::visible(&member.address).chars().filter(|c| !c.is_whitespace()).take(ADDRESS_CHARS_MAX).collect();
         let line = evidence::defused(&member.about).split_whitespace().collect::<Vec<_>>().join(" ");
         member.about = line.chars().take(ABOUT_CHARS_MAX).collect();

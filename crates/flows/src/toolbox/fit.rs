@@ -5,7 +5,7 @@
 //! carried out, the built-in tools for files, code and sums. No word of the question is looked at here.
 
 use super::{Tool, Toolbox};
-use crate::input::Mind;
+use crate::input::ModelProfile;
 
 /// What a flow plans for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
 
 impl Toolbox {
     /// The tools to show, in the list's order; with `has_documents` the user's documents come first.
-    pub fn fitting(mut self, mind: &Mind, aim: Aim, has_documents: bool) -> Toolbox {
+    pub fn fitting(mut self, mind: &ModelProfile, aim: Aim, has_documents: bool) -> Toolbox {
         if has_documents || aim == Aim::Answers {
             self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
         }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn s11_the_registrys_order_decides_and_what_may_change_something_is_not_left_out() {
-        let small = Mind::default();
+        let small = ModelProfile::default();
         let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
         assert_eq!(
             shown(Aim::Tasks, false),
@@ -93,7 +93,7 @@ mod tests {
         );
         assert!(shown(Aim::Tasks, true).starts_with("docs.search tickets.close"), "{}", shown(Aim::Tasks, true));
         assert_eq!(shown(Aim::Answers, false), "docs.search tickets.close tickets.open tickets.list tickets.note search.search");
-        let large = Mind { is_small: false, ..small };
+        let large = ModelProfile { is_small: false, ..small };
         assert_eq!(many().fitting(&large, Aim::Tasks, false).tools.len(), 15, "a large model sees the whole list");
         assert_eq!(many().fitting(&large, Aim::Answers, false).names()[0], "docs.search");
     }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_short_list_is_shown_whole() {
         let few = || toolbox(&[("code.run_python", "code"), ("tickets.close", "id")]);
-        assert_eq!(few().fitting(&Mind::default(), Aim::Answers, false).tools.len(), 2);
-        assert_eq!(few().fitting(&Mind::default(), Aim::Tasks, true).tools.len(), 2);
+        assert_eq!(few().fitting(&ModelProfile::default(), Aim::Answers, false).tools.len(), 2);
+        assert_eq!(few().fitting(&ModelProfile::default(), Aim::Tasks, true).tools.len(), 2);
     }
 }

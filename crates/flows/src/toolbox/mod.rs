@@ -30,7 +30,7 @@ use graph::{Failure, FailureKind, Replies, Request, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::input::Mind;
+use crate::input::ModelProfile;
 
 mod fit;
 mod reference;
@@ -220,13 +220,13 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
-    pub fn told(&self, mind: &Mind) -> String {
+    pub fn told(&self, mind: &ModelProfile) -> String {
         self.tools.iter().map(|tool| tool.told(mind.is_small)).collect::<Vec<_>>().join("\n")
     }
 
     /// The schema of one planned call, with `more` properties. A small model is held to each tool's own arguments, which costs it nothing and
     /// leaves no room for mistakes; a larger one is only told, so that one bad call does not make a whole plan invalid.
-    pub fn call_schema(&self, mind: &Mind, name_field: &str, arguments_field: &str, more: &Map<String, Value>) -> Value {
+    pub fn call_schema(&self, mind: &ModelProfile, name_field: &str, arguments_field: &str, more: &Map<String, Value>) -> Value {
         let object = |name: Value, arguments: Value| {
             let mut properties = more.clone();
             properties.insert(name_field.to_owned(), name);

@@ -84,24 +84,24 @@ fn s2_only_enabled_tools_are_left() {
 
 #[test]
 fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
-    let small = Mind::default();
+    let small = ModelProfile::default();
     let told = toolbox().told(&small);
     assert!(told.contains("- docs.search(query: string, order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"), "{told}");
     assert!(!told.contains("<|im_start|>") && told.lines().count() == 5, "{told}");
     assert!(told.contains("- mail.send(to: string) [may change something]:") && told.contains("- files.remove() [may change something]:"), "{told}");
-    let long = toolbox().told(&Mind { is_small: false, ..small });
+    let long = toolbox().told(&ModelProfile { is_small: false, ..small });
     assert!(long.contains("query: string (what to look for)"), "{long}");
 }
 
 #[test]
 fn a_small_model_is_held_to_each_tool() {
-    let small = Mind::default();
+    let small = ModelProfile::default();
     let more = Map::new();
     let schema = toolbox().call_schema(&small, "tool_name", "tool_arguments", &more);
     assert_eq!(schema["anyOf"].as_array().unwrap().len(), 5);
     assert_eq!(schema["anyOf"][0]["properties"]["tool_name"]["const"], "docs.search", "look-ups come first");
     assert_eq!(schema["anyOf"][0]["properties"]["tool_arguments"]["required"], json!(["query"]));
-    let large = toolbox().call_schema(&Mind { is_small: false, ..small }, "tool_name", "tool_arguments", &more);
+    let large = toolbox().call_schema(&ModelProfile { is_small: false, ..small }, "tool_name", "tool_arguments", &more);
     assert_eq!(large["properties"]["tool_name"], json!({ "type": "string" }));
 }
 

@@ -32,8 +32,8 @@ pub(crate) use task::Task;
 
 use crate::graph::State;
 use crate::{
-    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply, RunError, RunId,
-    Start, TaskId, ThreadId, Told, Usage, UserId,
+    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply, RunContext,
+    RunError, RunId, Start, TaskId, ThreadId, Told, Usage,
 };
 use ledger::{Ledger, Teller};
 use step::Asking;
@@ -78,7 +78,8 @@ pub enum Next {
 pub struct Job {
     pub thread: ThreadId,
     pub run: RunId,
-    pub user: UserId,
+    /// What the run was started with.
+    pub context: RunContext,
     pub task: TaskId,
     pub attempt: u32,
     pub key: Key,
@@ -94,8 +95,6 @@ pub struct Job {
     pub has_heard: bool,
     /// A person has agreed to exactly this.
     pub is_allowed: bool,
-    /// What was allowed when the run was started; see [`Start::allowed`].
-    pub allowed: Vec<String>,
     pub after_ms: u64,
     pub deadline_ms: u64,
     /// For a child run: how deep it is, and what it may spend.

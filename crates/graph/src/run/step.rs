@@ -152,7 +152,7 @@ impl Asking {
             jobs.push(Job {
                 thread: start.thread.clone(),
                 run: start.run.clone(),
-                user: start.user.clone(),
+                context: start.context.clone(),
                 task: place,
                 attempt: attempt.number,
                 key: Key::of(&start.thread, &start.run, place),
@@ -163,7 +163,6 @@ impl Asking {
                 filled_by,
                 has_heard,
                 is_allowed: task.is_allowed,
-                allowed: start.allowed.clone(),
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
                 depth: start.depth,

@@ -132,3 +132,26 @@ fn a_start_for_another_flow_is_refused() {
     let refused = Run::start(&rounds(), Start::new("other", "t", "r", json!({})));
     assert!(matches!(refused.map(drop), Err(RunError::OtherFlow { .. })));
 }
+
+#[test]
+fn a_start_of_an_older_version_has_no_model_and_is_written_as_before() {
+    let line = br#"{"v":1,"started":{"flow":"one","thread":"t","run":"r","user":"ada","input":{"x":1.5},"allowed":["docs.search"]}}"#;
+    let Entry::Started(start) = Entry::decode(line).unwrap() else { panic!("a start") };
+    assert_eq!(
+        (start.context.user.as_str(), &start.context.model, start.context.allowed.as_slice()),
+        ("ada", &None, &["docs.search".to_owned()][..])
+    );
+    let written: serde_json::Value = serde_json::from_slice(&Entry::Started(start).encode()).unwrap();
+    assert_eq!(written, serde_json::from_slice::<serde_json::Value>(line).unwrap());
+}
+
+#[test]
+fn every_job_has_the_context_its_run_was_started_with() {
+    let graph = one_step(|| Ask::one(tool("a", json!({})))).build().unwrap();
+    let context = graph::RunContext { user: "ada".into(), model: Some("openai/large".into()), allowed: vec!["docs".into()] };
+    let start = Start { context: context.clone(), ..Start::new(graph.name(), "t", "r", json!({})) };
+    let Entry::Started(start) = Entry::decode(&Entry::Started(Box::new(start)).encode()).unwrap() else { panic!("a start") };
+    let mut run = Run::start(&graph, *start).unwrap();
+    let Next::Perform(jobs) = run.next() else { panic!("there is something to do") };
+    assert_eq!(jobs[0].context, context);
+}

@@ -148,9 +148,9 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
     Ok((answer, replies))
 }
 
-/// The run that gave the answer: a door passes on what the flow it took answered.
+/// The run that gave the answer: a flow that delegates passes on the answer of the flow it started.
 fn speaker(api: &Api, row: &RunRow, past: &[(RunId, Vec<Told>)]) -> RunId {
-    if row.flow != api.0.door.flow {
+    if !api.0.engine.flows().get(&row.flow).is_some_and(graph::Graph::delegates) {
         return row.run.clone();
     }
     let told = past.first().map(|(_, told)| told.as_slice()).unwrap_or_default();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{delete, get, post, put};
-use engine::{Door, Engine};
+use engine::Engine;
 use graph::{RunId, ThreadId};
 use store::{RunRow, ThreadRow};
 
@@ -43,14 +43,12 @@ pub(crate) struct Inner {
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) feed: Feed,
     pub(crate) metrics: Arc<Metrics>,
-    /// The flow that takes a question which names none.
-    pub(crate) door: Door,
 }
 
 impl Api {
-    pub fn new(engine: Engine, desk: Arc<dyn Desk>, guard: Guard, quota: Quota, metrics: Arc<Metrics>, door: Door) -> Self {
-        let (hubs, feed) = (Hubs::new(engine.clone(), door), Feed::new(engine.store().clone()));
-        Api(Arc::new(Inner { engine, desk, guard, quota, hubs, feed, metrics, door }))
+    pub fn new(engine: Engine, desk: Arc<dyn Desk>, guard: Guard, quota: Quota, metrics: Arc<Metrics>) -> Self {
+        let (hubs, feed) = (Hubs::new(engine.clone()), Feed::new(engine.store().clone()));
+        Api(Arc::new(Inner { engine, desk, guard, quota, hubs, feed, metrics }))
     }
 
     /// What needs no token: a page without one asks for it.

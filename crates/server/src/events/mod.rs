@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use engine::{At, Door, Engine, Family, Heard, Known, Seen, Whom};
+use engine::{At, Engine, Family, Heard, Known, Seen, Whom};
 use graph::{Event, RunId, TaskId, ThreadId};
 use serde::Serialize;
 use serde_json::json;
@@ -41,7 +41,6 @@ const LAST_OF_ALL: Duration = Duration::from_secs(5);
 /// All that are followed now.
 pub(crate) struct Hubs {
     engine: Engine,
-    door: Door,
     all: Mutex<HashMap<RunId, Weak<Hub>>>,
 }
 
@@ -95,8 +94,8 @@ enum Live {
 }
 
 impl Hubs {
-    pub(crate) fn new(engine: Engine, door: Door) -> Arc<Hubs> {
-        Arc::new(Hubs { engine, door, all: Mutex::default() })
+    pub(crate) fn new(engine: Engine) -> Arc<Hubs> {
+        Arc::new(Hubs { engine, all: Mutex::default() })
     }
 
     /// Follows a run that is in the store.
@@ -109,7 +108,7 @@ impl Hubs {
                 let (to, live) = broadcast::channel(LIVE_MAX);
                 let hub = Arc::new(Hub { run: run.clone(), state: Mutex::default(), live: to });
                 all.insert(run.clone(), Arc::downgrade(&hub));
-                let family = Family::watch(&self.engine, thread, run, Known::new(), Whom::All, self.door);
+                let family = Family::watch(&self.engine, thread, run, Known::new(), Whom::All);
                 tokio::spawn(self.clone().pump(hub.clone(), family));
                 (hub, live)
             }
@@ -259,6 +258,11 @@ impl Hub {
                     Event::Started { .. } => {
                         let mut data = serde_json::to_value(&**told).unwrap_or_default();
                         data["at_ms"] = json!(at_ms);
+                        // Whether its answer is the user's, and which effect of which run a child answers.
+                        data["answers"] = json!(heard.speaks);
+                        if let Some(parent) = &heard.parent {
+                            data["parent"] = json!(parent);
+                        }
                         data.to_string()
                     }
                     _ => serde_json::to_string(&ToldData { run: &heard.run, at_ms: *at_ms, told }).unwrap_or_default(),

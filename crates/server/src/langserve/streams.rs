@@ -74,7 +74,7 @@ async fn tell(service: Service, call: Call, place: Option<OwnedSemaphorePermit>,
     // The run is named before it is started, so that its first words are heard.
     let run = order.run.get_or_insert_with(engine::fresh).clone();
     let mut watcher = engine.watch(&run, 0);
-    let (flow, user) = (order.flow.clone(), order.user.clone());
+    let (flow, user) = (order.flow.clone(), order.context.user.clone());
     let started = match answers.as_slice() {
         [] => engine.start(order).await.map_err(Refused::of),
         answers => state::answer(engine, &user, &flow, answers).await,

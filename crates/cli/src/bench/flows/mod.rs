@@ -107,6 +107,9 @@ impl FlowsBench {
     }
 }
 
+/// How long effects may still take when an engine is stopped.
+const GRACE: Duration = Duration::from_secs(1);
+
 fn engine(path: &Path, world: Arc<FixedWorld>) -> Result<Engine> {
     let store = SqliteStore::open(path, SqliteSettings::default())?;
     Ok(Engine::new(Arc::new(store), world, ::flows::all().map_err(wrong)?, Settings::default()))
@@ -128,7 +131,9 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
             times.push(us_since(begun) / 1e3);
         }
         let run = last.ok_or_else(|| wrong("no run was measured"))?;
-        Ok((median(times), replay_any(&engine, &run).await?))
+        let replayed = replay_any(&engine, &run).await?;
+        engine.stop(GRACE).await;
+        Ok((median(times), replayed))
     })?;
     let overhead_ms = wiring::block_on_all_cores(async {
         let engine = engine(&path("crowd.db"), Arc::new(FixedWorld::at_once(case)))?;
@@ -143,7 +148,9 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
         for run in runs {
             run.await.map_err(wrong)??;
         }
-        Ok(us_since(begun) / 1e3 / ground.sizes.flow_crowd as f64)
+        let overhead_ms = us_since(begun) / 1e3 / ground.sizes.flow_crowd as f64;
+        engine.stop(GRACE).await;
+        Ok(overhead_ms)
     })?;
     let counted = counting.counted();
     let found =
@@ -172,6 +179,7 @@ fn discover(ground: &Ground) -> Result<Found> {
             let asked = world.first_model_call().ok_or_else(|| wrong("no model was asked"))?;
             times.push(asked.duration_since(begun).as_secs_f64() * 1e3);
         }
+        engine.stop(GRACE).await;
         Ok(Found { numbers: vec![("search.discover_ms", median(times.split_off(1)))], replayed: None })
     })
 }
@@ -192,6 +200,7 @@ fn parallel(ground: &Ground) -> Result<Found> {
             // Two model calls, and the tasks one after the other along the longest chain.
             due += delay * (2 + plan.longest);
             last = Some(replay_any(&engine, &run).await?);
+            engine.stop(GRACE).await;
         }
         Ok(Found { numbers: vec![("parallel_efficiency", due.as_secs_f64() / took.as_secs_f64())], replayed: last })
     })
@@ -223,6 +232,9 @@ fn agentic_over_direct(ground: &Ground) -> Result<Found> {
             ("reason.agentic_ms", agentic_ms),
             ("reason.read_over_direct", read_ms / direct_ms),
         ];
-        Ok(Found { numbers, replayed: Some(replay_any(&on_drafted, &run).await?) })
+        let replayed = replay_any(&on_drafted, &run).await?;
+        on_drafted.stop(GRACE).await;
+        on_read.stop(GRACE).await;
+        Ok(Found { numbers, replayed: Some(replayed) })
     })
 }

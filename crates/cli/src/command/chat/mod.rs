@@ -3,7 +3,7 @@
 mod session;
 mod slash;
 
-use crate::asking::Wishes;
+use crate::asking::AskOptions;
 use crate::exit::{self, Exit, Result};
 use crate::place::Place;
 
@@ -12,7 +12,7 @@ use crate::place::Place;
 #[command(after_help = exit::with_codes(&format!("{}\n\n{AFTER_HELP}", slash::help())))]
 pub(crate) struct Chat {
     #[command(flatten)]
-    wishes: Wishes,
+    options: AskOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -26,6 +26,6 @@ Examples:
 
 impl Chat {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        session::run(self.wishes, place)
+        session::run(self.options, place)
     }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{At, Engine};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use graph::{Outcome, RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{SqliteStore, Store as _};
 
 use super::slash::{self, Slash};
 use crate::answer::Answer;
-use crate::asking::{self, Wishes};
+use crate::asking::{self, AskOptions};
 use crate::config::Config;
 use crate::editor::{self, Editor, Typed, Words};
 use crate::exit::{Exit, Result, Trouble};
@@ -25,20 +25,18 @@ use crate::settings;
 use crate::text::{BOLD, DIM, count, one_line, paint, tail};
 use crate::{hub, wiring};
 
-pub(super) fn run(wishes: Wishes, place: &Place) -> Result<Exit> {
-    // A script plays the samples' world, and its flow is theirs.
-    let usual = place.script.is_none().then_some("auto");
-    let flow = asking::flow(wishes.flow.as_deref().or(usual), place)?;
-    if wishes.approve {
-        asking::must_plan(&flow)?;
+pub(super) fn run(options: AskOptions, place: &Place) -> Result<Exit> {
+    let flow = asking::flow(options.flow.as_deref(), place)?;
+    if options.approve {
+        asking::must_plan(&flow, &place.flows)?;
     }
-    let thread = wishes.thread()?;
-    let settings = BTreeMap::from([(flow.clone(), wishes.settings(&flow)?)]);
+    let thread = options.thread()?;
+    let settings = BTreeMap::from([(flow.clone(), options.settings(&flow, place)?)]);
     wiring::block_on(async {
         let store = Arc::new(place.open_or_make()?);
-        let (engine, mind) = wiring::engine_over(store.clone(), place, &wishes.thinking, false).await?;
+        let (engine, mind) = wiring::engine_over(store.clone(), place, &options.thinking, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
-        let mut session = Session { place, store, engine, mind, flow, thread, wishes, settings, last: None, exit: Exit::Well };
+        let mut session = Session { place, store, engine, mind, flow, thread, options, settings, last: None, exit: Exit::Well };
         session.talk().await
     })
 }
@@ -47,11 +45,11 @@ struct Session<'a> {
     place: &'a Place,
     store: Arc<SqliteStore>,
     engine: Engine,
-    mind: Mind,
+    mind: ModelProfile,
     flow: String,
     thread: ThreadId,
     /// As they are by now.
-    wishes: Wishes,
+    options: AskOptions,
     /// What was set for each flow, with `--set` or `/set`; it counts while that flow answers.
     settings: BTreeMap<String, Map<String, Value>>,
     last: Option<Answer>,
@@ -118,7 +116,7 @@ impl Session<'_> {
 
     async fn message(&mut self, question: &str) -> Result<Exit> {
         let set = self.settings.get(&self.flow).cloned().unwrap_or_default();
-        let order = self.wishes.asking(&self.flow, question, Some(self.thread.clone()), self.place, &set)?.order(self.mind)?;
+        let order = self.options.request(&self.flow, question, Some(self.thread.clone()), self.place, &set)?.order(self.mind)?;
         let (run, exit) = follow::drive(&self.engine, order, false, OnInterrupt::Cancel).await?;
         if let Some(answer) = answered(&self.engine, &run).await? {
             self.last = Some(answer);
@@ -128,19 +126,23 @@ impl Session<'_> {
 
     async fn command(&mut self, slash: Slash<'_>) -> Result<Exit> {
         match slash {
-            Slash::Flow(None) => say(&format!("{}; there are: auto, {}", self.flow, asking::BEHIND_THE_FRONT_DOOR.join(", ")))?,
+            Slash::Flow(None) => {
+                let listed = self.place.flows.iter().filter(|flow| flow.visibility == flows::Visibility::Listed);
+                let known: Vec<&str> = listed.map(|flow| flow.name).collect();
+                say(&format!("{}; there are: {}", self.flow, known.join(", ")))?;
+            }
             Slash::Flow(Some(named)) => {
                 let flow = asking::flow(Some(named), self.place)?;
-                if self.wishes.approve {
-                    asking::must_plan(&flow)?;
+                if self.options.approve {
+                    asking::must_plan(&flow, &self.place.flows)?;
                 }
                 self.flow = flow;
                 remark(&format!("flow {}", self.flow));
             }
-            Slash::Model(None) => say(self.wishes.thinking.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
+            Slash::Model(None) => say(self.options.thinking.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
             Slash::Model(Some(named)) => self.change(|thinking| thinking.model = Some(named.to_owned())).await?,
             Slash::Docs(None) => {
-                let folders: Vec<String> = self.wishes.thinking.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
+                let folders: Vec<String> = self.options.thinking.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
                 say(if folders.is_empty() { "none".to_owned() } else { folders.join("\n") }.as_str())?;
             }
             Slash::Docs(Some("-")) => self.change(|thinking| thinking.servers.docs.clear()).await?,
@@ -166,8 +168,8 @@ impl Session<'_> {
                 remark(&self.about_thread().await?);
             }
             Slash::Strict => {
-                self.wishes.strict = !self.wishes.strict;
-                remark(if self.wishes.strict { "what nothing supports is removed" } else { "what nothing supports is marked" });
+                self.options.strict = !self.options.strict;
+                remark(if self.options.strict { "what nothing supports is removed" } else { "what nothing supports is marked" });
             }
             Slash::Set(None) => say(&self.settings_table()?)?,
             Slash::Set(Some(pair)) => self.set(pair)?,
@@ -185,7 +187,7 @@ impl Session<'_> {
             remark(&format!("{pair} is not set any more"));
             return Ok(());
         }
-        let (key, value) = flows::settings::parse(&self.flow, pair).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let (key, value) = self.place.flows.parse_setting(&self.flow, pair).map_err(|error| Trouble::Usage(error.to_string()))?;
         remark(&format!("{key} = {}", settings::value_text(&value)));
         set.insert(key, value);
         Ok(())
@@ -203,7 +205,7 @@ impl Session<'_> {
 
     /// Makes the world anew; if that fails, everything stays as it was.
     async fn change(&mut self, change: impl FnOnce(&mut Thinking)) -> Result<()> {
-        let thinking = &mut self.wishes.thinking;
+        let thinking = &mut self.options.thinking;
         let before = (thinking.model.clone(), thinking.servers.docs.clone());
         change(thinking);
         match wiring::engine_over(self.store.clone(), self.place, thinking, false).await {
@@ -230,7 +232,7 @@ impl Session<'_> {
         if !std::io::stdin().is_terminal() {
             return Ok(Source::Pipe);
         }
-        let flows: Vec<String> = wiring::flows()?.into_keys().collect();
+        let flows: Vec<String> = self.place.flows.names().into_iter().map(str::to_owned).collect();
         let words = Words {
             first: slash::ALL.iter().map(|(name, _, _)| (*name).to_owned()).collect(),
             after: vec![("/flow".to_owned(), flows)],

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anstyle::Style;
 use engine::{At, Closing, Engine, Order};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use graph::Outcome;
 use index::eval::{Exam, exam};
 use serde::Serialize;
@@ -115,7 +115,7 @@ impl Answers {
         Ok(measured)
     }
 
-    async fn answer(&self, engine: &Engine, question: &str, mind: Mind) -> Result<Closing> {
+    async fn answer(&self, engine: &Engine, question: &str, mind: ModelProfile) -> Result<Closing> {
         let input = json!({ "question": question, "model": mind, "docs": true });
         let run = engine.start(Order::new(&self.flow, input)).await?;
         match engine.wait(&run).await? {

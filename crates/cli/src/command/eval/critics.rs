@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anstyle::Style;
 use effects::{Progress, World};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use flows::panel::Judged;
 use flows::panel::drafts::{self, Fault, LabelledDraft};
 use flows::panel::review::{is_rejected, review};
@@ -121,7 +121,7 @@ impl Critics {
 }
 
 /// One run of the critic's graph, driven here: nothing of it is worth a journal.
-async fn judged(graph: &Graph, world: &dyn World, mind: Mind, one: &LabelledDraft) -> Result<std::result::Result<Judged, String>> {
+async fn judged(graph: &Graph, world: &dyn World, mind: ModelProfile, one: &LabelledDraft) -> Result<std::result::Result<Judged, String>> {
     let failed = |why: String| Trouble::Failed(format!("{}: {why}", one.id));
     let id = engine::fresh();
     let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": mind }));

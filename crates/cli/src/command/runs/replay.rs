@@ -21,7 +21,7 @@ impl Replay {
         wiring::block_on(async {
             let store = place.open()?;
             let row = find::run(&store, &self.run).await?;
-            let found = engine::replay(&store, &wiring::flows()?, &row.run).await?;
+            let found = engine::replay(&store, &wiring::flows(place)?, &row.run).await?;
             let exit = if found.difference.is_some() { Exit::Failed } else { Exit::Well };
             let mut out = anstream::stdout().lock();
             if self.json {

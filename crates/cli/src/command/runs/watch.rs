@@ -1,6 +1,5 @@
 use engine::{Family, Known};
 
-use crate::asking::FRONT_DOOR;
 use crate::exit::{Exit, Result};
 use crate::follow::{Interrupts, TICK};
 use crate::place::Place;
@@ -26,7 +25,7 @@ impl Watch {
             let row = find::run(&**engine.store(), &self.run).await?;
             let mut view = View::new(&row.run, self.json);
             let mut interrupts = Interrupts::listen()?;
-            let mut family = Family::watch(&engine, &row.thread, &row.run, Known::from([(row.run.clone(), self.from)]), view.whom(), FRONT_DOOR);
+            let mut family = Family::watch(&engine, &row.thread, &row.run, Known::from([(row.run.clone(), self.from)]), view.whom());
             let mut ticks = tokio::time::interval(TICK);
             let end = loop {
                 tokio::select! {

@@ -1,13 +1,12 @@
 //! What the API needs of this program: how a question becomes a run, who thinks, documents, files.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
-use flows::input::{Mind, QUESTION_BYTES_MAX};
-use graph::{Budget, ThreadId, UserId};
+use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
+use flows::{Registry, Visibility};
+use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
 use models::choice::{Choice, State};
 use serde_json::{Map, Value, json};
@@ -19,10 +18,8 @@ use wire::api;
 
 use super::excerpt;
 use super::library::Library;
-use super::own::Own;
-use crate::asking::{self, Asking, BEHIND_THE_FRONT_DOOR, FRONT_DOOR};
+use crate::asking::{self, RunRequest};
 use crate::command::doctor;
-use crate::command::flows::{SHOWN, capitalized};
 use crate::config::Config;
 use crate::exit::{self, Trouble};
 use crate::hub;
@@ -32,18 +29,18 @@ use crate::settings::{self, Configured};
 use crate::wiring;
 
 pub(super) struct House {
-    /// The flow that takes what names none.
-    usual: String,
+    /// The flow that answers where none is named.
+    default_flow: String,
+    registry: Registry,
     flows: Vec<api::Flow>,
     /// None where a script plays the world.
     config: Option<Config>,
     settings: Configured,
     wish: Option<String>,
     may_pull: bool,
-    mind: Mind,
+    mind: ModelProfile,
     chosen: api::Chosen,
     library: Library,
-    own: Arc<Own>,
     workspaces: Workspaces,
 }
 
@@ -52,28 +49,12 @@ impl House {
         place: &Place,
         thinking: &mind::Thinking,
         config: Config,
-        mind: Mind,
+        mind: ModelProfile,
         choice: Option<Choice>,
         library: Library,
-        own: Arc<Own>,
     ) -> exit::Result<House> {
         let is_scripted = place.script.is_some();
-        let flow = |graph: &graph::Graph| {
-            let shown = SHOWN.iter().find(|(name, _, _)| *name == graph.name());
-            let is_shown = shown.is_some() || (is_scripted && matches!(graph.name(), "research" | "team"));
-            api::Flow {
-                name: graph.name().to_owned(),
-                title: shown.map_or_else(|| capitalized(graph.name()), |(_, title, _)| (*title).to_owned()),
-                about: shown.map(|(_, _, about)| (*about).to_owned()).unwrap_or_default(),
-                icon: graph.name().to_owned(),
-                can_approve: asking::can_plan(graph),
-                is_shown,
-                graph: graph.json(),
-                settings: config.settings.list(graph.name()).into_iter().map(settings::as_api).collect(),
-            }
-        };
-        let mut flows: Vec<api::Flow> = wiring::flows()?.values().map(flow).collect();
-        flows.sort_by_key(|flow| SHOWN.iter().position(|(name, _, _)| *name == flow.name).unwrap_or(SHOWN.len()));
+        let flows = described(place, &config)?;
         let chosen = match choice {
             Some(choice) => api::Chosen { name: choice.model.to_string(), why: doctor::reason(choice.by).to_owned() },
             None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
@@ -81,7 +62,8 @@ impl House {
         };
         let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
         Ok(House {
-            usual: asking::flow(None, place)?,
+            default_flow: asking::flow(None, place)?,
+            registry: place.flows.clone(),
             flows,
             may_pull: config.embedded.pull && !thinking.no_pull,
             settings: config.settings.clone(),
@@ -90,17 +72,36 @@ impl House {
             mind,
             chosen,
             library,
-            own,
             workspaces,
         })
     }
 
-    /// A model that somebody names for a thread, and what flows may know of it.
-    fn named(&self, model: &str) -> Result<(String, Mind)> {
+    /// A model that a request names, and what flows may know of it.
+    fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
         let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
         let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
         Ok((name.to_string(), mind::mind_of(&name, config)))
     }
+}
+
+/// The flows as the API and the page list them.
+fn described(place: &Place, config: &Config) -> exit::Result<Vec<api::Flow>> {
+    let graphs = wiring::flows(place)?;
+    let described = |flow: &flows::Descriptor| api::Flow {
+        name: flow.name.to_owned(),
+        title: flow.title.to_owned(),
+        about: flow.description.to_owned(),
+        icon: flow.icon.to_owned(),
+        can_approve: place.flows.can_approve(flow),
+        is_shown: match flow.visibility {
+            Visibility::Listed => true,
+            Visibility::Sample => place.script.is_some(),
+            Visibility::Internal => false,
+        },
+        graph: graphs.get(flow.name).map(graph::Graph::json).unwrap_or_default(),
+        settings: config.settings.list(flow.name).into_iter().map(settings::as_api).collect(),
+    };
+    Ok(place.flows.iter().map(described).collect())
 }
 
 fn budget(wanted: &api::Budget) -> Result<Budget> {
@@ -131,14 +132,14 @@ impl Desk for House {
     }
 
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order> {
-        let flow = wish.flow.as_deref().filter(|flow| !flow.is_empty()).map_or(self.usual.as_str(), |flow| {
-            // What a program calls the usual one.
-            if flow == FRONT_DOOR.flow && self.config.is_none() { self.usual.as_str() } else { flow }
-        });
-        if !self.flows.iter().any(|known| known.name == flow) {
-            let known = BEHIND_THE_FRONT_DOOR.join(", ");
-            return Err(Problem::invalid(format!("there is no flow {flow:?}; there are: {}, {known}", FRONT_DOOR.flow)));
-        }
+        let named = wish.flow.as_deref().filter(|flow| !flow.is_empty()).unwrap_or(&self.default_flow);
+        // A client that names the router wants the default flow, which is another one where a script replaces models and tools.
+        let is_router = self.registry.router().is_some_and(|router| router.name == named);
+        let named = if is_router && self.config.is_none() { self.default_flow.as_str() } else { named };
+        let flow = self.registry.get(named).ok_or_else(|| {
+            let known: Vec<&str> = self.registry.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name).collect();
+            Problem::invalid(format!("there is no flow {named:?}; there are: {}", known.join(", ")))
+        })?;
         let question = evidence::visible(&wish.question);
         let question = question.trim();
         if question.is_empty() {
@@ -151,7 +152,8 @@ impl Desk for House {
             Some(model) => self.named(model).map(|(name, mind)| (Some(name), mind))?,
             None => (None, self.mind),
         };
-        let asking = Asking {
+        let request = RunRequest {
+            registry: &self.registry,
             flow,
             question,
             thread: Some(thread.clone()),
@@ -159,16 +161,16 @@ impl Desk for House {
             strict: wish.strict,
             budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
             has_docs: self.library.has_any(user),
-            settings: self.settings.settings_for(flow, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
+            settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&wish.allow)?,
         };
-        let order = asking.order(mind).map_err(|trouble| match trouble {
+        let order = request.order(mind).map_err(|trouble| match trouble {
             Trouble::Engine(error) => error.into(),
             // In words of the command line, which the page's are not far from.
             other => Problem::invalid(other.to_string()),
         })?;
-        self.own.think_with(thread, model);
-        Ok(Order { user: user.clone(), ..order })
+        let context = RunContext { user: user.clone(), model, ..order.context };
+        Ok(Order { context, ..order })
     }
 
     fn given(&self, user: &UserId) -> Map<String, Value> {

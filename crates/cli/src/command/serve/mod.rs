@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::Engine;
+use mcp_hub::Tools;
 use serde_json::json;
 use server::api::Api;
 use server::guard::Guard;
@@ -18,10 +20,9 @@ use server::metrics::Metrics;
 use server::page::Page;
 use server::quota::{Limits, Quota};
 use server::registry::Registry;
-use server::{listen, service};
+use server::{Router, listen, service};
 use store::Store;
 
-use crate::asking::FRONT_DOOR;
 use crate::config::Config;
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::Interrupts;
@@ -30,7 +31,7 @@ use crate::listening::Listening;
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::served;
-use crate::wiring;
+use crate::wiring::{self, RunModels};
 use desk::House;
 use library::Library;
 use own::Own;
@@ -71,25 +72,7 @@ impl Serve {
         let guard = Guard::with_users(self.listening.token.as_deref(), store.clone());
         let (listener, address) = self.listening.bind(&guard, self.port).await?;
 
-        let config = Config::for_run(place)?;
-        let library = Library::open(&self.thinking.servers.documents(&config), &hub::folder(place)?.join("uploads"))?;
-        self.thinking.servers.shelf = Some(library.folders().clone());
-        let house = wiring::house(place, &self.thinking, self.listening.json).await?;
-        let own = Own::new(house.world, library.clone());
-        let engine = wiring::engine_in(own.clone(), store, place)?;
-        // Whether there are documents depends on whose run it is, and the desk says so.
-        let flows = Service::new(engine.clone(), served::all(FRONT_DOOR.flow, house.mind, &config, false)?, None);
-        let desk = House::new(place, &self.thinking, config, house.mind, house.choice, library, own)?;
-
-        let quota = Quota::new(Limits::default());
-        let connections_max = quota.limits().connections_max;
-        let api = Api::new(engine.clone(), Arc::new(desk), guard, quota, Metrics::new(), FRONT_DOOR);
-        let registry = match &house.tools {
-            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
-            None => None,
-        };
-        let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
-        let router = service::router(&api, &page, registry, Some(flows));
+        let Parts { engine, router, connections_max, tools } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let listening = tokio::spawn(listen::listen(listener, router, connections_max, stopped));
         let recovered = engine.recover().await?;
@@ -110,9 +93,45 @@ impl Serve {
         // Streams and requests that are still open end here; what they watched goes on at the next start.
         drop(stop);
         engine.stop(GRACE).await;
-        if let Some(tools) = house.tools {
+        if let Some(tools) = tools {
             tools.close().await;
         }
         exit
     }
 }
+
+/// A server before it listens.
+struct Parts {
+    engine: Engine,
+    router: Router,
+    connections_max: usize,
+    tools: Option<Tools>,
+}
+
+/// Builds the engine, the API, the page, the registry and LangServe's routes for the flows of this program.
+async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<dyn Store>, is_quiet: bool) -> Result<Parts> {
+    let config = Config::for_run(place)?;
+    let library = Library::open(&thinking.servers.documents(&config), &hub::folder(place)?.join("uploads"))?;
+    thinking.servers.shelf = Some(library.folders().clone());
+    let house = wiring::house(place, thinking, is_quiet).await?;
+    let own = Own::new(house.world, library.clone());
+    let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
+    let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
+    // Whether there are documents depends on whose run it is, and the desk reports that.
+    let flows = Service::new(engine.clone(), served::all(default_flow, house.mind, &config, false), None);
+    let desk = House::new(place, thinking, config, house.mind, house.choice, library)?;
+
+    let quota = Quota::new(Limits::default());
+    let connections_max = quota.limits().connections_max;
+    let api = Api::new(engine.clone(), Arc::new(desk), guard, quota, Metrics::new());
+    let registry = match &house.tools {
+        Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
+        None => None,
+    };
+    let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
+    let router = service::router(&api, &page, registry, Some(flows));
+    Ok(Parts { engine, router, connections_max, tools: house.tools })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,13 @@
-//! The world as one user of many sees it: their own documents and nobody else's, and the model they named.
+//! The world as one user of many sees it: their own documents and nobody else's.
 //!
 //! All users share one index, so what a search of it finds is sifted here, on the way into the journal, by whose run it is for.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use effects::{LookUp, Nature, Progress, World};
 use evidence::Found;
-use graph::{Effect, Failure, FailureKind, Job, Reply, ThreadId};
+use graph::{Effect, Failure, FailureKind, Job, Reply};
 use serde_json::Value;
 
 use super::library::Library;
@@ -16,38 +15,14 @@ use super::library::Library;
 pub(super) struct Own {
     world: Arc<dyn World>,
     library: Library,
-    /// Who thinks in a thread, where somebody named one. Not kept: after a restart it is the server's own choice again.
-    models: Mutex<BTreeMap<ThreadId, String>>,
 }
 
-const MODELS_MAX: usize = 10_000;
 /// The tools that read the index.
 const DOCS: &str = "docs.";
 
 impl Own {
     pub(super) fn new(world: Arc<dyn World>, library: Library) -> Arc<Own> {
-        Arc::new(Own { world, library, models: Mutex::default() })
-    }
-
-    /// The model for what is asked in a thread from now on; `None` is the server's.
-    pub(super) fn think_with(&self, thread: &ThreadId, model: Option<String>) {
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        match model {
-            None => drop(models.remove(thread)),
-            Some(model) => {
-                if models.len() >= MODELS_MAX {
-                    models.pop_first();
-                }
-                models.insert(thread.clone(), model);
-            }
-        }
-    }
-
-    fn with_model(&self, job: &Job) -> Option<Job> {
-        let Effect::CallModel(call) = &*job.effect else { return None };
-        let model = self.models.lock().unwrap_or_else(PoisonError::into_inner).get(&job.thread).cloned()?;
-        let call = graph::ModelCall { model: call.model.clone().or(Some(model)), ..call.clone() };
-        Some(Job { effect: Arc::new(Effect::CallModel(call)), ..job.clone() })
+        Arc::new(Own { world, library })
     }
 
     /// Why a call may not be made: it names a file that is somebody else's.
@@ -56,7 +31,7 @@ impl Own {
         let file = call.arguments.get("file").and_then(Value::as_str).filter(|_| call.tool.starts_with(DOCS))?;
         let missing =
             || Reply::failed(Failure::new(FailureKind::Tool, format!("there is no {file:?} among the indexed files; use a path that a search gave")));
-        (!self.library.is_theirs(&job.user, file)).then(missing)
+        (!self.library.is_theirs(&job.context.user, file)).then(missing)
     }
 
     fn sifted(&self, job: &Job, reply: Reply) -> Reply {
@@ -64,7 +39,7 @@ impl Own {
         if !call.tool.starts_with(DOCS) {
             return reply;
         }
-        let result = reply.result.map(|value| sift(value, &|address| self.library.is_theirs(&job.user, address)));
+        let result = reply.result.map(|value| sift(value, &|address| self.library.is_theirs(&job.context.user, address)));
         Reply { result, ..reply }
     }
 }
@@ -103,8 +78,7 @@ impl World for Own {
         if let Some(refusal) = self.refusal(job) {
             return refusal;
         }
-        let named = self.with_model(job);
-        let reply = self.world.perform(named.as_ref().unwrap_or(job), progress).await;
+        let reply = self.world.perform(job, progress).await;
         self.sifted(job, reply)
     }
 

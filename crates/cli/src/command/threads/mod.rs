@@ -98,7 +98,7 @@ impl Threads {
                 let rows = csv::read(&file)?;
                 let name = file.file_stem().map_or_else(|| "imported".into(), |stem| stem.to_string_lossy().into_owned());
                 let thread = thread.unwrap_or_else(|| if name == "-" { "imported".to_owned() } else { name.clone() });
-                let engine = wiring::idle_engine_over(Arc::new(place.open_or_make()?))?;
+                let engine = wiring::idle_engine_over(Arc::new(place.open_or_make()?), place)?;
                 return csv::import(&engine, &rows, &ThreadId::from(thread), format!("imported from {name}")).await;
             }
             let store = place.open()?;

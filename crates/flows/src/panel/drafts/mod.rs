@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::critics::{Judged, ask_about, judge};
 use super::review::Draft;
-use crate::input::Mind;
+use crate::input::ModelProfile;
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
@@ -76,7 +76,7 @@ pub fn critic() -> Result<Graph, GraphError> {
 #[derive(Serialize, Deserialize)]
 struct Judging {
     draft: LabelledDraft,
-    model: Mind,
+    model: ModelProfile,
     #[serde(default)]
     outcome: Option<Result<Judged, String>>,
 }

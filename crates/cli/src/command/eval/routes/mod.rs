@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use effects::{Progress, World};
+use flows::auto::classify::FLOWS;
 use flows::auto::{Choice, DecidedBy, Router};
-use flows::input::Mind;
+use flows::input::ModelProfile;
 use graph::{Effect, Event, Failure, FailureKind, Graph, Message, Next, Reply, Run, Start};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::asking::BEHIND_THE_FRONT_DOOR;
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::remark;
 use crate::mind::Thinking;
@@ -199,9 +199,9 @@ impl Routes {
             if case.id.is_empty() {
                 case.id = number.to_string();
             }
-            let unknown = case.flows.iter().find(|flow| !BEHIND_THE_FRONT_DOOR.contains(&flow.as_str()));
+            let unknown = case.flows.iter().find(|flow| !FLOWS.contains(&flow.as_str()));
             if let Some(flow) = unknown {
-                return Err(wrong(format!("there is no flow {flow:?} to choose; there are {}", BEHIND_THE_FRONT_DOOR.join(", "))));
+                return Err(wrong(format!("there is no flow {flow:?} to choose; there are {}", FLOWS.join(", "))));
             }
             if case.flows.is_empty() {
                 return Err(wrong("`flows` names no flow".to_owned()));
@@ -227,9 +227,9 @@ impl Routes {
     }
 
     async fn measure(&self, place: &Place, cases: &[Case], catalogue: &Catalogue) -> Result<Report> {
-        let graph = flows::auto::flow().map_err(|error| Trouble::Failed(format!("the flow auto is wrong: {error}")))?;
-        let (world, mind, name): (Option<Arc<dyn World>>, Mind, Option<String>) = if self.rules_only {
-            (None, Mind::default(), None)
+        let graph = flows::auto::flow(&place.flows).map_err(|error| Trouble::Failed(format!("the flow auto is wrong: {error}")))?;
+        let (world, mind, name): (Option<Arc<dyn World>>, ModelProfile, Option<String>) = if self.rules_only {
+            (None, ModelProfile::default(), None)
         } else {
             let thinking = Thinking { model: self.model.clone(), ..Thinking::default() };
             let house = Box::pin(wiring::house(place, &thinking, false)).await?;
@@ -281,13 +281,13 @@ struct Routed {
 }
 
 /// Runs `auto` up to the flow it starts.
-async fn route(graph: &Graph, case: &Case, router: Router, mind: Mind, world: Option<&dyn World>, catalogue: &Catalogue) -> Result<Routed> {
+async fn route(graph: &Graph, case: &Case, router: Router, mind: ModelProfile, world: Option<&dyn World>, catalogue: &Catalogue) -> Result<Routed> {
     let input = json!({
         "question": case.request,
         "history": case.history,
         "model": mind,
         "docs": case.docs,
-        "settings": { "flows": BEHIND_THE_FRONT_DOOR, "router": router },
+        "settings": { "flows": FLOWS, "router": router },
     });
     let wrong = |why: String| Trouble::Failed(format!("{}: {why}", case.id));
     let mut run = Run::start(graph, Start::new("auto", "eval", "eval", input)).map_err(|error| wrong(error.to_string()))?;
@@ -389,8 +389,7 @@ fn table(report: &Report) -> Table {
     row("right without a model", &|half| percent(half.classifier));
     row("asked the model", &|half| half.asked_model.to_string());
     row("of these right", &|half| of(Some(&half.model)));
-    let flows: Vec<&str> = BEHIND_THE_FRONT_DOOR.to_vec();
-    for flow in flows {
+    for flow in FLOWS {
         row(flow, &|half| of(half.per_flow.get(flow)));
     }
     let languages: std::collections::BTreeSet<&String> = report.halves.values().flat_map(|half| half.per_language.keys()).collect();

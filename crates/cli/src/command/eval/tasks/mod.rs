@@ -182,12 +182,13 @@ impl Tasks {
         }
         let house = wiring::house(&stage.place, &options.thinking, true).await?;
         *chosen = house.choice.as_ref().map(|choice| choice.model.to_string());
+        let models = wiring::RunModels::recorded(house.choice.as_ref());
         if let Some(hub) = house.tools.as_ref().filter(|_| task.world.stories) {
             hub.enable("stories", true).await.map_err(|failure| Trouble::Failed(failure.message))?;
         }
-        let engine = wiring::engine_in(house.world, Arc::new(stage.place.open_or_make()?), &stage.place)?;
+        let engine = wiring::engine_in(house.world, Arc::new(stage.place.open_or_make()?), &stage.place, models)?;
         let flow = asking::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.place)?;
-        let order = options.asking(&flow, &task.request, None, &stage.place, &options.settings(&flow)?)?.order(house.mind)?;
+        let order = options.request(&flow, &task.request, None, &stage.place, &options.settings(&flow, &stage.place)?)?.order(house.mind)?;
         let run = engine.start(order).await?;
         let mut asked = Vec::new();
         let limit = Duration::from_secs(self.seconds.max(1));

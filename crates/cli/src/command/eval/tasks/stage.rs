@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use super::judge::State;
 use super::mailbox::Mailbox;
 use super::task::Task;
-use crate::asking::Wishes;
+use crate::asking::AskOptions;
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
 use crate::shelf;
@@ -42,9 +42,9 @@ pub(super) struct Stage {
 /// The options of `baton ask`.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-struct AskOptions {
+struct AskCommand {
     #[command(flatten)]
-    options: Wishes,
+    options: AskOptions,
 }
 
 impl Stage {
@@ -75,7 +75,7 @@ impl Stage {
     }
 
     /// What the user would have typed after `baton ask`.
-    pub(super) fn options(&self, model: Option<&str>) -> Result<Wishes> {
+    pub(super) fn options(&self, model: Option<&str>) -> Result<AskOptions> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         if let Some(model) = model {
             words.extend(["--model".into(), model.into()]);
@@ -83,7 +83,7 @@ impl Stage {
         if self.has_docs {
             words.extend(["--docs".into(), self.root.join("docs").into()]);
         }
-        let parsed = AskOptions::try_parse_from(words).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let parsed = AskCommand::try_parse_from(words).map_err(|error| Trouble::Usage(error.to_string()))?;
         let mut options = parsed.options;
         if self.has_docs {
             // Opened here, so that the index lies in the task's folder and not in the user's cache.

@@ -1,0 +1,140 @@
+//! The events of a run and of its children, in one stream.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use effects::{Nature, Progress, World};
+use baton_engine::{Engine, Family, Heard, Known, Order, Seen, Settings, Whom};
+use graph::{Ask, END, Event, Go, Graph, Job, Replies, Reply, RunId, TaskId, agent, person, tool};
+use serde_json::json;
+use store::{RunFilter, Status};
+
+use crate::Ground;
+use crate::flows::{Notes, fan, line};
+
+/// Every tool reports one piece of its reply before it replies.
+struct Streaming;
+
+#[async_trait::async_trait]
+impl World for Streaming {
+    fn nature(&self, _: &Job) -> Nature {
+        Nature::Repeatable
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        progress.tell("piece");
+        Reply::ok(json!(job.effect.name()))
+    }
+}
+
+/// Calls another flow, whose answer is its own.
+fn delegating(name: &str, to: &'static str) -> Graph {
+    let node = (move |_: &Notes| Ask::one(agent(to, json!({}))), |_: &mut Notes, _: &Replies<'_>| Go::end());
+    Graph::of::<Notes>(name).node("n", node, &[END]).delegates().build().unwrap()
+}
+
+fn engine(ground: &Ground) -> Engine {
+    let flows = [
+        delegating("router", "parent"),
+        fan("parent", vec![agent("child", json!({})), agent("child", json!({}))]),
+        line("child", vec![tool("a", json!({})), tool("b", json!({}))]),
+        fan("asking_parent", vec![agent("asking", json!({}))]),
+        line("asking", vec![person("?"), tool("a", json!({}))]),
+    ];
+    Engine::new(ground.store.clone(), Arc::new(Streaming), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
+}
+
+async fn all(mut family: Family) -> Vec<Heard> {
+    let mut heard = Vec::new();
+    let end = async {
+        while let Some(one) = family.next().await {
+            heard.push(one.unwrap());
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), end).await.expect("the stream ends");
+    heard
+}
+
+/// Each run with the path to it and the numbers of its events.
+fn numbers(heard: &[Heard]) -> BTreeMap<Vec<TaskId>, Vec<u64>> {
+    let mut all: BTreeMap<Vec<TaskId>, Vec<u64>> = BTreeMap::new();
+    for one in heard {
+        if let Seen::Told(told, _) = &one.seen {
+            all.entry(one.path.to_vec()).or_default().push(told.seq);
+        }
+    }
+    all
+}
+
+fn task(step: u64, index: u32) -> TaskId {
+    TaskId { step, index }
+}
+
+#[tokio::test]
+async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on() {
+    let ground = Ground::new();
+    let engine = engine(&ground);
+    let run = RunId::from("root");
+    let family = Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::All);
+    engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("router", json!({})) }).await.unwrap();
+    let heard = all(family).await;
+    let live = numbers(&heard);
+    let (middle, left, right) = (vec![task(0, 0)], vec![task(0, 0), task(0, 0)], vec![task(0, 0), task(0, 1)]);
+    assert_eq!(live.keys().cloned().collect::<Vec<_>>(), [vec![], middle.clone(), left.clone(), right.clone()]);
+    for (path, seqs) in &live {
+        assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
+    }
+    let deltas = heard.iter().filter(|one| matches!(one.seen, Seen::Delta { .. })).count();
+    assert_eq!(deltas, 4, "two tools in each of two children");
+    let started: Vec<&Heard> =
+        heard.iter().filter(|one| matches!(&one.seen, Seen::Told(told, _) if matches!(told.event, Event::Started { .. }))).collect();
+    for one in &started {
+        let parent = one.parent.as_ref();
+        assert_eq!(parent.map(|parent| parent.task), one.path.last().copied());
+        let above = started.iter().find(|other| other.path.as_ref() == &one.path[..one.path.len().saturating_sub(1)]);
+        assert_eq!(parent.map(|parent| &parent.run), above.filter(|_| parent.is_some()).map(|above| &above.run));
+        // The router passes on the answer of the flow it starts, and that one does not pass on its children's.
+        assert_eq!(one.speaks, one.path.len() < 2);
+    }
+
+    // Whoever comes later reads the same from the journals, each child after the event that asks for it.
+    let later = all(Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::All)).await;
+    assert_eq!(numbers(&later), live);
+    let order: Vec<usize> = later.iter().map(|one| one.path.len()).collect();
+    assert!(order.windows(2).any(|pair| pair == [2, 1]) && order.last() == Some(&0), "{order:?}");
+}
+
+#[tokio::test]
+async fn a_watcher_stays_while_a_child_waits_for_a_person() {
+    let ground = Ground::new();
+    let engine = engine(&ground);
+    let run = RunId::from("root");
+    let family = Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::All);
+    engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("asking_parent", json!({})) }).await.unwrap();
+    let watching = tokio::spawn(all(family));
+    engine.wait(&run).await.unwrap();
+    let asking = RunFilter { statuses: vec![Status::Asking], ..RunFilter::default() };
+    let child = ground.store.runs(asking).await.unwrap().remove(0).run;
+    engine.answer(&child, task(0, 0), 1, json!("yes")).await.unwrap();
+    let heard = watching.await.unwrap();
+    let numbers = numbers(&heard);
+    assert_eq!(numbers.len(), 2);
+    for (path, seqs) in &numbers {
+        assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
+    }
+    let ended = heard.iter().filter(|one| matches!(&one.seen, Seen::Told(told, _) if matches!(told.event, Event::Ended { .. }))).count();
+    assert_eq!(ended, 2);
+}
+
+#[tokio::test]
+async fn watching_one_run_leaves_out_its_children_and_waits_for_its_start() {
+    let ground = Ground::new();
+    let engine = engine(&ground);
+    let run = RunId::from("root");
+    let watching = tokio::spawn(all(Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::One)));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("parent", json!({})) }).await.unwrap();
+    let heard = watching.await.unwrap();
+    assert!(heard.iter().all(|one| one.run == run && one.speaks) && !heard.is_empty());
+}

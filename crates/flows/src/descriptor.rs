@@ -1,0 +1,155 @@
+//! What a flow is, as one value that every interface reads: the command line, the API and its page, LangServe, the configuration and the router.
+//!
+//! ```text
+//! folder of a flow ── FLOW: Descriptor ──┐
+//! folder of a flow ── FLOW: Descriptor ──┼─► BUILT_IN ─► Registry ─► engine, commands, API, page data, LangServe, settings, router
+//! flow of another program ───────────────┘
+//! ```
+//!
+//! To add a flow, write its folder with a `FLOW` and put that into [`crate::BUILT_IN`]. A program with flows of its own passes them to [`Registry::new`].
+
+use graph::{Graph, GraphError};
+use serde_json::Value;
+
+use crate::input::Question;
+use crate::registry::Registry;
+use crate::settings::SettingsType;
+
+/// Everything that is known of a flow beside what its graph does.
+#[derive(Clone, Copy)]
+pub struct Descriptor {
+    /// As commands and the API name it. Its graph has the same name.
+    pub name: &'static str,
+    /// Builds the graph. The registry is for flows that call others.
+    pub graph: fn(&Registry) -> Result<Graph, GraphError>,
+    pub title: &'static str,
+    /// One sentence for people, without a full stop.
+    pub description: &'static str,
+    /// The name of an icon of the page; one that the page does not have is replaced by a general one.
+    pub icon: &'static str,
+    pub visibility: Visibility,
+    /// When the router picks it; `None` if it never does.
+    pub routing: Option<Routing>,
+    pub input: InputKind,
+    /// The flows it calls by name and whose settings it passes on.
+    pub calls: Calls,
+    /// The nodes that ask a person to approve a plan.
+    pub approvals: &'static [&'static str],
+    /// The note in which it publishes its plan.
+    pub plan: Option<PlanNote>,
+    /// The purpose of the model call whose text is the answer and may be shown while it is generated.
+    pub answer: Option<&'static str>,
+    pub settings: Option<SettingsType>,
+    /// Set if it is also served as an agent of the team.
+    pub agent: Option<Agent>,
+}
+
+/// Who is shown a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// People choose it.
+    Listed,
+    /// Shown where a script replaces models and tools.
+    Sample,
+    /// A part of other flows, which start it as a child run.
+    Internal,
+}
+
+/// What a flow takes as its input.
+#[derive(Clone, Copy)]
+pub enum InputKind {
+    /// [`crate::input::Input`].
+    Question,
+    /// The messages of a team ([`crate::turn`]), or a question.
+    Messages,
+    /// A form of its own, which this function makes of a question.
+    Own(fn(&Question<'_>) -> Value),
+}
+
+/// The flows that a flow calls by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    Nothing,
+    /// One of those with a [`Routing`], whose answer it passes on. A flow of this kind is the router.
+    Routed,
+    /// Those with an [`Agent`].
+    Agents,
+}
+
+/// When the router picks a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Routing {
+    /// What it is for, as the routing model reads it.
+    pub purpose: &'static str,
+    /// Requests for which it is right. A small model follows examples better than descriptions.
+    pub examples: &'static [&'static str],
+    pub needs: Needs,
+    /// Flows that do nearly the same, best first, for when this one is not available.
+    pub substitutes: &'static [&'static str],
+    /// If it fails without having changed anything, another flow may answer.
+    pub may_be_replaced: bool,
+}
+
+/// What must be there for a flow to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    Nothing,
+    /// Earlier messages in the thread.
+    Conversation,
+    /// At least one tool, or documents.
+    Tools,
+}
+
+/// A flow as an agent of the team.
+#[derive(Clone, Copy, Debug)]
+pub struct Agent {
+    /// What plans call it by.
+    pub capability: &'static str,
+    /// Other names of it or of its capability.
+    pub aliases: &'static [&'static str],
+    /// Where it listens unless the configuration names another port.
+    pub port: u16,
+}
+
+/// Where a flow publishes its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanNote {
+    pub note: &'static str,
+    /// The fields that are lists of steps; see [`is_plan_list`].
+    pub lists: &'static [&'static str],
+}
+
+/// Whether a field of a note, or of an answer to a question about a plan, is a list of steps: `tasks`, `steps`, `research_steps`.
+pub fn is_plan_list(name: &str) -> bool {
+    matches!(name.rsplit('_').next(), Some("tasks" | "steps"))
+}
+
+impl Descriptor {
+    /// A listed flow that takes a question, calls no other and has no settings. The other fields are set with `..Descriptor::new(…)`.
+    pub const fn new(name: &'static str, graph: fn(&Registry) -> Result<Graph, GraphError>) -> Descriptor {
+        Descriptor {
+            name,
+            graph,
+            title: name,
+            description: "",
+            icon: name,
+            visibility: Visibility::Listed,
+            routing: None,
+            input: InputKind::Question,
+            calls: Calls::Nothing,
+            approvals: &[],
+            plan: None,
+            answer: None,
+            settings: None,
+            agent: None,
+        }
+    }
+
+    /// What a run of it is started with for a question.
+    pub fn input_for(&self, question: &Question<'_>) -> Value {
+        match self.input {
+            InputKind::Question | InputKind::Messages => question.input(),
+            InputKind::Own(input) => input(question),
+        }
+    }
+}
