@@ -137,7 +137,10 @@ fn a_start_for_another_flow_is_refused() {
 fn a_start_of_an_older_version_has_no_model_and_is_written_as_before() {
     let line = br#"{"v":1,"started":{"flow":"one","thread":"t","run":"r","user":"ada","input":{"x":1.5},"allowed":["docs.search"]}}"#;
     let Entry::Started(start) = Entry::decode(line).unwrap() else { panic!("a start") };
-    assert_eq!((start.context.user.as_str(), &start.context.model, start.context.allowed.as_slice()), ("ada", &None, &["docs.search".to_owned()][..]));
+    assert_eq!(
+        (start.context.user.as_str(), &start.context.model, start.context.allowed.as_slice()),
+        ("ada", &None, &["docs.search".to_owned()][..])
+    );
     let written: serde_json::Value = serde_json::from_slice(&Entry::Started(start).encode()).unwrap();
     assert_eq!(written, serde_json::from_slice::<serde_json::Value>(line).unwrap());
 }
