@@ -117,18 +117,11 @@ fn draw(graph: &Graph, out: &mut impl std::io::Write) -> Result<()> {
     Ok(())
 }
 
+/// What the command prints: the list, or one flow.
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the command prints for a program with these flows.
-    pub(crate) fn printed(place: &Place, name: Option<&str>) -> String {
-        let mut out = Vec::new();
-        let flows =
-            Flows { command: name.map(|name| Command::Show(Show { name: name.to_owned(), json: false })), name: None, mermaid: false, json: false };
-        flows.print(place, &mut out).unwrap();
-        anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
-    }
+pub(crate) fn printed(place: &Place, name: Option<&str>) -> String {
+    let mut out = Vec::new();
+    let command = name.map(|name| Command::Show(Show { name: name.to_owned(), json: false }));
+    Flows { command, name: None, mermaid: false, json: false }.print(place, &mut out).expect("it can be printed");
+    anstream::adapter::strip_str(&String::from_utf8_lossy(&out)).to_string()
 }
-#[cfg(test)]
-pub(crate) use tests::printed;
