@@ -161,9 +161,9 @@ async fn other_effects_are_refused() {
 #[tokio::test]
 async fn a_call_that_names_no_model_is_answered_by_the_one_its_run_was_started_with() {
     let models = models(&[]).with(named("embedded/large"), given(vec![text("large")])).with(named("embedded/small"), given(vec![text("small")]));
-    let mut job = scripted::jobs(&[graph::Effect::CallModel(call())]).remove(0);
+    let mut job = scripted::jobs(&[Effect::CallModel(call())]).remove(0);
     job.context.model = Some("embedded/large".into());
     assert_eq!(models.perform(&job, &Progress::nowhere()).await.result, Ok(json!("large")));
-    job.effect = Arc::new(graph::Effect::CallModel(ModelCall { model: Some("embedded/small".into()), ..call() }));
+    job.effect = Arc::new(Effect::CallModel(ModelCall { model: Some("embedded/small".into()), ..call() }));
     assert_eq!(models.perform(&job, &Progress::nowhere()).await.result, Ok(json!("small")));
 }
