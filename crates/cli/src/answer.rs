@@ -56,8 +56,12 @@ impl Answer {
     }
 
     pub(crate) fn print(&self) -> Result<()> {
-        let text = if std::io::stdout().is_terminal() { self.coloured() } else { evidence::visible(&self.text) };
-        Ok(writeln!(anstream::stdout(), "{text}")?)
+        Ok(writeln!(anstream::stdout(), "{}", self.rendered(std::io::stdout().is_terminal()))?)
+    }
+
+    /// For a terminal, or the Markdown as it is.
+    pub(crate) fn rendered(&self, is_for_terminal: bool) -> String {
+        if is_for_terminal { self.coloured() } else { evidence::visible(&self.text) }
     }
 
     /// How well it is supported, in a line; nothing for flows that do not check.

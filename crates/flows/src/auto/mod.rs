@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use crate::context;
 use crate::input::{self, Approve, Input, Mind};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{self, Tool, Toolbox};
 
@@ -429,9 +430,10 @@ fn hand_over(s: &mut Auto, to: &str, why: String) -> Go {
     s.take(Choice { flow: to.to_owned(), why, by: DecidedBy::HandOver })
 }
 
-/// Another flow would cost again what was stopped or used up. What a team may have done is not covered up by another answer.
+/// Another flow would cost again what was stopped or used up, or need the same model. What a team may have done is not covered up by another answer.
 fn is_final(failure: &Failure, flow: &str) -> bool {
     matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt)
+        || no_model::is_cause(&failure.message)
         || !matches!(flow, "search" | "chat" | "reason" | "panel")
 }
 

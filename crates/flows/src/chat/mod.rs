@@ -34,6 +34,7 @@ use crate::claims;
 use crate::direct::ANSWER;
 use crate::follow_up;
 use crate::input::{self, Input, Mind};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 
 pub use self::csv::{COLUMNS, CsvError, export, import};
@@ -131,6 +132,9 @@ pub(super) struct Chat {
     /// Stages that did not work, and why.
     failed: Vec<(Stage, String)>,
     spans: Vec<Span>,
+    /// Why the model did not answer when it was asked for the intent, if it is down.
+    #[serde(default)]
+    model_failure: Option<String>,
     answer: Option<Answer>,
 }
 
@@ -154,6 +158,7 @@ fn begin(input: Input<Settings>) -> Chat {
         executed: Vec::new(),
         failed: Vec::new(),
         spans: Vec::new(),
+        model_failure: None,
         answer: None,
     }
 }
@@ -252,10 +257,13 @@ fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
     }
     let (intent, by) = match prompt::read::<Detected>(replies, 0) {
         Ok(detected) => (detected.intent, "model"),
-        Err(failure) => match failure.said.as_deref().and_then(words::intent_named) {
-            Some(intent) => (intent, "model"),
-            None => (intent_by_words(&s.question), "words"),
-        },
+        Err(failure) => {
+            s.model_failure = no_model::is_down(&failure).then(|| failure.message.clone());
+            match failure.said.as_deref().and_then(words::intent_named) {
+                Some(intent) => (intent, "model"),
+                None => (intent_by_words(&s.question), "words"),
+            }
+        }
     };
     s.intent = intent;
     let note = json!({ "intent": intent, "by": by });
@@ -348,6 +356,10 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
     }
     let (_, shown) = told(s);
     let answer = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
+        // A search in words that a model would have chosen better, or a summary that no model wrote.
+        _ if shown.is_empty() && s.model_failure.is_some() => {
+            return no_model::fail("chat", s.model_failure.as_deref().unwrap_or_default(), &[]);
+        }
         _ if shown.is_empty() => {
             let why = s.failed.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
             let words = match s.intent {
@@ -360,6 +372,9 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             answer::finish(&words, &[], false)
         }
         Ok(said) => answer::finish_said(said, &shown, s.strict),
+        Err(failure) if no_model::is_down(&failure) => {
+            return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX));
+        }
         Err(_) => {
             let shown = answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX);
             answer::finish(&answer::listed("No model wrote an answer; this was found:", &shown), &shown, false)
@@ -386,6 +401,7 @@ fn fold_recall(s: &mut Chat, replies: &Replies<'_>) -> Go {
     let text = match replies.value(0).map(prompt::text_of) {
         _ if replies.is_empty() => "We have not talked about anything yet.".to_owned(),
         Ok(Some(text)) => text,
+        Err(failure) if no_model::is_down(&failure) => return no_model::fail("chat", &failure.message, &[]),
         Ok(None) | Err(_) => {
             let asked = input::last_messages(&s.history, RECALLED_MESSAGES_MAX);
             let asked: Vec<String> =

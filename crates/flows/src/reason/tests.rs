@@ -499,18 +499,16 @@ fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
     let tried = check(simple(), &[("answer", &[failed(FailureKind::Tool), Reply::ok("It was built in 1901.")])]);
     assert_eq!((tried.path.last().unwrap().as_str(), tried.count("model answer")), ("direct", 2));
     assert!(tried.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", tried.output());
-    // Nothing writes: what was found is listed.
+    // The model is down: the run fails, and what was found stays in a note.
     let mut question = hard();
     question["question"] = json!("How old is the bridge?");
-    let listed = check(
-        question,
-        &[
-            ("think", &[failed(FailureKind::Refused)]),
-            ("plan", &[failed(FailureKind::Refused)]),
-            ("reflect", &[failed(FailureKind::Refused)]),
-            ("answer", &[failed(FailureKind::Refused)]),
-        ],
-    );
+    let run = |kind: FailureKind| check(question.clone(), &[("plan", &[failed(kind)]), ("reflect", &[failed(kind)]), ("answer", &[failed(kind)])]);
+    let down = run(FailureKind::Refused);
+    assert!(matches!(&down.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")), "{:?}", down.outcome);
+    let found = down.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap();
+    assert!(found.contains("The bridge was built in 1901 [1]"), "{found}");
+    // A budget that ended is no missing model: what was found is listed.
+    let listed = run(FailureKind::Budget);
     assert!(listed.output()["answer"].as_str().unwrap().contains("The bridge was built in 1901 [1]"), "{}", listed.output());
     // Nothing was found either: an error in words.
     let nothing = check(json!({ "question": "What is it?", "model": large() }), &[("answer", &[failed(FailureKind::Refused)])]);

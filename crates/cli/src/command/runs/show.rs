@@ -2,6 +2,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use engine::{History, closing_of};
+use flows::no_model::FOUND;
 use graph::{Event, Outcome};
 use serde_json::json;
 use store::RunRow;
@@ -35,11 +36,24 @@ impl Show {
                 true => print_json(&row, history, &open)?,
                 false => {
                     let mut tree = Tree::new(row.run.clone());
+                    let mut found = None;
                     for (run, told) in engine::family_past(&engine, &row.run).await {
-                        told.iter().for_each(|told| tree.see(&run, &told.event));
+                        for told in &told {
+                            tree.see(&run, &told.event);
+                            if let Event::Noted { name, value, .. } = &told.event
+                                && name == FOUND
+                            {
+                                found = Some(Answer::of(value, None));
+                            }
+                        }
                     }
                     let workspace = hub::workspace_of(place, row.thread.as_str())?;
                     print(&row, &history, &tree, &open, &workspace)?;
+                    // Of a run that failed: what it or a child had found by then.
+                    if let Some(found) = found.filter(|_| row.status == store::Status::Failed) {
+                        writeln!(anstream::stdout())?;
+                        found.print()?;
+                    }
                 }
             }
             Ok(Exit::Well)
