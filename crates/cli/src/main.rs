@@ -16,6 +16,7 @@ mod heaps;
 mod hub;
 mod listening;
 mod log;
+mod markdown;
 mod mind;
 mod owner;
 mod place;

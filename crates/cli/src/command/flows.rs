@@ -1,13 +1,15 @@
 use std::io::Write as _;
 
+use anstyle::Style;
 use graph::Graph;
 use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
+use crate::follow::remark;
 use crate::place::Place;
 use crate::settings;
-use crate::text::{BOLD, DIM, paint};
+use crate::text::{BOLD, DIM, Table, paint};
 use crate::wiring;
 
 /// List the flows, draw one, or show one with its settings
@@ -21,6 +23,9 @@ pub(crate) struct Flows {
     command: Option<Command>,
     /// The flow to draw
     name: Option<String>,
+    /// List internal flows too: parts of other flows, agents of the team, and samples
+    #[arg(long, conflicts_with_all = ["name", "json"])]
+    all: bool,
     /// Draw it for Mermaid, as Markdown pages show it
     #[arg(long, requires = "name", conflicts_with = "json")]
     mermaid: bool,
@@ -67,12 +72,20 @@ impl Flows {
         match (self.command, self.name) {
             (Some(Command::Show(show)), _) => show.print(find(&show.name)?, place, &mut out)?,
             (None, None) => {
-                for (name, graph) in &flows {
-                    match self.json {
-                        true => writeln!(out, "{}", graph.json())?,
-                        false => writeln!(out, "{name}")?,
+                if self.json {
+                    for graph in flows.values() {
+                        writeln!(out, "{}", graph.json())?;
                     }
+                    return Ok(Exit::Well);
                 }
+                let shown = flows.keys().filter(|name| self.all || SHOWN.iter().any(|(flow, _, _)| flow == name));
+                let mut table = Table::new(&["flow", "what it does"]);
+                for name in shown {
+                    table.row([(BOLD, name.clone()), (Style::new(), presented(name).1)]);
+                }
+                table.write(&mut out)?;
+                let more = if self.all { "" } else { "; --all lists the internal ones too" };
+                remark(&format!("`baton flows show NAME` shows a flow's steps and settings{more}"));
             }
             (None, Some(name)) => {
                 let graph = find(&name)?;

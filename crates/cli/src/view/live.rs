@@ -6,6 +6,7 @@ use engine::{Heard, Seen};
 use graph::RunId;
 
 use super::tree::{Open, Tree};
+use crate::log;
 use crate::text::{CYAN, DIM, paint, spent, took};
 
 pub(crate) struct Live {
@@ -20,6 +21,7 @@ pub(crate) struct Live {
     has_colours: bool,
     /// Something else is being written on the screen, so nothing is drawn and lines wait.
     is_held: bool,
+    _logs_wait: log::Hold,
 }
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -31,7 +33,16 @@ impl Live {
     pub(crate) fn new(run: RunId) -> Self {
         let is_terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let has_colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-        Live { tree: Tree::new(run), printed: 0, is_complete: false, drawn: 0, is_terminal, has_colours, is_held: false }
+        Live {
+            tree: Tree::new(run),
+            printed: 0,
+            is_complete: false,
+            drawn: 0,
+            is_terminal,
+            has_colours,
+            is_held: false,
+            _logs_wait: log::Hold::new(),
+        }
     }
 
     pub(crate) fn see(&mut self, heard: &Heard) {

@@ -231,7 +231,8 @@ fn c4_a_search_that_fails_or_finds_nothing_is_said() {
 #[test]
 fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
     let down = || failed(FailureKind::Network);
-    let is_failed = |end: &Played| matches!(&end.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck"));
+    let is_failed =
+        |end: &Played| matches!(&end.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck"));
     let end = changed(json!({ "question": "x" }), &down(), &down(), &[("answer", down())]);
     assert!(is_failed(&end), "{:?}", end.outcome);
     assert!(end.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"));

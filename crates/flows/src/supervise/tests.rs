@@ -369,9 +369,7 @@ fn p1_the_answer_says_which_agent_did_it_and_where() {
 
 #[test]
 fn a_model_that_is_down_fails_the_run_unless_an_agent_did_its_part() {
-    let down = |fails: &'static [&'static str]| {
-        supervised(&json!({}), |name, _, _| fails.contains(&name).then(|| failed(FailureKind::Refused)))
-    };
+    let down = |fails: &'static [&'static str]| supervised(&json!({}), |name, _, _| fails.contains(&name).then(|| failed(FailureKind::Refused)));
     let nothing = down(&["plan", "Researcher"]);
     assert!(
         matches!(&nothing.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck; Researcher failed")),
