@@ -50,7 +50,7 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// How many of an answer's sentences its sources carry.
+/// How many of an answer's sentences its sources support.
 pub(crate) fn checked(supported: u64, weak: u64, unsupported: u64, sources: u64) -> String {
     let all = supported + weak + unsupported;
     let weak = if weak == 0 { String::new() } else { format!(", {weak} weakly") };
