@@ -22,7 +22,7 @@ use crate::trace::Traces;
 
 /// Logs, and hands spans to whoever collects them. Those have a target of their own, which is no log.
 pub(crate) fn to_stderr(traces: &Traces) {
-    let log = fmt_layer().with_writer(|| Stderr).with_ansi(std::io::stderr().is_terminal());
+    let log = fmt_layer().with_writer(|| Stderr).with_ansi(io::stderr().is_terminal());
     // Whatever is asked for, the libraries that carry keys stay silent. Filters are regular expressions, and most starts need none.
     let filter = std::env::var("BATON_LOG")
         .ok()

@@ -35,8 +35,12 @@ impl<W: World> Faulty<W> {
     /// would be a gamble that is not ours to take.
     async fn lost(&self, job: &Job, nature: Nature) -> Reply {
         let network = || Reply::failed(Failure::new(FailureKind::Network, "the connection was lost before the reply came (a planned fault)").retry());
-        let in_doubt =
-            || Reply::failed(Failure::new(FailureKind::InDoubt, "the connection was lost before the reply came, and it may have happened (a planned fault)"));
+        let in_doubt = || {
+            Reply::failed(Failure::new(
+                FailureKind::InDoubt,
+                "the connection was lost before the reply came, and it may have happened (a planned fault)",
+            ))
+        };
         match nature {
             Nature::Repeatable => network(),
             Nature::Checkable => match self.inner.look_up(job).await {

@@ -245,6 +245,14 @@ fn classified(s: &Auto) -> Vec<(&'static str, f64)> {
     ranked
 }
 
+/// Whether the classifier gives the flows that use tools more probability than those that answer without any.
+pub(crate) fn needs_tools(question: &str, has_history: bool, tools: &[Tool]) -> bool {
+    let features = classify::features(&classify::Request { question, has_history, tools: Some(tools) });
+    let scores = Classifier::built_in().scores(&features);
+    let share = |flows: &[&str]| classify::FLOWS.iter().zip(scores).filter(|(flow, _)| flows.contains(flow)).map(|(_, score)| score).sum::<f64>();
+    share(&["search", "reason"]) > share(&["direct", "chat"])
+}
+
 /// The user named documents: one plain question is answered by one look into them where the model is small and slow, anything else by a search.
 fn over_documents(s: &Auto, possible: &[&str]) -> Option<&'static str> {
     let is_plain = s.model.is_small && s.question.split_whitespace().count() <= PLAIN_WORDS_MAX;

@@ -322,7 +322,7 @@ fn s7_failed_tasks_still_lead_to_synthesis_from_what_succeeded() {
         _ => None,
     });
     assert!(
-        matches!(&nothing.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
+        matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
         "{:?}",
         nothing.outcome
     );
@@ -338,7 +338,7 @@ fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
     for kind in [FailureKind::Network, FailureKind::Timeout, FailureKind::Refused, FailureKind::Tool] {
         let driven = search(large(), |effect, _| (effect.kind() == "model").then(|| failed(kind)));
         assert!(
-            matches!(&driven.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
+            matches!(&driven.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
             "{kind}: {:?}",
             driven.outcome
         );

@@ -372,7 +372,7 @@ fn a_model_that_is_down_fails_the_run_unless_an_agent_did_its_part() {
     let down = |fails: &'static [&'static str]| supervised(&json!({}), |name, _, _| fails.contains(&name).then(|| failed(FailureKind::Refused)));
     let nothing = down(&["plan", "Researcher"]);
     assert!(
-        matches!(&nothing.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck; Researcher failed")),
+        matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck; Researcher failed")),
         "{:?}",
         nothing.outcome
     );
