@@ -18,6 +18,7 @@
 
 mod agents;
 mod critics;
+mod doubt;
 pub mod drafts;
 mod finalizer;
 pub mod review;

@@ -143,8 +143,9 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
         return match (needs_tool, facts.has_documents, facts.tool_fit) {
             (true, _, _) => (Way::Agentic, Why::NeedsTool),
             (false, true, _) => (Way::Agentic, Why::Documents),
-            // Only what is certain costs a plan here.
             (false, false, Some(ToolFit::Named)) => (Way::Agentic, Why::NamesTool),
+            // A question is answered at once here; a request to act cannot be.
+            (false, false, Some(ToolFit::Classified)) if may_act(facts.message) => (Way::Agentic, Why::Classified),
             (false, false, Some(ToolFit::Classified) | None) => (Way::Direct, Why::AskedForQuick),
         };
     }
@@ -274,6 +275,7 @@ mod tests {
             (Facts { message: "Wer schrieb Faust?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "Who wrote Faust?", depth: Depth::Deep, ..plain }, Way::Agentic, Why::AskedForDepth),
             (Facts { message: "Who wrote Faust?", depth: Depth::Quick, ..plain }, Way::Direct, Why::AskedForQuick),
+            (Facts { message: "Tell Bob", depth: Depth::Quick, tool_fit: Some(ToolFit::Classified), ..plain }, Way::Agentic, Why::Classified),
             (Facts { message: "Which files are there?", depth: Depth::Quick, tool_fit: Some(ToolFit::Named), ..plain }, Way::Agentic, Why::NamesTool),
         ];
         for (facts, way, why) in cases {
