@@ -135,6 +135,9 @@ pub(super) struct Chat {
     /// Why the model did not answer when it was asked for the intent, if it is down.
     #[serde(default)]
     model_failure: Option<String>,
+    /// The summary was picked from the texts, because no model wrote it.
+    #[serde(default)]
+    is_summary_extracted: bool,
     answer: Option<Answer>,
 }
 
@@ -159,6 +162,7 @@ fn begin(input: Input<Settings>) -> Chat {
         failed: Vec::new(),
         spans: Vec::new(),
         model_failure: None,
+        is_summary_extracted: false,
         answer: None,
     }
 }
@@ -351,6 +355,10 @@ fn ask_answer(s: &Chat) -> Ask {
 
 fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
     if s.holds(Stage::Summarize) && (s.intent == Intent::Summarize || s.executed.contains(&Stage::Summarize)) {
+        if let Some(why) = s.model_failure.as_ref().filter(|_| s.is_summary_extracted) {
+            let found = Span { text: s.row.summary.clone(), source: stages::SUMMARIZE.to_owned(), ..Span::default() };
+            return no_model::fail("chat", why, &[found]);
+        }
         let answer = answer::finish(&s.row.summary, &[], false);
         return end(s, answer);
     }

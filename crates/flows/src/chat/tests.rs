@@ -242,6 +242,12 @@ fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
     assert!(is_failed(&end), "nothing found: {:?}", end.outcome);
     let end = changed(json!({ "question": "What did we discuss?", "history": said(2) }), &down(), &down(), &[("answer", down())]);
     assert!(is_failed(&end), "recall: {:?}", end.outcome);
+    let extracted = Reply::ok(json!({ "text": "a1", "data": { "summary": "a1", "confidence": 1.0, "how": "extracted" }, "spans": [] }));
+    let summed = |intent: &Reply| {
+        changed(json!({ "question": "Summarize", "history": said(2) }), intent, &down(), &[("summary.summarize", extracted.clone())])
+    };
+    assert!(is_failed(&summed(&down())), "a summary that no model wrote");
+    assert_eq!(summed(&intent("summarize")).output()["answer"], "a1", "without a model extraction is an answer");
 }
 
 #[test]

@@ -409,6 +409,10 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
             s.toolbox = acting;
         }
     }
+    // A small model prefers what it reads first, and a question changes nothing.
+    if s.model.is_small && !decide::may_act(&s.question) {
+        s.toolbox.tools.sort_by_key(|tool| !tool.read_only);
+    }
     let guess = Thought { analysis: String::new(), complexity: complexity(&s.question, s.why) };
     let remembered = s.recall(Kind::Pattern).and_then(|one| Thought::deserialize(&one.value).ok());
     let thought = remembered.unwrap_or(guess);

@@ -857,3 +857,20 @@ fn a_plan_waits_for_a_person_if_asked_to() {
     let no = check(input, &[("person", &[Reply::ok(json!({ "approve": false }))])]);
     assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
 }
+
+#[test]
+fn a_small_model_sees_the_tools_that_change_nothing_first_where_it_is_asked_a_question() {
+    let sql = json!({ "type": "object", "required": ["sql"], "properties": { "sql": { "type": "string", "description": "One statement." } } });
+    let listed = tools(json!([
+        { "name": "db.execute", "description": "Changes data.", "schema": sql, "read_only": false },
+        { "name": "db.query", "description": "Runs a SELECT.", "schema": sql, "read_only": true },
+    ]));
+    let told = |question: &str| {
+        let input = json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
+        let end = check(input, &[("registry.tools", std::slice::from_ref(&listed)), ("plan", &[plan(&[])])]);
+        let told = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
+        assert!(told.contains("db.query(sql: string (One statement.)) [read-only]"), "{told}");
+        told.find("db.query(").unwrap() < told.find("db.execute(").unwrap()
+    };
+    assert_eq!((told("How many customers live in Bern?"), told("Delete the customers in Bern")), (true, false));
+}
