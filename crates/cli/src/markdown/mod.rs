@@ -36,7 +36,7 @@ pub(crate) fn render(markdown: &str, width: usize, marks: &[Mark]) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer = Writer::new(markdown, width.max(WIDTH_MIN), marks);
     for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
-        writer.take(event, range);
+        writer.take(event, &range);
     }
     writer.flush();
     writer.lines.join("\n")
@@ -72,19 +72,19 @@ impl<'m> Writer<'m> {
         Writer { source, width, marks, lines, prefixes, pieces, styles, lists: Vec::new(), code: None, table: None, links: Vec::new() }
     }
 
-    fn take(&mut self, event: Event<'_>, range: Range<usize>) {
+    fn take(&mut self, event: Event<'_>, range: &Range<usize>) {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) => match &mut self.code {
                 Some(code) => code.push_str(&text),
-                None => self.text(&text, &range, self.style()),
+                None => self.text(&text, range, self.style()),
             },
-            Event::Code(text) => self.text(&text, &range, merged(self.style(), CYAN)),
+            Event::Code(text) => self.text(&text, range, merged(self.style(), CYAN)),
             Event::Html(text) | Event::InlineHtml(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                self.text(text.trim_end_matches('\n'), &range, self.style());
+                self.text(text.trim_end_matches('\n'), range, self.style());
             }
-            Event::FootnoteReference(name) => self.text(&format!("[^{name}]"), &range, self.style()),
+            Event::FootnoteReference(name) => self.text(&format!("[^{name}]"), range, self.style()),
             Event::SoftBreak => self.push(self.style(), " "),
             Event::HardBreak => self.push(self.style(), "\n"),
             Event::Rule => {
