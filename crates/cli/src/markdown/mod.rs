@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn blocks_are_laid_out_to_the_width() {
         let cases = [
-            ("# Title\n\nSome **bold** and `code` and *more*.", "Title\n\nSome bold and code and more."),
+            ("# Title\n\nSome **bold** and `code` and *more*.", "Title\n\nSome bold and code\nand more."),
             ("one two three four five six", "one two three four\nfive six"),
             ("- one two three four five six\n- b\n  - c\n\nEnd.", "• one two three four\n  five six\n• b\n  • c\n\nEnd."),
             ("3. a\n4. b", "3. a\n4. b"),
@@ -316,7 +316,7 @@ mod tests {
             ("- [x] done\n- [ ] open", "• ☑ done\n• ☐ open"),
             ("a\n\n---\n\nb", "a\n\n────────────────────\n\nb"),
             ("As [1] says, 3 < 4 &amp; 2 * 3.", "As [1] says, 3 < 4 &\n2 * 3."),
-            ("1. a\n\n   b\n\n2. c", "1. a\n\n   b\n\n2. c"),
+            ("1. a\n\n   b\n\n2. c", "1. a\n\n   b\n2. c"),
             ("漢字漢字漢字漢字漢字漢字", "漢字漢字漢字漢字漢字\n漢字"),
             ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrst\nuvwxyz"),
             ("", ""),
@@ -342,7 +342,7 @@ mod tests {
     fn bold_and_marks_are_styles() {
         let rendered = render("A **b** c. Bad **d**.", 80, &[(11..21, RED)]);
         assert!(rendered.contains(&crate::text::paint(BOLD, "b")), "{rendered:?}");
-        assert!(rendered.contains(&crate::text::paint(RED, "Bad ")) && rendered.contains(&crate::text::paint(RED.bold(), "d")), "{rendered:?}");
+        assert!(rendered.contains(&crate::text::paint(RED, "Bad")) && rendered.contains(&crate::text::paint(RED.bold(), "d")), "{rendered:?}");
         assert!(!render("plain words", 80, &[]).contains('\u{1b}'));
     }
 }
