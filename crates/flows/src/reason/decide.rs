@@ -129,10 +129,6 @@ const GREETING_WORDS_MAX: usize = 4;
 pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     let words = words(facts.message);
     let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);
-    let by_tools = facts.tool_fit.map(|fit| match fit {
-        ToolFit::Named => (Way::Agentic, Why::NamesTool),
-        ToolFit::Classified => (Way::Agentic, Why::Classified),
-    });
     if let Some(way) = facts.told {
         return (way, Why::Told);
     }
@@ -173,10 +169,13 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     if is_greeting(&words) {
         return (Way::Direct, Why::Simple);
     }
-    by_tools.unwrap_or(match facts.preference {
-        Some(way) => (way, Why::Preference),
-        None => (Way::Direct, Why::Simple),
-    })
+    // What the user prefers counts more than a guess, and less than a tool's name in the request.
+    match (facts.tool_fit, facts.preference) {
+        (Some(ToolFit::Named), _) => (Way::Agentic, Why::NamesTool),
+        (Some(ToolFit::Classified) | None, Some(way)) => (way, Why::Preference),
+        (Some(ToolFit::Classified), None) => (Way::Agentic, Why::Classified),
+        (None, None) => (Way::Direct, Why::Simple),
+    }
 }
 
 /// Whether the tools there are could change this decision.
@@ -247,6 +246,7 @@ mod tests {
             (Facts { message: "What is a direct current?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "What is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),
             (Facts { message: "Who leads the league?", tool_fit: classified, ..plain }, Way::Agentic, Why::Classified),
+            (Facts { message: "Who leads the league?", tool_fit: classified, preference: Some(Way::Direct), ..plain }, Way::Direct, Why::Preference),
             (Facts { message: "Hello there!", tool_fit: classified, ..plain }, Way::Direct, Why::Simple),
             // The opposite words win over all but the caller's own.
             (Facts { message: "Quick: what are the steps?", messages_before: 9, has_failed_before: true, ..plain }, Way::Direct, Why::AskedForQuick),
