@@ -114,7 +114,10 @@ impl Screen {
         let open = format!("{gap}{}", markdown::render(&self.open, markdown::terminal_width(), &[]));
         let lines: Vec<&str> = if self.open.trim().is_empty() { Vec::new() } else { open.lines().collect() };
         let last = &lines[lines.len().saturating_sub(rows)..];
+        // Without wrapping a long line of code is one row, so that the right number of rows is erased.
+        shown.push_str("\x1b[?7l");
         last.iter().for_each(|line| shown.push_str(&format!("{line}\n")));
+        shown.push_str("\x1b[?7h");
         self.drawn = last.len();
         write(&shown)
     }
