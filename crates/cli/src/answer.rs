@@ -1,7 +1,6 @@
-//! An answer as people see it: which sentences its sources carry is visible at a glance.
+//! An answer as it is printed: Markdown laid out for a terminal, with the sentences that no source supports coloured, counted and explained.
 //!
-//! Flows check their answers themselves and mark what is not supported; here the marks are coloured, counted and explained. Whoever reads stdout with
-//! a program gets the Markdown as it is.
+//! Flows check their answers themselves and mark what is not supported. A program that reads stdout gets the Markdown as it is.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -9,6 +8,7 @@ use evidence::{Sentence, Source, Status, UNSUPPORTED_MARK, WEAK_MARK};
 use serde_json::Value;
 
 use crate::exit::Result;
+use crate::markdown::{self, Mark};
 use crate::text::{self, BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
 use crate::view::notes;
 
@@ -56,8 +56,12 @@ impl Answer {
     }
 
     pub(crate) fn print(&self) -> Result<()> {
-        let text = if std::io::stdout().is_terminal() { self.coloured() } else { evidence::visible(&self.text) };
-        Ok(writeln!(anstream::stdout(), "{text}")?)
+        Ok(writeln!(anstream::stdout(), "{}", self.rendered(std::io::stdout().is_terminal()))?)
+    }
+
+    /// For a terminal, or the Markdown as it is.
+    pub(crate) fn rendered(&self, is_for_terminal: bool) -> String {
+        if is_for_terminal { self.coloured(markdown::terminal_width()) } else { evidence::visible(&self.text) }
     }
 
     /// How well it is supported, in a line; nothing for flows that do not check.
@@ -106,33 +110,34 @@ impl Answer {
         [UNSUPPORTED_MARK, WEAK_MARK].iter().any(|mark| self.text.contains(mark))
     }
 
-    fn coloured(&self) -> String {
+    /// Laid out for a terminal, with the sentences coloured that no source supports.
+    fn coloured(&self, width: usize) -> String {
         let body = self.text.rsplit_once(SOURCES).filter(|_| !self.sources.is_empty()).map_or(self.text.as_str(), |(body, _)| body);
-        let (mut text, mut at) = (String::new(), 0);
-        for sentence in &self.sentences {
-            let (start, mut end) = (sentence.range.start, sentence.range.end);
-            let (style, mark) = match sentence.status {
-                Status::Weak => (YELLOW, WEAK_MARK),
-                Status::Unsupported => (RED, UNSUPPORTED_MARK),
-                Status::Supported | Status::NoClaim => continue,
-            };
-            let Some(words) = body.get(start..end).filter(|_| start >= at) else { continue };
-            match body[end..].starts_with(mark) {
-                true => end += mark.len(),
-                // In a table the mark stands inside.
-                false if words.contains(mark) => {}
-                false => continue,
-            }
-            text.push_str(&evidence::visible(&body[at..start]));
-            text.push_str(&paint(style, evidence::visible(&body[start..end])));
-            at = end;
-        }
-        text.push_str(&evidence::visible(&body[at..]));
+        let mut text = markdown::render(body, width, &self.marks(body));
         let sources = self.sources_listed();
         if !sources.is_empty() {
             text.push_str(&format!("\n\n{}", sources.join("\n")));
         }
         text
+    }
+
+    /// Where those sentences stand in the Markdown.
+    fn marks(&self, body: &str) -> Vec<Mark> {
+        let mark = |sentence: &Sentence| {
+            let (start, end) = (sentence.range.start, sentence.range.end);
+            let (style, mark) = match sentence.status {
+                Status::Weak => (YELLOW, WEAK_MARK),
+                Status::Unsupported => (RED, UNSUPPORTED_MARK),
+                Status::Supported | Status::NoClaim => return None,
+            };
+            let (words, rest) = (body.get(start..end)?, body.get(end..)?);
+            match rest.starts_with(mark) {
+                true => Some((start..end + mark.len(), style)),
+                // In a table the mark stands inside.
+                false => words.contains(mark).then_some((start..end, style)),
+            }
+        };
+        self.sentences.iter().filter_map(mark).collect()
     }
 
     fn sources_listed(&self) -> Vec<String> {
@@ -174,10 +179,12 @@ mod tests {
     #[test]
     fn what_nothing_supports_is_red_and_counted() {
         let answer = answer();
-        let red = paint(RED, "The disk was 8 TB large [1]. *(not supported by the sources)*");
-        let coloured = answer.coloured();
-        assert!(coloured.starts_with(&format!("After a crash the log is replayed from the last checkpoint [1]. {red}\n\n")), "{coloured:?}");
+        let red = paint(RED, "The disk was 8 TB large [1].");
+        let coloured = answer.coloured(200);
+        assert!(coloured.starts_with(&format!("After a crash the log is replayed from the last checkpoint [1]. {red}")), "{coloured:?}");
         let plain = |text: &str| anstream::adapter::strip_str(text).to_string();
+        assert!(plain(&coloured).contains("[1]. (not supported by the sources)\n\n"), "{coloured:?}");
+        assert!(plain(&answer.coloured(40)).lines().take(3).all(|line| line.chars().count() <= 40), "{coloured:?}");
         assert!(plain(&coloured).ends_with("[1] Recovery  https://example.org/wal"), "{coloured:?}");
         assert_eq!(plain(&answer.summary().unwrap()), "1 of 2 sentences supported, 1 source");
         let details = plain(&answer.details());
@@ -190,7 +197,7 @@ mod tests {
     fn an_answer_that_nobody_checked_says_so_or_nothing() {
         let claims = json!({ "answer": "The sky is blue.", "sources": [], "sentences": answer().sentences });
         assert_eq!(Answer::of(&claims, None).summary().unwrap(), "nothing was looked up, so nothing was checked");
-        assert!(!Answer::of(&claims, None).coloured().contains('\u{1b}'));
+        assert!(!Answer::of(&claims, None).coloured(80).contains('\u{1b}'));
         assert_eq!(Answer::of(&json!({ "answer": "Yes.", "sources": [{ "url": "x" }] }), None).summary(), None);
         assert_eq!(Answer::of(&json!({ "topics": 2 }), Some("Two.")).text, "Two.");
     }

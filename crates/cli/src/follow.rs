@@ -12,6 +12,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use engine::{At, Closing, Delivery, Engine, Family, Heard, History, Known, Order, Seen};
+use flows::no_model::FOUND;
 use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
@@ -42,6 +43,10 @@ pub(crate) struct Follow<'a> {
     family: Family,
     next_seq: u64,
     said: Option<String>,
+    /// The last step that the run entered.
+    step: u64,
+    /// What was found before the run failed, by it or by a child.
+    found: Option<Answer>,
     /// What was already printed of the answer.
     streamed: Streamed,
     /// The run that a person has just answered: this one, or one below it.
@@ -99,6 +104,8 @@ impl<'a> Follow<'a> {
             view,
             next_seq: 0,
             said: None,
+            step: 0,
+            found: None,
             streamed: Streamed::default(),
             answered: None,
             interrupts: Interrupts::listen()?,
@@ -182,12 +189,16 @@ impl<'a> Follow<'a> {
     }
 
     fn see(&mut self, heard: &Heard) -> Result<()> {
-        if let Seen::Told(told, _) = &heard.seen
-            && heard.run == *self.run
-        {
-            self.next_seq = told.seq + 1;
-            if let Event::Said { content, .. } = &told.event {
-                self.said = Some(content.clone());
+        if let Seen::Told(told, _) = &heard.seen {
+            let is_own = heard.run == *self.run;
+            if is_own {
+                self.next_seq = told.seq + 1;
+            }
+            match &told.event {
+                Event::Said { content, .. } if is_own => self.said = Some(content.clone()),
+                Event::Entered { step, .. } if is_own => self.step = *step,
+                Event::Noted { name, value, .. } if name == FOUND => self.found = Some(Answer::of(value, None)),
+                _ => {}
             }
         }
         let View::People(live) = &mut self.view else { return self.view.see(heard) };
@@ -233,12 +244,15 @@ impl<'a> Follow<'a> {
             Outcome::Failed { .. } => {
                 self.streamed.break_off()?;
                 live.release();
-                remark(&format!("`baton runs show {short}` shows all of it; `baton runs fork {short} --at STEP` tries again from a step"));
+                if let Some(found) = &self.found {
+                    remark(&format!("\n{}\n", found.rendered(std::io::stderr().is_terminal())));
+                }
+                remark(&format!("retry with `baton runs fork {short} --at {}`; `baton runs show {short}` shows every step", self.step));
             }
             Outcome::Cancelled { .. } => {
                 self.streamed.break_off()?;
                 live.release();
-                remark(&format!("`baton runs fork {short} --at STEP` goes on from a step"));
+                remark(&format!("continue with `baton runs fork {short} --at {}`", self.step));
             }
         }
         Ok(exit)

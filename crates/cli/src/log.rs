@@ -3,7 +3,8 @@
 //! The lines are written by hand, because the feature of tracing-subscriber that does it has half of what we depend on built another way.
 
 use std::fmt;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use serde_json::{Map, Value, json};
@@ -21,7 +22,7 @@ use crate::trace::Traces;
 
 /// Logs, and hands spans to whoever collects them. Those have a target of their own, which is no log.
 pub(crate) fn to_stderr(traces: &Traces) {
-    let log = fmt_layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let log = fmt_layer().with_writer(|| Stderr).with_ansi(io::stderr().is_terminal());
     // Whatever is asked for, the libraries that carry keys stay silent. Filters are regular expressions, and most starts need none.
     let filter = std::env::var("BATON_LOG")
         .ok()
@@ -37,6 +38,59 @@ pub(crate) fn to_stderr(traces: &Traces) {
     };
     tracing_subscriber::registry().with(log).with(traces.layer()).init();
     traces.complain();
+}
+
+/// While one exists, log lines wait: they would stand inside the progress tree. They are written when the last one is dropped.
+pub(crate) struct Hold(());
+
+impl Hold {
+    pub(crate) fn new() -> Hold {
+        waiting().holders += 1;
+        Hold(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut waiting = waiting();
+        waiting.holders -= 1;
+        if waiting.holders == 0 {
+            let bytes = std::mem::take(&mut waiting.bytes);
+            // There is nowhere else to report to.
+            let _ = io::stderr().write_all(&bytes);
+        }
+    }
+}
+
+struct Waiting {
+    holders: usize,
+    bytes: Vec<u8>,
+}
+
+/// Lines beyond this are written at once.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { holders: 0, bytes: Vec::new() });
+
+fn waiting() -> MutexGuard<'static, Waiting> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Stderr;
+
+impl io::Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut waiting = waiting();
+        if waiting.holders == 0 || waiting.bytes.len() + bytes.len() > WAITING_BYTES_MAX {
+            return io::stderr().write(bytes);
+        }
+        waiting.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 struct Lines;
@@ -79,5 +133,19 @@ impl Visit for Fields {
 
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.0.insert(field.name().to_owned(), json!(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_wait_while_a_tree_is_drawn() {
+        let (first, second) = (Hold::new(), Hold::new());
+        Stderr.write_all(b"a line\n").unwrap();
+        drop(first);
+        assert!(waiting().bytes.ends_with(b"a line\n"));
+        drop(second);
     }
 }

@@ -16,6 +16,7 @@ mod heaps;
 mod hub;
 mod listening;
 mod log;
+mod markdown;
 mod mind;
 mod owner;
 mod place;
@@ -57,7 +58,7 @@ const AFTER_HELP: &str = "\
 Examples:
   baton ask \"What is a relay baton?\"      ask, watch, and read the answer
   baton chat                              talk: one thread, follow-ups, /commands
-  baton doctor                            which model thinks here, and how to get a better one
+  baton doctor                            which model is used, and how to get a better one
   baton models pull                       fetch the embedded model now, for when there is no network
   baton runs list                         what ran, and how it went
   baton runs show 1f3a                    any unique part of an id will do

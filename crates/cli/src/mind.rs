@@ -24,7 +24,7 @@ use crate::thinker::Lent;
 /// The options of every command that lets a flow think.
 #[derive(clap::Args, Default)]
 pub(crate) struct Thinking {
-    /// Who thinks: openai/…, anthropic/…, gemini/…, ollama/…, compat/NAME/…, triton/…, embedded/…, extract; `baton models list`
+    /// The model to use: openai/…, anthropic/…, gemini/…, ollama/…, compat/NAME/…, triton/…, embedded/…, extract; `baton models list`
     /// [default: what `baton doctor` says]
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,

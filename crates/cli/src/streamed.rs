@@ -1,7 +1,8 @@
-//! The answer on stdout, word by word while a model says it.
+//! The answer on stdout while a model writes it.
 //!
-//! What streams is one call's words; what counts is the run's answer. Mostly they are the same, and then nothing is printed twice. Where
-//! they are not (another model had to take over), the answer follows whole.
+//! On a terminal each finished block of Markdown is printed laid out, and the one that is being written is drawn again with every word. Elsewhere the words are
+//! written as they come. What streams is one call's text; the run's answer counts. Mostly they are the same, and then nothing is printed twice. Where they
+//! differ (another model had to take over), the answer follows whole.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
@@ -11,12 +12,14 @@ use graph::{Effect, Event, RunId, TaskId};
 
 use crate::answer::Answer;
 use crate::exit::Result;
+use crate::markdown;
 
 #[derive(Default)]
 pub(crate) struct Streamed {
     /// Calls whose words are the answer itself.
     answering: BTreeSet<(RunId, TaskId)>,
     text: String,
+    screen: Screen,
 }
 
 impl Streamed {
@@ -29,7 +32,7 @@ impl Streamed {
                     && heard.speaks
                     && call.purpose == flows::ANSWER_CALL
                     && call.schema.is_none()
-                    // What was said over evidence is checked and cited before it is the answer, so it is shown once, then.
+                    // An answer from evidence is checked and cited before it is the answer, so it is shown once, then.
                     && !call.messages.iter().any(|message| message.role == models::evidence::ROLE)
                 {
                     self.answering.insert((heard.run.clone(), *task));
@@ -47,16 +50,24 @@ impl Streamed {
 
     pub(crate) fn print(&mut self, heard: &Heard) -> Result<()> {
         if let Seen::Delta { text, .. } = &heard.seen {
-            let mut out = anstream::stdout().lock();
-            out.write_all(evidence::visible(text).as_bytes())?;
-            out.flush()?;
             self.text.push_str(text);
+            match Self::shares_screen() {
+                true => self.screen.add(text)?,
+                false => {
+                    let mut out = anstream::stdout().lock();
+                    out.write_all(evidence::visible(text).as_bytes())?;
+                    out.flush()?;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Ends the line of a stream that was cut off.
-    pub(crate) fn break_off(&self) -> Result<()> {
+    /// Ends the output of a stream that was cut off.
+    pub(crate) fn break_off(&mut self) -> Result<()> {
+        if Self::shares_screen() {
+            return self.screen.end();
+        }
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             writeln!(anstream::stdout())?;
         }
@@ -64,7 +75,7 @@ impl Streamed {
     }
 
     /// Ends with the whole answer printed, once.
-    pub(crate) fn complete(&self, answer: &Answer) -> Result<()> {
+    pub(crate) fn complete(&mut self, answer: &Answer) -> Result<()> {
         self.break_off()?;
         match self.text.trim() {
             "" => answer.print(),
@@ -74,5 +85,123 @@ impl Streamed {
                 answer.print()
             }
         }
+    }
+}
+
+/// What a terminal shows of the stream.
+#[derive(Default)]
+struct Screen {
+    /// The block that is not finished.
+    open: String,
+    /// Rows on which it is drawn.
+    drawn: usize,
+    has_blocks: bool,
+}
+
+/// Rows below the drawn block that stay free, so that erasing does not reach beyond the screen.
+const ROWS_FREE: usize = 2;
+const ROWS_DEFAULT: usize = 24;
+
+impl Screen {
+    fn add(&mut self, text: &str) -> Result<()> {
+        self.open.push_str(text);
+        let finished = finished_bytes(&self.open);
+        let done: String = self.open.drain(..finished).collect();
+        let mut shown = self.erased();
+        shown.push_str(&self.block(&done));
+        let rows = terminal_size::terminal_size().map_or(ROWS_DEFAULT, |(_, height)| usize::from(height.0)).saturating_sub(ROWS_FREE).max(1);
+        let gap = if self.has_blocks { "\n" } else { "" };
+        let open = format!("{gap}{}", markdown::render(&self.open, markdown::terminal_width(), &[]));
+        let lines: Vec<&str> = if self.open.trim().is_empty() { Vec::new() } else { open.lines().collect() };
+        let last = &lines[lines.len().saturating_sub(rows)..];
+        // Without wrapping a long line of code is one row, so that the right number of rows is erased.
+        shown.push_str("\x1b[?7l");
+        last.iter().for_each(|line| shown.push_str(&format!("{line}\n")));
+        shown.push_str("\x1b[?7h");
+        self.drawn = last.len();
+        write(&shown)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let open = std::mem::take(&mut self.open);
+        let shown = format!("{}{}", self.erased(), self.block(&open));
+        self.drawn = 0;
+        write(&shown)
+    }
+
+    /// A finished block, below an empty line if others are above it.
+    fn block(&mut self, markdown: &str) -> String {
+        if markdown.trim().is_empty() {
+            return String::new();
+        }
+        let gap = if std::mem::replace(&mut self.has_blocks, true) { "\n" } else { "" };
+        format!("{gap}{}\n", markdown::render(markdown, markdown::terminal_width(), &[]))
+    }
+
+    fn erased(&self) -> String {
+        if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.drawn) }
+    }
+}
+
+/// Moves of the cursor stay; only colours go where they are not wanted.
+fn write(text: &str) -> Result<()> {
+    let has_colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+    let mut out = std::io::stdout().lock();
+    match (has_colours, text.split_once("\x1b[J")) {
+        (true, _) => out.write_all(text.as_bytes())?,
+        (false, Some((moves, rest))) => write!(out, "{moves}\x1b[J{}", anstream::adapter::strip_str(rest))?,
+        (false, None) => write!(out, "{}", anstream::adapter::strip_str(text))?,
+    }
+    Ok(out.flush()?)
+}
+
+/// How much of a text is whole blocks: up to the last empty line that a line at the margin follows, outside a code fence. An item of a list may go on after an
+/// empty line, so a list is one block.
+fn finished_bytes(text: &str) -> usize {
+    let (mut at, mut finished) = (0, 0);
+    let (mut is_fenced, mut was_empty, mut is_list) = (false, false, false);
+    for line in text.split_inclusive('\n') {
+        let begins = line.trim_start();
+        let is_item = begins.starts_with(['-', '*', '+']) || begins.starts_with(|first: char| first.is_ascii_digit());
+        let is_at_margin = !begins.is_empty() && line.len() == begins.len();
+        if !is_fenced && was_empty && is_at_margin && !(is_list && is_item) {
+            finished = at;
+            is_list = is_item;
+        }
+        is_list |= at == 0 && is_item;
+        if begins.starts_with("```") || begins.starts_with("~~~") {
+            is_fenced = !is_fenced;
+        }
+        was_empty = begins.is_empty();
+        at += line.len();
+    }
+    finished
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_finished_when_another_begins() {
+        for (text, finished) in [
+            ("One.", 0),
+            ("One.\n\n", 0),
+            ("One.\n\nT", 6),
+            ("One.\n\nTwo.\n\nThree", 12),
+            ("```\na\n\nb", 0),
+            ("```\na\n\nb\n```\n\nc", 14),
+            ("- a\n\n  b\n\n- c", 0),
+            ("- a\n\nText", 5),
+        ] {
+            assert_eq!(finished_bytes(text), finished, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_open_block_is_drawn_over_itself() {
+        let mut screen = Screen { drawn: 2, ..Screen::default() };
+        assert_eq!(screen.erased(), "\x1b[2A\r\x1b[J");
+        assert_eq!((screen.block("**a**"), screen.block("b")), (format!("{}\n", crate::text::paint(crate::text::BOLD, "a")), "\nb\n".to_owned()));
     }
 }

@@ -44,6 +44,14 @@ pub(crate) fn now_ms() -> i64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
 }
 
+/// `just now` or `5 min ago`.
+pub(crate) fn ago(at_ms: i64, now_ms: i64) -> String {
+    match age(at_ms, now_ms).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
 pub(crate) fn age(at_ms: i64, now_ms: i64) -> String {
     let s = now_ms.saturating_sub(at_ms) / 1_000;
     match s {
@@ -156,6 +164,7 @@ mod tests {
     fn times_and_sums_are_short() {
         assert_eq!([7, 1_500, 25_000, 2_500_000, 61_000_000].map(took), ["7 µs", "1.5 ms", "25 ms", "2.5 s", "1 min 1 s"]);
         assert_eq!([0, 5_000, 61_000, 7_200_000, 200_000_000].map(|ms| age(0, ms)), ["now", "5 s", "1 min", "2 h", "2 d"]);
+        assert_eq!([0, 61_000].map(|ms| ago(0, ms)), ["just now", "1 min ago"]);
         assert_eq!([5, 5_000, 5_100_000].map(bytes), ["5 B", "5.0 kB", "5.1 MB"]);
         let usage = Usage { calls: 2, tokens_in: 10, tokens_out: 1, usd_micros: 4_200 };
         assert_eq!(spent(&usage), "2 calls, 11 tokens (10 in, 1 out), $0.0042");

@@ -3,7 +3,7 @@
 //! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
 //! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
 //! ours. Each is a folder with its prompts as files beside it; what they
-//! share is [`descriptor`], [`input`], [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims` and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
+//! share is [`descriptor`], [`input`], [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims`, [`no_model`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
 //! another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
@@ -18,6 +18,7 @@ pub mod descriptor;
 pub mod direct;
 pub mod follow_up;
 pub mod input;
+pub mod no_model;
 pub mod panel;
 pub mod prompt;
 pub mod reason;

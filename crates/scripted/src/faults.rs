@@ -30,13 +30,17 @@ impl<W: World> Faulty<W> {
         &self.inner
     }
 
-    /// It was performed and the line broke before the reply came. What can honestly be said then depends on its nature: what
+    /// It was performed and the connection was lost before the reply came. What can honestly be said then depends on its nature: what
     /// may be repeated is; what can be looked up is, now, as after a crash; of the rest nobody knows, and a second attempt
     /// would be a gamble that is not ours to take.
     async fn lost(&self, job: &Job, nature: Nature) -> Reply {
-        let network = || Reply::failed(Failure::new(FailureKind::Network, "the line broke before the reply came (a planned fault)").retry());
-        let in_doubt =
-            || Reply::failed(Failure::new(FailureKind::InDoubt, "the line broke before the reply came, and it may have happened (a planned fault)"));
+        let network = || Reply::failed(Failure::new(FailureKind::Network, "the connection was lost before the reply came (a planned fault)").retry());
+        let in_doubt = || {
+            Reply::failed(Failure::new(
+                FailureKind::InDoubt,
+                "the connection was lost before the reply came, and it may have happened (a planned fault)",
+            ))
+        };
         match nature {
             Nature::Repeatable => network(),
             Nature::Checkable => match self.inner.look_up(job).await {

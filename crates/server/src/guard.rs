@@ -78,7 +78,7 @@ pub enum BindError {
         "{address} can be reached from other machines; give a token (--token or BATON_TOKEN, or `baton tokens add USER`), or listen on 127.0.0.1"
     )]
     Open { address: SocketAddr },
-    #[error("{address} cannot be listened on: {error}")]
+    #[error("cannot listen on {address}: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::StoreError),

@@ -52,6 +52,8 @@ pub trait Store: Send + Sync + 'static {
     async fn renew(&self, owner: &str, until_ms: i64) -> Result<()>;
     /// Gives a thread back. Giving back what was lost is no error.
     async fn release(&self, lease: &Lease) -> Result<()>;
+    /// Whether somebody may write to a thread at this time: its lease was neither released nor has it expired.
+    async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool>;
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>>;
     /// Newest first, at most `limit` of them.

@@ -134,6 +134,11 @@ impl Store for MemoryStore {
         Ok(rooms.signals.values().filter(|signal| !is_held(signal)).cloned().collect())
     }
 
+    async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool> {
+        let rooms = self.rooms();
+        Ok(rooms.threads.get(thread).is_some_and(|thread| rooms.holder(thread, now_ms).is_some()))
+    }
+
     async fn accept(&self, signal: u64) -> Result<()> {
         self.rooms().signals.remove(&signal);
         Ok(())

@@ -70,7 +70,7 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, M
     let stop = Stop { over: Arc::new(AtomicBool::new(false)), end: Instant::now() + TIME_MAX };
     let _gone = StopOnDrop(Arc::clone(&stop.over));
     let (tell, told) = oneshot::channel();
-    let (input, rates) = (with_days(&expression)?, takes.rates.unwrap_or_default());
+    let (input, rates) = (with_days(&with_operators(&expression))?, takes.rates.unwrap_or_default());
     let work = move || {
         let end = evaluate(&input, rates, &stop);
         drop(turn);
@@ -119,6 +119,23 @@ fn check(expression: &str) -> Result<(), Mistake> {
         }
     }
     Ok(())
+}
+
+/// Operators that were written as words.
+fn with_operators(expression: &str) -> String {
+    const PAIRS: [(&str, &str, &str); 2] = [("multiplied", "by", "*"), ("divided", "by", "/")];
+    const WORDS: [(&str, &str); 3] = [("times", "*"), ("plus", "+"), ("minus", "-")];
+    let words: Vec<&str> = expression.split_whitespace().collect();
+    let mut text: Vec<&str> = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let is = |wanted: &str| word.eq_ignore_ascii_case(wanted);
+        let pair = PAIRS.iter().find(|(first, second, _)| is(first) && words.get(at + 1).is_some_and(|next| next.eq_ignore_ascii_case(second)));
+        let operator = pair.map(|(_, _, sign)| *sign).or_else(|| WORDS.iter().find(|(name, _)| is(name)).map(|(_, sign)| *sign));
+        text.push(operator.unwrap_or(word));
+        at += if pair.is_some() { 2 } else { 1 };
+    }
+    text.join(" ")
 }
 
 /// fend adds days to dates and takes none from another; a difference of two dates is put in as days.
@@ -175,7 +192,7 @@ fn explain(expression: &str, why: &str) -> Mistake {
     } else if lower.contains("random") {
         "chance is not allowed here: the same expression must always give the same result"
     } else if lower.contains("unknown identifier") {
-        "use numbers, units and functions such as sqrt, ln, sin; give values instead of names"
+        "use digits, the operators + - * / ^, units and functions such as sqrt, ln, sin; give values instead of names"
     } else if lower.contains("current date") || lower.contains("current time") {
         "this calculator has no clock: write the date as @2026-11-15"
     } else {
@@ -242,6 +259,9 @@ mod tests {
             ("3 kg * 9.81 m/s^2 to N", "29.43 N", true),
             ("20!", "2432902008176640000", true),
             ("4 bits to bytes", "0.5 bytes", true),
+            ("6 times 7 plus 1/2", "42.5", true),
+            ("9 divided by 3 minus 1", "2", true),
+            ("3 Multiplied by (4 + 1)", "15", true),
         ];
         let mut wrong = Vec::new();
         for (expression, result, exact) in rows {

@@ -57,6 +57,8 @@ pub fn all(settings: &Settings) -> (Vec<Arc<Builtin>>, Vec<Unready>) {
 }
 
 #[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,7 @@ pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(
     }
     let listener = TcpListener::bind(address)
         .await
-        .map_err(|error| format!("{address} cannot be listened on: {error}; name another port with --port, or stop what holds this one"))?;
+        .map_err(|error| format!("cannot listen on {address}: {error}; choose another port with --port, or stop the program that uses this one"))?;
     let address = listener.local_addr().map_err(|error| format!("the address is not known: {error}"))?;
     told(address);
     axum::serve(listener, builtin.router(config())).await.map_err(|error| format!("serving broke off: {error}"))

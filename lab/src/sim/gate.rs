@@ -201,6 +201,10 @@ impl Store for GatedStore {
         self.write("post", run.as_str(), self.inner.post(run, signal)).await
     }
 
+    async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool> {
+        self.read(self.inner.is_held(thread, now_ms)).await
+    }
+
     async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
         self.read(self.inner.unheard(now_ms)).await
     }

@@ -60,7 +60,7 @@ impl Doctor {
 }
 
 fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
-    writeln!(out, "{} thinks: {}\n", paint(BOLD, &choice.model), reason(choice.by))?;
+    writeln!(out, "model {}: {}\n", paint(BOLD, &choice.model), reason(choice.by))?;
     for way in &choice.ways {
         let mark = match way.state {
             State::Ready if way.source == choice.by => paint(GREEN, "✓"),

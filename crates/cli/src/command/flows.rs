@@ -1,11 +1,14 @@
+use anstyle::Style;
+use flows::Visibility;
 use graph::Graph;
 use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
+use crate::follow::remark;
 use crate::place::Place;
 use crate::settings;
-use crate::text::{BOLD, DIM, paint};
+use crate::text::{BOLD, DIM, Table, paint};
 use crate::wiring;
 
 /// List the flows, draw one, or show one with its settings
@@ -19,6 +22,9 @@ pub(crate) struct Flows {
     command: Option<Command>,
     /// The flow to draw
     name: Option<String>,
+    /// List internal flows too: parts of other flows, agents of the team, and samples
+    #[arg(long, conflicts_with_all = ["name", "json"])]
+    all: bool,
     /// Draw it for Mermaid, as Markdown pages show it
     #[arg(long, requires = "name", conflicts_with = "json")]
     mermaid: bool,
@@ -57,12 +63,19 @@ impl Flows {
         match (self.command, self.name) {
             (Some(Command::Show(show)), _) => show.print(find(&show.name)?, place, out)?,
             (None, None) => {
-                for (name, graph) in &flows {
-                    match self.json {
-                        true => writeln!(out, "{}", graph.json())?,
-                        false => writeln!(out, "{name}")?,
+                if self.json {
+                    for graph in flows.values() {
+                        writeln!(out, "{}", graph.json())?;
                     }
+                    return Ok(Exit::Well);
                 }
+                let mut table = Table::new(&["flow", "what it does"]);
+                for flow in place.flows.iter().filter(|flow| self.all || flow.visibility == Visibility::Listed) {
+                    table.row([(BOLD, flow.name.to_owned()), (Style::new(), flow.description.to_owned())]);
+                }
+                table.write(out)?;
+                let more = if self.all { "" } else { "; --all lists the internal ones too" };
+                remark(&format!("`baton flows show NAME` shows a flow's steps and settings{more}"));
             }
             (None, Some(name)) => {
                 let graph = find(&name)?;
@@ -122,6 +135,6 @@ fn draw(graph: &Graph, out: &mut impl std::io::Write) -> Result<()> {
 pub(crate) fn printed(place: &Place, name: Option<&str>) -> String {
     let mut out = Vec::new();
     let command = name.map(|name| Command::Show(Show { name: name.to_owned(), json: false }));
-    Flows { command, name: None, mermaid: false, json: false }.print(place, &mut out).expect("it can be printed");
+    Flows { command, name: None, all: false, mermaid: false, json: false }.print(place, &mut out).expect("it can be printed");
     anstream::adapter::strip_str(&String::from_utf8_lossy(&out)).to_string()
 }

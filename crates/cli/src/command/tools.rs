@@ -133,7 +133,7 @@ impl Tools {
             }
             Tools::Call { name, arguments, deadline, json, .. } => {
                 let arguments: Value =
-                    serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are no JSON: {error}")))?;
+                    serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are not valid JSON: {error}")))?;
                 // Progress is for the person who waits.
                 let progress = Progress::to(|text| eprint!("{text}"));
                 let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, ..CallOptions::default() };

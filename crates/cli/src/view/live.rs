@@ -6,18 +6,22 @@ use engine::{Heard, Seen};
 use graph::RunId;
 
 use super::tree::{Open, Tree};
+use crate::log;
 use crate::text::{CYAN, DIM, paint, spent, took};
 
 pub(crate) struct Live {
     tree: Tree,
     /// Lines of the tree that were printed for good and are still in it.
     printed: usize,
+    /// The end of the run was printed. Children may report more after it, which would stand above lines that are printed already.
+    is_complete: bool,
     /// Lines that are drawn on the screen now.
     drawn: usize,
     is_terminal: bool,
     has_colours: bool,
     /// Something else is being written on the screen, so nothing is drawn and lines wait.
     is_held: bool,
+    _logs_wait: log::Hold,
 }
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -29,7 +33,16 @@ impl Live {
     pub(crate) fn new(run: RunId) -> Self {
         let is_terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let has_colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-        Live { tree: Tree::new(run), printed: 0, drawn: 0, is_terminal, has_colours, is_held: false }
+        Live {
+            tree: Tree::new(run),
+            printed: 0,
+            is_complete: false,
+            drawn: 0,
+            is_terminal,
+            has_colours,
+            is_held: false,
+            _logs_wait: log::Hold::new(),
+        }
     }
 
     pub(crate) fn see(&mut self, heard: &Heard) {
@@ -45,14 +58,14 @@ impl Live {
 
     /// Prints what became final, and draws what is open over what was drawn before.
     pub(crate) fn draw(&mut self) {
-        if self.is_held {
+        if self.is_held || self.is_complete {
             return;
         }
         let begun = self.tree.begun().elapsed();
         let spinner = SPINNER[(begun.as_millis() / SPINNER_MS) as usize % SPINNER.len()];
         let lines = self.tree.lines(Open::Live(spinner));
         let last = lines.iter().take_while(|line| line.is_final).count().max(self.printed);
-        let (printed, open) = (&lines[self.printed..last], &lines[last..]);
+        let (printed, open) = (lines.get(self.printed..last).unwrap_or_default(), lines.get(last..).unwrap_or_default());
         if !printed.is_empty() {
             let mut text = self.eraser();
             printed.iter().for_each(|line| text.push_str(&format!("{}\n", self.coloured(&line.text))));
@@ -60,6 +73,7 @@ impl Live {
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
             (self.printed, self.drawn) = (last, 0);
         }
+        self.is_complete = self.tree.is_over();
         self.printed -= self.tree.forget(self.printed);
         if !self.is_terminal || (open.is_empty() && self.drawn == 0) {
             return;
@@ -124,5 +138,48 @@ impl Live {
             0 => String::new(),
             rows => format!("\x1b[{rows}A\r\x1b[J"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use graph::{Effect, Event, Key, ModelCall, Outcome, TaskId, Told, child_run};
+
+    use super::*;
+
+    /// A cancelled run ends before its child does: the child's open call is gone by then, and no line is printed twice.
+    #[test]
+    fn a_child_that_ends_after_its_parent_changes_nothing_on_the_screen() {
+        let mut live = Live::new("parent".into());
+        let child = child_run(Key::of(&"t".into(), &"parent".into(), TaskId { step: 0, index: 0 }));
+        let mut seq = 0;
+        let mut tell = |live: &mut Live, run: &RunId, event: Event| {
+            seq += 1;
+            let told = Arc::new(Told { seq, event });
+            live.see(&Heard { run: run.clone(), path: Arc::new([]), parent: None, seen: Seen::Told(told, 0), is_known: false, speaks: false });
+        };
+        let parent = RunId::from("parent");
+        let started = |run: &RunId, flow: &str| Event::Started { run: run.clone(), thread: "t".into(), flow: flow.into() };
+        let asked = |label: &str, effect: Effect| Event::Asked {
+            task: TaskId { step: 0, index: 0 },
+            attempt: 1,
+            label: label.into(),
+            effect: Arc::new(effect),
+            after_ms: 0,
+        };
+        let cancelled = || Event::Ended { outcome: Arc::new(Outcome::Cancelled { reason: "Ctrl-C".into() }) };
+        tell(&mut live, &parent, started(&parent, "auto"));
+        tell(&mut live, &parent, Event::Entered { step: 0, node: "run".into() });
+        tell(&mut live, &parent, asked("direct", graph::agent("direct", serde_json::json!({}))));
+        tell(&mut live, &child, started(&child, "direct"));
+        tell(&mut live, &child, Event::Entered { step: 0, node: "answer".into() });
+        tell(&mut live, &child, asked("answering", Effect::CallModel(ModelCall::default())));
+        tell(&mut live, &parent, cancelled());
+        let printed = live.printed;
+        tell(&mut live, &child, cancelled());
+        live.release();
+        assert_eq!((live.printed, live.drawn), (printed, 0));
     }
 }

@@ -34,6 +34,10 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
         ("evidence", Value::Object(_)) => {
             quiet(format!("{} found, {} shown to the model", count(number("passages"), "passage", "passages"), number("shown")))
         }
+        (flows::no_model::FOUND, Value::Object(_)) => {
+            let sources = value.get("sources").and_then(Value::as_array).map_or(0, Vec::len);
+            quiet(format!("no model wrote an answer; {} found until then", count(sources as u64, "source", "sources")))
+        }
         ("approval", Value::Object(_)) => approval(value),
         ("answer", Value::Object(_)) => quiet(checked(number("supported"), number("weak"), number("unsupported"), number("sources"))),
         _ => {
@@ -46,7 +50,7 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// How many of an answer's sentences its sources carry.
+/// How many of an answer's sentences its sources support.
 pub(crate) fn checked(supported: u64, weak: u64, unsupported: u64, sources: u64) -> String {
     let all = supported + weak + unsupported;
     let weak = if weak == 0 { String::new() } else { format!(", {weak} weakly") };

@@ -115,7 +115,7 @@ impl Tree {
             let head = format!("{} {} {}", paint(DIM, "run"), paint(BOLD, tail(&self.run)), paint(DIM, one_line(&self.flow, LABEL_CHARS_MAX)));
             lines.push(Line { text: head, is_final: true });
         }
-        lines.extend(self.steps(open));
+        lines.extend(self.steps(open, self.is_over()));
         if let Some(outcome) = &self.end {
             lines.push(Line { text: ended(outcome), is_final: true });
             // Whatever is missing will not come any more.
@@ -257,8 +257,8 @@ impl Tree {
     }
 
     /// The steps, as far in as a run on its own stands.
-    fn steps(&self, open: Open<'_>) -> impl Iterator<Item = Line> {
-        self.steps.iter().flat_map(move |step| step.lines(open, self.is_over()))
+    fn steps(&self, open: Open<'_>, is_over: bool) -> impl Iterator<Item = Line> {
+        self.steps.iter().flat_map(move |step| step.lines(open, is_over))
     }
 }
 
@@ -299,7 +299,8 @@ impl Task {
         let child = self.child.as_ref().filter(|child| child.thread.is_some());
         if let Some(child) = child {
             lines.push(last(&under(&paint(CYAN, "▸"), &format!("{}  {}", self.label, paint(DIM, format!("run {}", tail(&child.run)))))));
-            lines.extend(child.steps(open).map(|line| Line { text: format!("{:INDENT$}{}", "", line.text), ..line }));
+            // A run that has ended waits for none of its children, so what they leave open is not shown either.
+            lines.extend(child.steps(open, is_over || child.is_over()).map(|line| Line { text: format!("{:INDENT$}{}", "", line.text), ..line }));
         }
         match &self.end {
             Some(end) => lines.push(Line { text: end.clone(), is_final: child.is_none_or(Tree::is_told) }),

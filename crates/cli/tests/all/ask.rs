@@ -76,3 +76,30 @@ impl Home {
         runs.iter().find(|run| run["parent"].is_null()).unwrap()["run"].as_str().unwrap().to_owned()
     }
 }
+
+/// A world with documents in which the model cannot be reached.
+const MODEL_DOWN: &str = r#"
+when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "docs.search", "description": "Searches", "read_only": true, "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}}]}, "spans": []}
+when tool docs.search reply {"text": "", "data": {"passages": [{"text": "After a crash the log is replayed from the last checkpoint.", "title": "Recovery", "address": "https://example.org/wal"}]}, "spans": []}
+when tool search.search reply {"text": "After a crash the log is replayed from the last checkpoint.", "data": null, "spans": []}
+when tool * reply {"text": "", "data": null, "spans": []}
+when model * fail refused "connection refused"
+"#;
+
+#[test]
+fn a_model_that_is_down_fails_the_run_of_every_flow_and_what_was_found_is_shown() {
+    let home = Home::new();
+    let script = home.script(MODEL_DOWN);
+    for flow in ["direct", "search", "chat", "reason", "panel", "auto"] {
+        let said = home.baton(&["ask", "Look up what happens after a crash", "--flow", flow, "--script", &script]);
+        said.complains(1, &["no model answered", "connection refused", "retry with `baton runs fork "]);
+        assert_eq!(said.out, "", "{flow}: an error is no answer");
+        let run = home.runs().into_iter().find(|run| run["flow"] == flow && run["parent"].is_null()).unwrap();
+        assert_eq!(run["status"], "failed", "{flow}");
+        if ["search", "chat", "auto"].contains(&flow) {
+            assert!(said.err.contains("After a crash the log is replayed from the last checkpoint"), "{flow}: {}", said.err);
+            let shown = home.well(&["runs", "show", run["run"].as_str().unwrap()]).out;
+            assert!(shown.contains("After a crash the log is replayed from the last checkpoint"), "{flow}: {shown}");
+        }
+    }
+}

@@ -148,6 +148,25 @@ fn a_terminal_has_a_prompt_a_history_and_keys_that_mean_something() {
     assert_eq!(home.runs().iter().filter(|run| run["title"] == "Why \nnot?").count(), 1);
 }
 
+/// The default flow starts another as a child run, which ends after its parent when both are cancelled.
+#[test]
+fn an_interrupt_at_a_terminal_cancels_a_run_with_a_child() {
+    let home = Home::new();
+    let script = home.script(&format!("when tool registry.tools reply {{\"text\": \"\", \"data\": {{\"tools\": []}}, \"spans\": []}}\n{TALK}"));
+    let mut screen = at_terminal(home.command(&["chat", "--script", &script, "--flow", "auto"]), &home);
+    screen.exp_string(PROMPT).unwrap();
+    screen.send_line("Explain slowly what a volcano is").unwrap();
+    screen.exp_string("answering").unwrap();
+    screen.send_control('c').unwrap();
+    screen.exp_string("cancelled: Ctrl-C").unwrap();
+    screen.exp_string(PROMPT).unwrap();
+    screen.send_line("Explain what a volcano is").unwrap();
+    screen.exp_string("Because.").unwrap();
+    screen.exp_string(PROMPT).unwrap();
+    screen.send_control('d').unwrap();
+    screen.exp_eof().unwrap();
+}
+
 #[test]
 fn the_front_door_says_which_way_it_took_and_children_are_shown_under_it() {
     let home = Home::new();
@@ -192,7 +211,7 @@ fn a_plan_is_shown_changed_in_an_editor_and_what_was_approved_runs() {
         let mut command = home.command(&["ask", "Look up what happens after a crash", "--flow", flow, "--approve", "--script", &script]);
         command.env("VISUAL", "sed -i s/crash/recovery/");
         let mut screen = at_terminal(command, &home);
-        screen.exp_string("May this be looked up").unwrap();
+        screen.exp_string("Carry out this plan for").unwrap();
         screen.exp_string("docs.search").unwrap();
         screen.exp_string("(y/n/e)").unwrap();
         screen.send_line("e").unwrap();

@@ -62,5 +62,5 @@ fn x2_routes_of_a_set_of_ones_own_are_measured_and_a_wrong_line_is_named() {
         home.baton(&["eval", "routes", "--rules-only", "--data", file]).complains(2, &["line 1", words]);
     }
     home.baton(&["eval", "routes", "--rules-only", "--data", "nowhere.jsonl"]).complains(2, &["nowhere.jsonl cannot be read"]);
-    home.baton(&["eval", "routes", "--rules-only", "--split", "dve"]).complains(2, &["no split \"dve\"", "dev, held"]);
+    home.baton(&["eval", "routes", "--rules-only", "--split", "dve"]).complains(2, &["no split \"dve\"", "dev, fresh, held"]);
 }

@@ -62,7 +62,7 @@ fn r8_a_plan_that_worked_is_used_for_a_similar_request_also_behind_the_front_doo
 #[test]
 fn r7_what_a_user_likes_holds_for_every_run() {
     let home = Home::new();
-    let way = |home: &Home| home.ask("Who built it all?", &["--flow", "reason", "--json"]).lines().pop().unwrap()["output"]["way"].clone();
+    let way = |home: &Home| home.ask("Why is the sky blue?", &["--flow", "reason", "--json"]).lines().pop().unwrap()["output"]["way"].clone();
     assert_eq!(way(&home), "direct");
     home.well(&["memory", "prefer", "way", "agentic"]);
     assert_eq!(way(&home), "agentic");

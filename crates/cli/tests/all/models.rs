@@ -1,4 +1,4 @@
-//! Who thinks: chosen, told, recorded; and what is done when nobody is there.
+//! Which model is used: how it is chosen, shown and recorded, and what happens without one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -46,7 +46,7 @@ fn doctor_says_which_and_why_and_never_a_key() {
     // Pulling is allowed by default; the environment's BATON_NO_PULL is for those who run flows.
     assert_eq!((&value["model"]["by"], value["model"]["ways"].as_array().unwrap().len()), (&json!("embedded"), 6));
     let said = doctor(&[("OPENAI_API_KEY", "sk-very-secret")], &["doctor"]);
-    assert!(said.out.starts_with("openai/gpt-4.1-mini thinks"), "{}", said.out);
+    assert!(said.out.starts_with("model openai/gpt-4.1-mini: "), "{}", said.out);
     assert!(!said.out.contains("sk-very-secret") && !said.err.contains("sk-very-secret"));
     let said = doctor(&[], &["doctor", "--model", "openai/gpt-4o"]);
     assert_eq!(said.code, Some(2));

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{ANSWER, Home};
+use crate::{ANSWER, Home, Said};
 
 #[test]
 fn an_approval_is_given_from_another_process() {
@@ -120,12 +120,47 @@ fn threads_are_shown_and_given_back() {
 #[test]
 fn flows_are_drawn() {
     let home = Home::new();
-    assert_eq!(
-        home.well(&["flows"]).out,
-        "auto\nchat\nchat_import\ndirect\nmailer\npanel\npanel_expert\npanel_researcher\nreason\nresearch\nresearcher\nsearch\nsupervise\nteam\nwriter\n"
-    );
+    let names = |out: &str| out.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();
+    let listed = home.well(&["flows"]).out;
+    assert_eq!(names(&listed), ["auto", "chat", "direct", "panel", "reason", "search", "supervise"]);
+    assert!(listed.contains("looks things up with tools"), "each flow is described: {listed}");
+    assert_eq!(names(&home.well(&["flows", "--all"]).out).len(), 15);
     assert!(home.well(&["flows", "research"]).out.contains("critic → plan, approve"));
     assert!(home.well(&["flows", "team", "--mermaid"]).out.starts_with("flowchart TD\n"));
     assert_eq!(home.well(&["flows", "team", "--json"]).lines()[0]["start"], "gather");
     home.baton(&["flows", "chess"]).complains(2, &["research, researcher, search, supervise, team"]);
+}
+
+#[test]
+fn an_interrupted_run_is_listed_as_interrupted() {
+    let home = Home::new();
+    let script = home.script("when model answer reply \"At last.\" after 60s\n");
+    let mut child = home.command(&["ask", "Why?", "--flow", "direct", "--script", &script]).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    let status = || home.baton(&["runs", "list"]).out;
+    while !home.db().exists() || !status().contains("running") {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "it never began: {}", status());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(home.runs()[0]["interrupted"], false);
+    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let listed = status();
+    assert!(listed.contains("interrupted") && !listed.contains("running"), "{listed}");
+    assert_eq!(home.runs()[0]["interrupted"], true);
+    let shown = home.well(&["runs", "show", &home.newest()]).out;
+    assert!(shown.contains("interrupted") && shown.contains("continue with `baton runs resume"), "{shown}");
+    assert!(shown.contains("started  just now") || shown.contains(" s ago"), "{shown}");
+}
+
+#[test]
+fn log_lines_do_not_stand_inside_the_progress_tree() {
+    let home = Home::new();
+    let mut command = crate::models::bare(&home, &["ask", "What is it?", "--flow", "search", "--model", "extract"]);
+    // A registry that cannot be reached is a warning when the tools are listed.
+    command.env("BATON_REGISTRY_URL", "http://127.0.0.1:9").current_dir(home.folder.path());
+    let said = Said::of(command.output().unwrap());
+    let (tree, rest) = said.err.split_once("✓ done").unwrap_or_else(|| panic!("{said:?}"));
+    assert!(!tree.contains("WARN"), "{tree}");
+    assert!(rest.contains("WARN") && rest.contains("cannot be reached"), "the warning follows the tree: {rest}");
 }

@@ -52,7 +52,7 @@ fn r14_a_plan_that_cannot_be_used_is_made_again_with_its_error() {
 #[test]
 fn r13_a_preference_for_depth_is_heeded() {
     let home = Home::new();
-    let way = || asked(&home, "Who built the bridge?", "when model plan reply {\"steps\": []}")["way"].clone();
+    let way = || asked(&home, "Why is the sky blue?", "when model plan reply {\"steps\": []}")["way"].clone();
     assert_eq!(way(), "direct");
     home.well(&["memory", "prefer", "depth", "deep"]);
     assert_eq!(way(), "agentic");

@@ -74,7 +74,7 @@ fn p1_an_agent_is_a_process_with_a_port_and_a_database_of_its_own() {
     home.baton(&["agent", "painter"]).complains(2, &["there is no agent \"painter\"", "researcher, writer, mailer"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    home.baton(&["agent", "writer", "--port", &port]).complains(2, &[&port, "cannot be listened on"]);
+    home.baton(&["agent", "writer", "--port", &port]).complains(2, &[&port, "cannot listen on"]);
 }
 
 /// Processes whose parent this is, with what they were started with.

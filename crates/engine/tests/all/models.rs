@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use effects::{Nature, Progress, World};
 use baton_engine::{Engine, Order, Settings};
+use effects::{Nature, Progress, World};
 use graph::{Job, Reply, RunContext, RunId, agent, tool};
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use effects::{Nature, Progress, World};
 use baton_engine::{Engine, Family, Heard, Known, Order, Seen, Settings, Whom};
+use effects::{Nature, Progress, World};
 use graph::{Ask, END, Event, Go, Graph, Job, Replies, Reply, RunId, TaskId, agent, person, tool};
 use serde_json::json;
 use store::{RunFilter, Status};

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use crate::context;
 use crate::descriptor::{Calls, Descriptor, Needs};
 use crate::input::{self, Approve, Input, ModelProfile};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::registry::Registry;
 use crate::settings::SettingsType;
@@ -236,6 +237,14 @@ fn classified(s: &Auto, registry: &Registry) -> Vec<(&'static str, f64)> {
     ranked
 }
 
+/// Whether the classifier gives the flows that use tools more probability than those that answer without any.
+pub(crate) fn needs_tools(question: &str, has_history: bool, tools: &[Tool]) -> bool {
+    let features = classify::features(&classify::Request { question, has_history, tools: Some(tools) });
+    let scores = Classifier::built_in().scores(&features);
+    let share = |flows: &[&str]| classify::FLOWS.iter().zip(scores).filter(|(flow, _)| flows.contains(flow)).map(|(_, score)| score).sum::<f64>();
+    share(&["search", "reason"]) > share(&["direct", "chat"])
+}
+
 /// The user named documents: one plain question is answered by one look into them where the model is small and slow, anything else by a search.
 fn over_documents(s: &Auto, possible: &[&str]) -> Option<&'static str> {
     let is_plain = s.model.is_small && s.question.split_whitespace().count() <= PLAIN_WORDS_MAX;
@@ -423,10 +432,12 @@ fn hand_over(s: &mut Auto, to: &str, why: String) -> Go {
     s.take(Choice { flow: to.to_owned(), why, by: DecidedBy::HandOver })
 }
 
-/// Another flow would cost again what was stopped or used up. What a team may have done is not covered up by another answer.
+/// Another flow would cost again what was stopped or used up, or need the same model. What a team may have done is not covered up by another answer.
 fn is_final(failure: &Failure, flow: &str, registry: &Registry) -> bool {
     let may_be_replaced = registry.get(flow).and_then(|flow| flow.routing).is_some_and(|routing| routing.may_be_replaced);
-    matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt) || !may_be_replaced
+    matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt)
+        || no_model::is_cause(&failure.message)
+        || !may_be_replaced
 }
 
 /// Why a flow that has answered could not do the task, by its own report. Only what has called no tool reports it, so nothing is done twice.

@@ -337,3 +337,11 @@ fn x2_a_flow_that_failed_after_changing_something_is_not_followed_by_another() {
         driven.outcome
     );
 }
+
+#[test]
+fn x2_a_flow_that_failed_because_its_model_is_down_is_not_followed_by_another() {
+    let why = "the flow gave up: no model answered: connection refused";
+    let driven = auto("Search for the population of Oslo", &json!({}), |name| (name == "search").then(|| Err(Failure::new(FailureKind::Tool, why))));
+    assert!(matches!(&driven.outcome, Outcome::Failed { fault } if fault.to_string().contains("connection refused")), "{:?}", driven.outcome);
+    assert_eq!(driven.effects().filter(|effect| effect.kind() == "agent").count(), 1);
+}

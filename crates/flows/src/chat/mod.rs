@@ -35,6 +35,7 @@ use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::direct::ANSWER;
 use crate::follow_up;
 use crate::input::{self, Input, ModelProfile};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 
@@ -149,6 +150,12 @@ pub(super) struct Chat {
     /// Stages that did not work, and why.
     failed: Vec<(Stage, String)>,
     spans: Vec<Span>,
+    /// Why the model did not answer when it was asked for the intent, if it is down.
+    #[serde(default)]
+    model_failure: Option<String>,
+    /// The summary was picked from the texts, because no model wrote it.
+    #[serde(default)]
+    is_summary_extracted: bool,
     answer: Option<Answer>,
 }
 
@@ -172,6 +179,8 @@ fn begin(input: Input<Settings>) -> Chat {
         executed: Vec::new(),
         failed: Vec::new(),
         spans: Vec::new(),
+        model_failure: None,
+        is_summary_extracted: false,
         answer: None,
     }
 }
@@ -270,10 +279,13 @@ fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
     }
     let (intent, by) = match prompt::read::<Detected>(replies, 0) {
         Ok(detected) => (detected.intent, "model"),
-        Err(failure) => match failure.said.as_deref().and_then(words::intent_named) {
-            Some(intent) => (intent, "model"),
-            None => (intent_by_words(&s.question), "words"),
-        },
+        Err(failure) => {
+            s.model_failure = no_model::is_down(&failure).then(|| failure.message.clone());
+            match failure.said.as_deref().and_then(words::intent_named) {
+                Some(intent) => (intent, "model"),
+                None => (intent_by_words(&s.question), "words"),
+            }
+        }
     };
     s.intent = intent;
     let note = json!({ "intent": intent, "by": by });
@@ -361,11 +373,19 @@ fn ask_answer(s: &Chat) -> Ask {
 
 fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
     if s.holds(Stage::Summarize) && (s.intent == Intent::Summarize || s.executed.contains(&Stage::Summarize)) {
+        if let Some(why) = s.model_failure.as_ref().filter(|_| s.is_summary_extracted) {
+            let found = Span { text: s.row.summary.clone(), source: stages::SUMMARIZE.to_owned(), ..Span::default() };
+            return no_model::fail("chat", why, &[found]);
+        }
         let answer = answer::finish(&s.row.summary, &[], false);
         return end(s, answer);
     }
     let (_, shown) = told(s);
     let answer = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
+        // A search in words that a model would have chosen better, or a summary that no model wrote.
+        _ if shown.is_empty() && s.model_failure.is_some() => {
+            return no_model::fail("chat", s.model_failure.as_deref().unwrap_or_default(), &[]);
+        }
         _ if shown.is_empty() => {
             let why = s.failed.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
             let words = match s.intent {
@@ -378,6 +398,9 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             answer::finish(&words, &[], false)
         }
         Ok(said) => answer::finish_said(said, &shown, s.strict),
+        Err(failure) if no_model::is_down(&failure) => {
+            return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX));
+        }
         Err(_) => {
             let shown = answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX);
             answer::finish(&answer::listed("No model wrote an answer; this was found:", &shown), &shown, false)
@@ -404,6 +427,7 @@ fn fold_recall(s: &mut Chat, replies: &Replies<'_>) -> Go {
     let text = match replies.value(0).map(prompt::text_of) {
         _ if replies.is_empty() => "We have not talked about anything yet.".to_owned(),
         Ok(Some(text)) => text,
+        Err(failure) if no_model::is_down(&failure) => return no_model::fail("chat", &failure.message, &[]),
         Ok(None) | Err(_) => {
             let asked = input::last_messages(&s.history, RECALLED_MESSAGES_MAX);
             let asked: Vec<String> =

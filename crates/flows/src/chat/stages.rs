@@ -8,7 +8,7 @@ use super::{Chat, Stage};
 
 pub(super) const SEARCH: &str = "search.search";
 const DOCS: &str = "docs.search";
-const SUMMARIZE: &str = "summary.summarize";
+pub(super) const SUMMARIZE: &str = "summary.summarize";
 const SEARCH_MS_MAX: u64 = 30_000;
 const SUMMARIZE_MS_MAX: u64 = 120_000;
 /// How many of the agent's answers a summary is of.
@@ -110,6 +110,7 @@ fn keep(s: &mut Chat, stage: Stage, found: Found) -> Result<(), String> {
             if text.is_empty() {
                 return Err(format!("{SUMMARIZE} said nothing"));
             }
+            s.is_summary_extracted = found.data.get("how").and_then(Value::as_str) == Some("extracted");
             s.row.summary = text;
             s.row.summary_confidence = confidence;
         }

@@ -223,9 +223,31 @@ fn c4_a_search_that_fails_or_finds_nothing_is_said() {
         assert_eq!((&end.output()["executed_stages"], &end.output()["failed_stages"][0]["stage"]), (&json!([]), &json!("search")));
         assert_eq!(end.count("model answer"), 0);
     }
-    // No model to write it: what was found, cited.
-    let end = changed(json!({ "question": "x" }), &intent("search"), &stages(&["search"]), &[("answer", failed(FailureKind::Network))]);
+    // The budget ended before an answer was written: what was found, cited.
+    let end = changed(json!({ "question": "x" }), &intent("search"), &stages(&["search"]), &[("answer", failed(FailureKind::Budget))]);
     assert!(end.output()["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"), "{}", end.output());
+}
+
+#[test]
+fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
+    let down = || failed(FailureKind::Network);
+    let is_failed =
+        |end: &Played| matches!(&end.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck"));
+    let end = changed(json!({ "question": "x" }), &down(), &down(), &[("answer", down())]);
+    assert!(is_failed(&end), "{:?}", end.outcome);
+    assert!(end.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"));
+    assert!(end.said.is_empty());
+    let nothing = Reply::ok(json!({ "text": "", "data": null, "spans": [] }));
+    let end = changed(json!({ "question": "x" }), &down(), &down(), &[("search.search", nothing)]);
+    assert!(is_failed(&end), "nothing found: {:?}", end.outcome);
+    let end = changed(json!({ "question": "What did we discuss?", "history": said(2) }), &down(), &down(), &[("answer", down())]);
+    assert!(is_failed(&end), "recall: {:?}", end.outcome);
+    let extracted = Reply::ok(json!({ "text": "a1", "data": { "summary": "a1", "confidence": 1.0, "how": "extracted" }, "spans": [] }));
+    let summed = |intent: &Reply| {
+        changed(json!({ "question": "Summarize", "history": said(2) }), intent, &down(), &[("summary.summarize", extracted.clone())])
+    };
+    assert!(is_failed(&summed(&down())), "a summary that no model wrote");
+    assert_eq!(summed(&intent("summarize")).output()["answer"], "a1", "without a model extraction is an answer");
 }
 
 #[test]
@@ -257,7 +279,7 @@ fn c6_a_conversation_query_is_answered_from_the_history_alone() {
         json!({ "question": "What did we discuss?", "history": said(2) }),
         &intent("conversation_query"),
         &stages(&[]),
-        &[("answer", failed(FailureKind::Tool))],
+        &[("answer", failed(FailureKind::Budget))],
     );
     assert_eq!(fallback.output()["answer"], "You asked, in this order:\n\n- q1\n- q2");
     let none = check(json!({ "question": "What did we discuss?" }), &intent("conversation_query"), &stages(&[]));

@@ -7,8 +7,8 @@
 //!           if `docs`
 //! ```
 //!
-//! Documents that cannot be searched are a note, not the end. A model that does not answer is the end, unless something was found; then that is
-//! the answer. What streams is as the model says it; citations are checked when it is whole, and the run's output has them.
+//! Documents that cannot be searched are a note, not the end. A model that does not answer ends the run as failed; what was found is in its note `found_before_failure`.
+//! Where a budget ended or the reply was unusable, the passages are the answer. What streams is as the model says it; citations are checked when it is whole, and the run's output has them.
 
 use evidence::Span;
 use graph::{Ask, END, Go, Graph, GraphError, Message, Replies, Request};
@@ -22,6 +22,7 @@ use crate::context;
 use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::follow_up;
 use crate::input::{self, Input, ModelProfile};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 
@@ -171,7 +172,7 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
             s.answer = answer::finish_said(said, &s.shown, s.strict);
             Go::end()
         }
-        Err(failure) if s.shown.is_empty() => return Go::fail(format!("no model answered: {}", failure.message)),
+        Err(failure) if s.shown.is_empty() || no_model::is_down(&failure) => return no_model::fail("direct", &failure.message, &s.shown),
         Err(failure) => {
             s.answer = answer::finish(&answer::listed(FOUND, &s.shown), &s.shown, false);
             Go::end().note("answer_failed", failure.to_string())
@@ -269,11 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_answers_is_a_failure_a_person_can_read_unless_something_was_found() {
+    fn without_a_model_the_run_fails_and_what_was_found_stays() {
         let silent = || failed(FailureKind::Refused, "no key");
         let driven = direct(json!({ "question": "Why?" }), Ok(json!(null)), silent());
         assert!(matches!(driven.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")));
-        let found = direct(json!({ "question": "What after a crash?", "docs": true }), Ok(passages(&[FACT])), silent());
+        let input = json!({ "question": "What after a crash?", "docs": true });
+        let down = direct(input.clone(), Ok(passages(&[FACT])), silent());
+        assert!(matches!(down.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")));
+        assert!(down.note(no_model::FOUND).unwrap()["answer"].as_str().unwrap().contains("last checkpoint [1]"));
+        assert!(down.said.is_empty(), "a failed run adds nothing to the conversation: {:?}", down.said);
+        // A budget that ended is not a missing model.
+        let found = direct(input, Ok(passages(&[FACT])), failed(FailureKind::Budget, "tokens"));
         assert!(found.answer().starts_with(FOUND) && found.answer().contains("last checkpoint [1]"), "{}", found.answer());
     }
 

@@ -1,4 +1,4 @@
-//! The last step. It ends, whatever happens to it: the expert's answer is approved by then, or there is none.
+//! The last step. The expert's answer is approved by then, or there is none; if that is because a model is down, the run fails.
 //!
 //! The answer itself is written word by word, so it is a call of its own without a schema; the trace is asked beside it of a large model, and
 //! written by code for a small one.
@@ -12,6 +12,7 @@ use super::state::{Ending, Kind, Panel};
 use super::{Done, UNANSWERED, agents, table::Step};
 use crate::answer::{self, Answer};
 use crate::direct::ANSWER;
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 
 const FINALIZER: Prompt = Prompt { long: include_str!("finalizer.md"), short: include_str!("finalizer.small.md") };
@@ -98,6 +99,12 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
 
 /// Without an approved answer: what is to be said instead.
 pub(super) fn end(s: &mut Panel) -> Go {
+    if s.is_model_down && matches!(s.ending, Some(Ending::Error | Ending::RetriesSpent)) {
+        let last = s.errors.last().map(|error| format!("{} failed: {}", error.component, error.message)).unwrap_or_default();
+        let why = if s.reason.is_empty() { last } else { s.reason.clone() };
+        let shown = answer::pick(&s.spans(), &s.asked(), LISTED_TOKENS_MAX);
+        return no_model::fail("panel", &why, &shown);
+    }
     let answer = match s.ending {
         Some(Ending::Declined) => fixed(DECLINED),
         Some(Ending::Error) => {

@@ -262,9 +262,22 @@ fn k8_an_error_costs_a_retry_if_it_may_pass_and_ends_in_the_finalizer_otherwise(
             assert_eq!((&output["retry_count"], &output["ending"]), (&json!(1), &json!("approved")), "{who} {kind}");
             assert_eq!((&output["errors"][0]["kind"], &output["errors"][0]["component"]), (&json!(named), &json!(component)));
         }
-        let end = check(question(), &[(who, &[failed(FailureKind::Network)])]);
+        let end = check(question(), &[(who, &[failed(FailureKind::Invalid)])]);
         assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("retries_spent"), &json!(5)), "{who}");
-        for (kind, named) in [(FailureKind::Refused, "tool"), (FailureKind::Budget, "state"), (FailureKind::Internal, "state")] {
+        // A model that is down is no answer: the run fails, and what was found stays.
+        for (kind, tries) in [(FailureKind::Network, " after 5 retries"), (FailureKind::Refused, "")] {
+            let end = check(question(), &[(who, &[failed(kind)])]);
+            let expected = format!("no model answered: {component} failed{tries}: no luck");
+            assert!(
+                matches!(&end.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains(&expected)),
+                "{who} {kind}: {:?}",
+                end.outcome
+            );
+            let has_found = !["plan", "critic_planner"].contains(&who);
+            assert_eq!(end.notes(crate::no_model::FOUND).len(), usize::from(has_found), "{who} {kind}");
+            assert_eq!((end.path.last().unwrap().as_str(), end.said.len()), ("finalizer", 0));
+        }
+        for (kind, named) in [(FailureKind::Budget, "state"), (FailureKind::Internal, "state")] {
             let end = check(question(), &[(who, &[failed(kind)])]);
             let output = end.output();
             assert_eq!((&output["ending"], &output["retry_count"]), (&json!("error"), &json!(0)), "{who} {kind}");
@@ -382,7 +395,7 @@ fn k9_when_retries_are_spent_the_user_learns_why() {
         assert_eq!((&end.output()["reason"], &end.output()["ending"]), (&json!(expected), &json!("retries_spent")));
         assert_eq!(end.said[1].1, format!("The question could not be answered. {expected}"));
     }
-    let end = check(with(json!({ "retry_limit": 2 })), &[("expert", &[failed(FailureKind::Network)])]);
+    let end = check(with(json!({ "retry_limit": 2 })), &[("expert", &[failed(FailureKind::Invalid)])]);
     assert_eq!(end.output()["final_answer"], "The question could not be answered. expert failed after 2 retries: no luck");
     assert_eq!(check(question(), &[]).output()["reason"], Value::Null);
 }

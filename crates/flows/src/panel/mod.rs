@@ -18,6 +18,7 @@
 
 mod agents;
 mod critics;
+mod doubt;
 pub mod drafts;
 mod finalizer;
 pub mod review;
@@ -108,6 +109,7 @@ fn begin(input: Input<Settings>) -> Panel {
         errors: Vec::new(),
         ending: None,
         reason: String::new(),
+        is_model_down: false,
         final_answer: String::new(),
         final_reasoning_trace: String::new(),
         answer: None,
@@ -221,6 +223,8 @@ fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
         s.reason = given_up(s, step, when, is_final);
         (when, row) = (When::RetriesSpent, spent);
     }
+    // A model that failed for good ends the run as failed; a rejection, a budget or an unusable reply does not.
+    s.is_model_down = matches!(report, Report::Failed | Report::Critical) && s.errors.last().is_some_and(Error::is_model_down);
     let to = row.to.unwrap_or(step);
     match when {
         When::RetriesSpent if is_final => s.ending = Some(Ending::RetryCannotHelp),

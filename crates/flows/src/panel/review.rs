@@ -12,6 +12,8 @@
 use evidence::{Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
 
+use super::doubt;
+
 /// A draft with what it was written for and from.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'d> {
@@ -80,7 +82,7 @@ const NOT_FOUND: &str = "not found";
 
 /// What is wrong with a draft, as far as rules can tell.
 pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
-    let text = draft.text.trim();
+    let text = doubt::without_yes_or_no(draft.text.trim());
     let asked = format!("{}\n{}", draft.question, draft.step.unwrap_or_default());
     if !text.chars().any(char::is_alphanumeric) {
         return vec![whole(FindingKind::Unanswered, "nothing is answered.")];
@@ -143,8 +145,13 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
         return Vec::new();
     }
     let mut findings = Vec::new();
+    let nearest = spans.nearest(&sentence.text);
     for problem in &sentence.problems {
         let kind = match problem.kind {
+            ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, spans.all().iter().map(|span| span.text.as_str())) => continue,
+            ProblemKind::Number if doubt::is_approximate(&sentence.text, &problem.what) => FindingKind::Doubtful,
+            ProblemKind::Name if doubt::may_be_no_name(&sentence.text, &problem.what) => FindingKind::Doubtful,
+            ProblemKind::Negation if nearest.as_ref().is_some_and(|source| doubt::may_agree(&sentence.text, source)) => FindingKind::Doubtful,
             ProblemKind::Number => FindingKind::WrongNumber,
             ProblemKind::Date => FindingKind::WrongDate,
             // `HTTP`, `EU`: short for something that the sources may well say in full.
@@ -171,7 +178,7 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
                 _ => format!("the sources say {what} of something else"),
             },
         };
-        let source = spans.nearest(&sentence.text).map(|words| clipped(&words)).unwrap_or_default();
+        let source = nearest.as_deref().map(clipped).unwrap_or_default();
         findings.push(Finding { kind, sentence: clipped(&sentence.text), words: format!("{words}."), source });
     }
     findings

@@ -37,6 +37,9 @@ pub(super) struct Panel {
     /// Why it was given up, in words for the user: the last rejection or error.
     #[serde(default)]
     pub(super) reason: String,
+    /// The last report was a failure of a model that is down.
+    #[serde(default)]
+    pub(super) is_model_down: bool,
     pub(super) final_answer: String,
     pub(super) final_reasoning_trace: String,
     pub(super) answer: Option<crate::answer::Answer>,
@@ -186,6 +189,11 @@ impl Error {
 
     pub(super) fn validation(component: Step, message: impl Into<String>) -> Error {
         Error { kind: ErrorKind::Validation, component: component.name().to_owned(), message: message.into(), is_recoverable: true }
+    }
+
+    /// The component's model could not be reached or refused.
+    pub(super) fn is_model_down(&self) -> bool {
+        matches!(self.kind, ErrorKind::Network | ErrorKind::Tool)
     }
 
     fn state(component: Step, message: impl Into<String>) -> Error {

@@ -1,7 +1,12 @@
-//! Direct or agentic: rules that need no model, so that a direct answer begins at once. The first that fits decides.
+//! Direct or agentic, without a model, so that a direct answer begins at once. The first that fits decides.
+//!
+//! ```text
+//!   what the caller or the user says outright ─► what the request has in it (documents, an address, a sum, its length) ─► its form ─► the tools there are
+//! ```
 //!
 //! A direct answer cannot act. So only what is plainly a question, a greeting or explicitly wanted quickly goes directly; whatever may be a request to do
-//! something is planned, and a plan without steps is answered directly then.
+//! something is planned, and a plan without steps is answered directly then. Whether a question needs a tool is not decided by its words but by the tools
+//! that are listed for it: by their names, and by the router's classifier, which is given them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,12 +38,15 @@ pub enum Why {
     /// Documents were named, and only tools can read them.
     Documents,
     Long,
-    ToolWords,
+    /// It holds an address or is arithmetic.
+    NeedsTool,
     History,
     /// It is not plainly a question, so something may have to be done.
     MayAct,
     /// It names a tool or a server that there is.
     NamesTool,
+    /// The router's classifier sends such requests to a flow with tools.
+    Classified,
     /// What this user likes, where nothing else decides.
     Preference,
     Simple,
@@ -62,6 +70,15 @@ pub struct Facts<'f> {
     pub told: Option<Way>,
     pub preference: Option<Way>,
     pub depth: Depth,
+    /// What the listed tools say about it, once they are listed.
+    pub tool_fit: Option<ToolFit>,
+}
+
+/// Why a request needs one of the tools that are listed for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolFit {
+    Named,
+    Classified,
 }
 
 /// A longer message is more than one wish.
@@ -69,68 +86,22 @@ const LONG_CHARS_MIN: usize = 200;
 /// More messages than this are a conversation in which things depend on one another.
 const MESSAGES_MAX: usize = 3;
 
-const REASONING: [&str; 16] = [
-    "plan",
-    "plans",
-    "planning",
-    "step",
-    "steps",
-    "reason",
-    "reasons",
-    "reasoning",
-    "think",
-    "thinking",
-    "break down",
-    "analyze",
-    "analyse",
-    "investigate",
-    "research",
-    "thoroughly",
-];
-const QUICK: [&str; 12] =
-    ["quick", "quickly", "direct", "directly", "brief", "briefly", "in short", "short answer", "one word", "one sentence", "just tell me", "tldr"];
-/// A hint that tools are wanted, as the documents have it; nothing is chosen by it.
-const TOOLS: [&str; 40] = [
-    "file",
-    "files",
-    "folder",
-    "code",
-    "python",
-    "write",
-    "create",
-    "make",
-    "save",
-    "modify",
-    "change",
-    "delete",
-    "remove",
-    "execute",
-    "run",
-    "search",
-    "find",
-    "look up",
-    "fetch",
-    "download",
-    "calculate",
-    "compute",
-    "document",
-    "documents",
-    "docs",
-    "website",
-    "url",
-    "latest",
-    "current",
-    "today",
-    "news",
-    "read",
-    "send",
-    "mail",
-    "email",
-    "ticket",
-    "tickets",
-    "table",
-    "database",
-    "query",
+/// Explicit wishes for a plan, as phrases: a single word such as "plan" may be what the request is about.
+const REASONING: [&str; 6] = ["step by step", "think it through", "think it over", "make a plan", "thoroughly", "in depth"];
+/// Explicit wishes for a short way.
+const QUICK: [&str; 12] = [
+    "quick",
+    "quickly",
+    "direct answer",
+    "answer directly",
+    "brief",
+    "briefly",
+    "in short",
+    "short answer",
+    "one word",
+    "one sentence",
+    "just tell me",
+    "tldr",
 ];
 /// A question in form that asks for something to be done.
 const POLITE: [&str; 6] = ["please", "can you", "could you", "would you", "will you", "i want you"];
@@ -154,11 +125,10 @@ const GREETINGS: [&str; 16] = [
 ];
 /// More words than this are no greeting.
 const GREETING_WORDS_MAX: usize = 4;
-const SEVERAL: [&str; 10] = ["and then", "then", "after that", "compare", "difference", "differences", "versus", "vs", "both", "each"];
 
 pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     let words = words(facts.message);
-    let wants_tools = has(&words, &TOOLS) || facts.message.contains("://") || is_arithmetic(facts.message);
+    let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);
     if let Some(way) = facts.told {
         return (way, Why::Told);
     }
@@ -166,10 +136,13 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
         return (Way::Agentic, Why::AskedForDepth);
     }
     if has(&words, &QUICK) || facts.depth == Depth::Quick {
-        return match (wants_tools, facts.has_documents) {
-            (true, _) => (Way::Agentic, Why::ToolWords),
-            (false, true) => (Way::Agentic, Why::Documents),
-            (false, false) => (Way::Direct, Why::AskedForQuick),
+        return match (needs_tool, facts.has_documents, facts.tool_fit) {
+            (true, _, _) => (Way::Agentic, Why::NeedsTool),
+            (false, true, _) => (Way::Agentic, Why::Documents),
+            (false, false, Some(ToolFit::Named)) => (Way::Agentic, Why::NamesTool),
+            // A question is answered at once here; a request to act cannot be.
+            (false, false, Some(ToolFit::Classified)) if may_act(facts.message) => (Way::Agentic, Why::Classified),
+            (false, false, Some(ToolFit::Classified) | None) => (Way::Direct, Why::AskedForQuick),
         };
     }
     if facts.has_failed_before {
@@ -184,8 +157,8 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     if facts.message.chars().count() > LONG_CHARS_MIN {
         return (Way::Agentic, Why::Long);
     }
-    if wants_tools {
-        return (Way::Agentic, Why::ToolWords);
+    if needs_tool {
+        return (Way::Agentic, Why::NeedsTool);
     }
     if facts.messages_before > MESSAGES_MAX {
         return (Way::Agentic, Why::History);
@@ -193,26 +166,38 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     if may_act(facts.message) {
         return (Way::Agentic, Why::MayAct);
     }
-    match facts.preference {
-        Some(way) => (way, Why::Preference),
-        None => (Way::Direct, Why::Simple),
+    if is_greeting(&words) {
+        return (Way::Direct, Why::Simple);
     }
+    // What the user prefers counts more than a guess, and less than a tool's name in the request.
+    match (facts.tool_fit, facts.preference) {
+        (Some(ToolFit::Named), _) => (Way::Agentic, Why::NamesTool),
+        (Some(ToolFit::Classified) | None, Some(way)) => (way, Why::Preference),
+        (Some(ToolFit::Classified), None) => (Way::Agentic, Why::Classified),
+        (None, None) => (Way::Direct, Why::Simple),
+    }
+}
+
+/// Whether the tools there are could change this decision.
+pub(super) fn depends_on_tools(decision: (Way, Why)) -> bool {
+    decision.0 == Way::Direct && matches!(decision.1, Why::Simple | Why::AskedForQuick | Why::Preference)
 }
 
 /// Not plainly a question and not a greeting.
 pub(super) fn may_act(message: &str) -> bool {
     let words = &words(message);
     let is_question = message.trim_end().ends_with(['?', '？', '؟']) && !has(words, &POLITE);
-    let count = words.split_whitespace().count();
-    let is_greeting = count <= GREETING_WORDS_MAX && GREETINGS.iter().any(|greeting| words.starts_with(&format!(" {greeting} ")));
-    count > 0 && !is_question && !is_greeting
+    !words.trim().is_empty() && !is_question && !is_greeting(words)
 }
 
-/// How much there is to it, as far as words show: a guess that a plan replaces.
+fn is_greeting(words: &str) -> bool {
+    words.split_whitespace().count() <= GREETING_WORDS_MAX && GREETINGS.iter().any(|greeting| words.starts_with(&format!(" {greeting} ")))
+}
+
+/// How much there is to it, as far as its form shows: a guess that a plan replaces.
 pub fn complexity(message: &str, why: Why) -> Complexity {
-    let words = words(message);
-    let questions = message.matches('?').count();
-    let is_several = has(&words, &SEVERAL) || questions > 1 || message.lines().filter(|line| !line.trim().is_empty()).count() > 2;
+    let sentences = message.matches(['?', '？', '؟', ';']).count();
+    let is_several = sentences > 1 || message.lines().filter(|line| !line.trim().is_empty()).count() > 2;
     let is_long = message.chars().count() > LONG_CHARS_MIN;
     match (why, is_several, is_long) {
         (Why::AskedForReasoning | Why::PreviousFailure, _, _) | (_, true, true) => Complexity::Complex,
@@ -240,27 +225,33 @@ mod tests {
     fn r2_direct_or_agentic_is_decided_by_rules() {
         let plain = Facts::default();
         let long = "word ".repeat(50);
+        let (named, classified) = (Some(ToolFit::Named), Some(ToolFit::Classified));
         let cases = [
             (Facts { message: "What is the capital of France?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "Who wrote Faust?", messages_before: 3, ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "What is a profile?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "Explain it step by step.", ..plain }, Way::Agentic, Why::AskedForReasoning),
-            (Facts { message: "Break down the costs.", ..plain }, Way::Agentic, Why::AskedForReasoning),
-            (Facts { message: "Plan a trip", ..plain }, Way::Agentic, Why::AskedForReasoning),
-            (Facts { message: "THINK about it", ..plain }, Way::Agentic, Why::AskedForReasoning),
+            (Facts { message: "What costs the most? Think it through.", ..plain }, Way::Agentic, Why::AskedForReasoning),
             (Facts { message: &long, ..plain }, Way::Agentic, Why::Long),
-            (Facts { message: "Create a file with the names", ..plain }, Way::Agentic, Why::ToolWords),
-            (Facts { message: "Find the code.", ..plain }, Way::Agentic, Why::ToolWords),
-            (Facts { message: "Sum up https://example.org", ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "Create a file with the names", ..plain }, Way::Agentic, Why::MayAct),
+            (Facts { message: "What is said at https://example.org?", ..plain }, Way::Agentic, Why::NeedsTool),
             (Facts { message: "And in 2020?", messages_before: 4, ..plain }, Way::Agentic, Why::History),
             (Facts { message: "Who is she?", has_failed_before: true, ..plain }, Way::Agentic, Why::PreviousFailure),
             (Facts { message: "Who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
             (Facts { message: "Who is she?", preference: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Preference),
             (Facts { message: "Who is she?", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
+            // Words that only look like a wish for tools, a plan or speed decide nothing; the tools do.
+            (Facts { message: "What is a file system?", ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "What is a plan?", ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "What is a direct current?", ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "What is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),
+            (Facts { message: "Who leads the league?", tool_fit: classified, ..plain }, Way::Agentic, Why::Classified),
+            (Facts { message: "Who leads the league?", tool_fit: classified, preference: Some(Way::Direct), ..plain }, Way::Direct, Why::Preference),
+            (Facts { message: "Hello there!", tool_fit: classified, ..plain }, Way::Direct, Why::Simple),
             // The opposite words win over all but the caller's own.
             (Facts { message: "Quick: what are the steps?", messages_before: 9, has_failed_before: true, ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Briefly, who was she?", ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Briefly, what is in the file?", ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "Briefly, who was she?", tool_fit: classified, ..plain }, Way::Direct, Why::AskedForQuick),
+            (Facts { message: "Briefly, what is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),
             (Facts { message: "Quickly, who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
             (Facts { message: "A direct answer, please.", preference: Some(Way::Agentic), ..plain }, Way::Direct, Why::AskedForQuick),
             (Facts { message: "Quick answer", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
@@ -279,12 +270,13 @@ mod tests {
             (Facts { message: "Could you tell Bob?", ..plain }, Way::Agentic, Why::MayAct),
             (Facts { message: "Benachrichtige Bob", ..plain }, Way::Agentic, Why::MayAct),
             (Facts { message: "Tell Bob", preference: Some(Way::Direct), ..plain }, Way::Agentic, Why::MayAct),
-            (Facts { message: "(3 + 4) * 12", ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "(3 + 4) * 12", ..plain }, Way::Agentic, Why::NeedsTool),
             (Facts { message: "Hello there!", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "Wer schrieb Faust?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "Who wrote Faust?", depth: Depth::Deep, ..plain }, Way::Agentic, Why::AskedForDepth),
-            (Facts { message: "Think: who wrote Faust?", depth: Depth::Quick, ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Create a file", depth: Depth::Quick, ..plain }, Way::Agentic, Why::ToolWords),
+            (Facts { message: "Who wrote Faust?", depth: Depth::Quick, ..plain }, Way::Direct, Why::AskedForQuick),
+            (Facts { message: "Tell Bob", depth: Depth::Quick, tool_fit: Some(ToolFit::Classified), ..plain }, Way::Agentic, Why::Classified),
+            (Facts { message: "Which files are there?", depth: Depth::Quick, tool_fit: Some(ToolFit::Named), ..plain }, Way::Agentic, Why::NamesTool),
         ];
         for (facts, way, why) in cases {
             assert_eq!(decide(&facts), (way, why), "{facts:?}");
@@ -295,9 +287,9 @@ mod tests {
     fn r3_how_complex_a_request_looks() {
         let long = "word ".repeat(50);
         let cases = [
-            ("Find the year the bridge was built.", Why::ToolWords, Complexity::Simple),
-            ("Compare the two bridges.", Why::ToolWords, Complexity::Moderate),
+            ("Find the year the bridge was built.", Why::MayAct, Complexity::Simple),
             ("Who is he? Where is he?", Why::History, Complexity::Moderate),
+            ("Do this:\n- read a\n- read b", Why::MayAct, Complexity::Moderate),
             (long.as_str(), Why::Long, Complexity::Moderate),
             ("Think.", Why::AskedForReasoning, Complexity::Complex),
             ("Again.", Why::PreviousFailure, Complexity::Complex),

@@ -51,7 +51,7 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
 
-pub use decide::{Complexity, Facts, Way, Why, complexity, decide};
+pub use decide::{Complexity, Facts, ToolFit, Way, Why, complexity, decide};
 pub use execute::{ExecutionResult, WrittenFile};
 pub use limits::{Depth, Limits};
 pub use memory::{Key, Kind, Remembered, key, recall, similarity};
@@ -346,8 +346,8 @@ impl Reason {
     }
 }
 
-/// Direct or agentic, as far as the request itself says.
-fn decide_by_rules(s: &Reason) -> (Way, Why) {
+/// Direct or agentic, as far as the request itself and the listed tools say.
+fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
     let facts = Facts {
         message: &s.question,
         messages_before: crate::input::last_messages(&s.history, usize::MAX).len(),
@@ -356,24 +356,36 @@ fn decide_by_rules(s: &Reason) -> (Way, Why) {
         told: s.settings.way,
         preference: s.settings.prefers,
         depth: s.depth(),
+        tool_fit,
     };
     decide(&facts)
 }
 
-/// A plain question is answered directly, unless it names one of the tools; they are listed to find out.
+/// A plain question is answered directly, unless it needs one of the tools; they are listed to find out.
 fn ask_decide(s: &Reason) -> Ask {
-    match decide_by_rules(s) {
-        (Way::Direct, Why::Simple) => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
-        _ => Ask::nothing(),
+    match decide::depends_on_tools(decide_by_rules(s, None)) {
+        true => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
+        false => Ask::nothing(),
     }
 }
 
-fn fold_decide(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    (s.way, s.why) = decide_by_rules(s);
-    // Without a list, no tool can be said to be named.
-    if !replies.is_empty() && Toolbox::read(replies, 0).is_ok_and(|tools| tools.is_named_in(&s.question)) {
-        (s.way, s.why) = (Way::Agentic, Why::NamesTool);
+/// Whether one of these tools is named in the request, or the router's classifier sends it to a flow that uses tools.
+fn tool_fit(s: &Reason, tools: &Toolbox) -> Option<ToolFit> {
+    if tools.is_empty() {
+        return None;
     }
+    if tools.is_named_in(&s.question) {
+        return Some(ToolFit::Named);
+    }
+    let has_history = !crate::input::last_messages(&s.history, 1).is_empty();
+    crate::auto::needs_tools(&s.question, has_history, &tools.tools).then_some(ToolFit::Classified)
+}
+
+fn fold_decide(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    // Without a list nothing is known of tools.
+    let listed = if replies.is_empty() { None } else { Toolbox::read(replies, 0).ok() };
+    let fit = listed.and_then(|tools| tool_fit(s, &tools));
+    (s.way, s.why) = decide_by_rules(s, fit);
     Go::to(if s.way == Way::Direct { "respond" } else { "iterate" }).note("way", json!({ "way": s.way, "why": s.why }))
 }
 
@@ -417,6 +429,10 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
             s.degraded.push(format!("not all tools could be listed: {failure}"));
             s.toolbox = acting;
         }
+    }
+    // A small model prefers what it reads first, and a question changes nothing.
+    if s.model.is_small && !decide::may_act(&s.question) {
+        s.toolbox.tools.sort_by_key(|tool| !tool.read_only);
     }
     let guess = Thought { analysis: String::new(), complexity: complexity(&s.question, s.why) };
     let remembered = s.recall(Kind::Pattern).and_then(|one| Thought::deserialize(&one.value).ok());

@@ -1,9 +1,9 @@
-//! The answer: from what was found, or directly; and what is said when no model is there to write it.
+//! The answer: from what was found, or directly; and how the run ends when no model writes one.
 //!
 //! Whatever else an answer says, it names every step that may change something and was not carried out: a model's words are no record of what was done.
 
 use evidence::{Span, Trust};
-use graph::{Ask, Go, Message, Replies};
+use graph::{Ask, Failure, FailureKind, Go, Message, Replies};
 use serde_json::json;
 
 use super::execute::{Doing, Ended};
@@ -11,6 +11,7 @@ use super::{Reason, ReflectionResult, Way, conclude, reflect};
 use crate::answer::{self, Answer};
 use crate::claims::{self, Said};
 use crate::direct::ANSWER;
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 
 const RESPOND: Prompt = Prompt { long: include_str!("respond.md"), short: claims::PROMPT };
@@ -107,7 +108,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         return end(s, answer);
     }
     let (_, shown) = told(s);
-    let why = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
+    let failure = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
         Ok(said) => {
             let missing = said.markdown.trim_start().strip_prefix(MISSING).filter(|_| may_ask_for_more(s)).map(|rest| rest.trim().to_owned());
             if let Some(missing) = missing {
@@ -116,10 +117,10 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             let answer = finished(s, said, shown);
             return end(s, answer);
         }
-        Err(failure) => failure.message,
+        Err(failure) => failure,
     };
-    s.degraded.push(format!("not answered from what was found: {why}"));
-    if s.way == Way::Agentic && !shown.is_empty() { Go::to("direct").note("answer_failed", why) } else { last_words(s, &why) }
+    s.degraded.push(format!("not answered from what was found: {}", failure.message));
+    if s.way == Way::Agentic && !shown.is_empty() { Go::to("direct").note("answer_failed", failure.message) } else { end_unanswered(s, &failure) }
 }
 
 /// The call that was to answer says that the goal is not reached: that is a reflection, and another iteration follows.
@@ -138,25 +139,26 @@ pub(super) fn ask_direct(s: &Reason) -> Ask {
 }
 
 pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let why = match replies.value(0).map(prompt::text_of) {
+    let failure = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
             let answer = finished(s, Said { markdown: claims::uncited(&text), short: None }, shown);
             return end(s, answer);
         }
-        Ok(None) => "the model said nothing".to_owned(),
-        Err(failure) => failure.message,
+        Ok(None) => Failure::new(FailureKind::Invalid, "the model's reply is empty"),
+        Err(failure) => failure,
     };
-    last_words(s, &why)
+    end_unanswered(s, &failure)
 }
 
-/// What was found is better than nothing; nothing is a failure in words that a person can read.
-fn last_words(s: &mut Reason, why: &str) -> Go {
+/// A model that is down fails the run; after a limit or an unusable reply the passages are the answer, if there are any.
+fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
+    let why = &failure.message;
     let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
-    if shown.is_empty() {
+    if shown.is_empty() || no_model::is_down(failure) {
         let not_done: Vec<String> = not_done(s).into_iter().map(|(line, _)| format!(". {line}")).collect();
-        return Go::fail(format!("no model answered: {why}{}", not_done.concat()));
+        return no_model::fail("reason", &format!("{why}{}", not_done.concat()), &shown);
     }
     let markdown = answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown);
     let is_strict = std::mem::replace(&mut s.strict, false);

@@ -103,7 +103,7 @@ fn r2_a_direct_answer_is_one_call() {
     // The tools are listed, because it could be about one of them.
     assert_eq!((end.asked(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
     let quick = check(json!({ "question": "Quick: what is a plan?", "model": large() }), &[]);
-    assert_eq!(quick.asked(), ["model answer"]);
+    assert_eq!(quick.asked(), ["tool registry.tools", "model answer"]);
     let told = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
     assert_eq!(told.output()["way"], "agentic");
 }
@@ -499,18 +499,16 @@ fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
     let tried = check(simple(), &[("answer", &[failed(FailureKind::Tool), Reply::ok("It was built in 1901.")])]);
     assert_eq!((tried.path.last().unwrap().as_str(), tried.count("model answer")), ("direct", 2));
     assert!(tried.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", tried.output());
-    // Nothing writes: what was found is listed.
+    // The model is down: the run fails, and what was found stays in a note.
     let mut question = hard();
     question["question"] = json!("How old is the bridge?");
-    let listed = check(
-        question,
-        &[
-            ("think", &[failed(FailureKind::Refused)]),
-            ("plan", &[failed(FailureKind::Refused)]),
-            ("reflect", &[failed(FailureKind::Refused)]),
-            ("answer", &[failed(FailureKind::Refused)]),
-        ],
-    );
+    let run = |kind: FailureKind| check(question.clone(), &[("plan", &[failed(kind)]), ("reflect", &[failed(kind)]), ("answer", &[failed(kind)])]);
+    let down = run(FailureKind::Refused);
+    assert!(matches!(&down.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")), "{:?}", down.outcome);
+    let found = down.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap();
+    assert!(found.contains("The bridge was built in 1901 [1]"), "{found}");
+    // A budget that ended is no missing model: what was found is listed.
+    let listed = run(FailureKind::Budget);
     assert!(listed.output()["answer"].as_str().unwrap().contains("The bridge was built in 1901 [1]"), "{}", listed.output());
     // Nothing was found either: an error in words.
     let nothing = check(json!({ "question": "What is it?", "model": large() }), &[("answer", &[failed(FailureKind::Refused)])]);
@@ -714,7 +712,7 @@ fn r15_the_planner_sees_examples_of_the_tools_at_hand_and_no_others() {
         let told = told(is_small);
         assert!(told.contains(r#"{"steps":[{"#) && told.contains("costs.csv") && told.contains(r#"{{2}}"#), "{told}");
     }
-    assert!(told(true).contains("8% of 1250 + 3") && !told(false).contains("8% of 1250"));
+    assert!(told(true).contains("(8% of 1250) * 2 + 1/2") && !told(false).contains("8% of 1250"));
     let without = check(simple(), &[]);
     assert!(!words(without.effects.iter().find(|effect| effect.name() == "plan").unwrap()).contains("costs.csv"));
 }
@@ -858,4 +856,21 @@ fn a_plan_waits_for_a_person_if_asked_to() {
     assert!(mended.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && mended.count("tool docs.search") == 0);
     let no = check(input, &[("person", &[Reply::ok(json!({ "approve": false }))])]);
     assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
+}
+
+#[test]
+fn a_small_model_sees_the_tools_that_change_nothing_first_where_it_is_asked_a_question() {
+    let sql = json!({ "type": "object", "required": ["sql"], "properties": { "sql": { "type": "string", "description": "One statement." } } });
+    let listed = tools(json!([
+        { "name": "db.execute", "description": "Changes data.", "schema": sql, "read_only": false },
+        { "name": "db.query", "description": "Runs a SELECT.", "schema": sql, "read_only": true },
+    ]));
+    let told = |question: &str| {
+        let input = json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
+        let end = check(input, &[("registry.tools", std::slice::from_ref(&listed)), ("plan", &[plan(&[])])]);
+        let told = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
+        assert!(told.contains("db.query(sql: string (One statement.)) [read-only]"), "{told}");
+        told.find("db.query(").unwrap() < told.find("db.execute(").unwrap()
+    };
+    assert_eq!((told("How many customers live in Bern?"), told("Delete the customers in Bern")), (true, false));
 }

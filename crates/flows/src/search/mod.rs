@@ -10,8 +10,9 @@
 //!                                                max_turn_iterations allows
 //! ```
 //!
-//! Two model calls, however many tasks. Nothing that fails ends the run: an unusable plan becomes one task, a task that fails is left out of the
-//! evidence and named to the model, a synthesis that is no JSON is read as what it is, and one that does not come is replaced by what was gathered.
+//! Two model calls, however many tasks. An unusable plan becomes one task, a task that fails is left out of the evidence and named to the model, and a
+//! synthesis that is not JSON is read as text. If the model is down, the run fails and its note `found_before_failure` lists what was gathered; if a budget ended or the
+//! reply was unusable, that list is the answer.
 //! The answer comes as Markdown and as HTML (`response_content`), both from the same checked text.
 //!
 //! Every tool is offered to the planner, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check
@@ -41,6 +42,7 @@ use crate::context;
 use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::follow_up;
 use crate::input::{self, Approve, Input, ModelProfile};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
@@ -385,11 +387,8 @@ fn listed(tasks: &[Task]) -> Value {
 
 fn ask_person(s: &Search) -> Ask {
     let hash = plan::hash(s.current());
-    let mut prompt = format!(
-        "May this be looked up for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.",
-        s.question,
-        plan::told(s.current())
-    );
+    let mut prompt =
+        format!("Carry out this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::told(s.current()));
     if !s.objection.is_empty() {
         prompt = format!("{}\n{prompt}", s.objection);
     }
@@ -552,8 +551,12 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 // An earlier turn wrote one.
                 return notes.into_iter().fold(done(s, Go::end()), |go, (name, value)| go.note(name, value));
             }
+            if no_model::is_down(&failure) {
+                let go = no_model::fail("search", &failure.message, &s.shown);
+                return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
+            }
             let raw = match s.shown.is_empty() {
-                // Why, too: a user can do something about a budget or a key.
+                // Why, too: a user can do something about a budget.
                 true => format!("{NOTHING_FOUND}: {}.", failure.message.trim_end_matches('.')),
                 false => answer::listed(GATHERED, &s.shown),
             };

@@ -294,7 +294,6 @@ fn s7_a_synthesis_that_is_not_json_still_yields_an_answer() {
     let cases = [
         (Ok(json!(format!("Sure: <p>{FACT} [1]</p> bye"))), "synthesis_salvaged", "HTML in the text"),
         (Ok(json!(format!("{FACT} [1]"))), "synthesis_salvaged", "the text"),
-        (failed(FailureKind::Network), "synthesis_failed", "network: no luck"),
         (failed(FailureKind::Budget), "synthesis_failed", "budget: no luck"),
         (Ok(json!("")), "synthesis_failed", "invalid: there is no answer in the reply: "),
     ];
@@ -322,7 +321,31 @@ fn s7_failed_tasks_still_lead_to_synthesis_from_what_succeeded() {
         "docs.search" | "stories.search" | "synthesis" | "plan" => Some(failed(FailureKind::Network)),
         _ => None,
     });
-    assert_eq!(nothing.answer(), format!("{}: no luck.", super::NOTHING_FOUND));
+    assert!(
+        matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
+        "{:?}",
+        nothing.outcome
+    );
+    let spent = search(large(), |effect, _| match effect.name() {
+        "docs.search" | "stories.search" | "synthesis" | "plan" => Some(failed(FailureKind::Budget)),
+        _ => None,
+    });
+    assert_eq!(spent.answer(), format!("{}: no luck.", super::NOTHING_FOUND));
+}
+
+#[test]
+fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
+    for kind in [FailureKind::Network, FailureKind::Timeout, FailureKind::Refused, FailureKind::Tool] {
+        let driven = search(large(), |effect, _| (effect.kind() == "model").then(|| failed(kind)));
+        assert!(
+            matches!(&driven.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
+            "{kind}: {:?}",
+            driven.outcome
+        );
+        let found = driven.note(crate::no_model::FOUND).unwrap();
+        assert!(found["answer"].as_str().unwrap().contains("replayed from the last checkpoint"), "{found}");
+        assert!(!found["sources"].as_array().unwrap().is_empty() && driven.said.is_empty(), "{found}");
+    }
 }
 
 #[test]

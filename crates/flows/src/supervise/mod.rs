@@ -33,6 +33,7 @@ use serde_json::{Map, Value, json};
 
 use crate::descriptor::{Calls, Descriptor, InputKind, Needs, Routing};
 use crate::input::{Approve, ModelProfile};
+use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::registry::Registry;
 use crate::settings::SettingsType;
@@ -140,6 +141,9 @@ struct Supervise {
     answers: Option<Value>,
     /// Why it ended before the plan did.
     stopped: Option<Stopped>,
+    /// Why the model did not plan, if it is down.
+    #[serde(default)]
+    model_failure: Option<String>,
     answer: String,
 }
 
@@ -193,6 +197,7 @@ impl Supervise {
             questions: 0,
             answers: None,
             stopped: None,
+            model_failure: None,
             answer: String::new(),
         }
     }
@@ -238,6 +243,10 @@ impl Supervise {
     fn stop(&mut self, why: String) -> Go {
         let (capability, agent) = self.current().map(|member| (member.capability.clone(), member.name.clone())).unwrap_or_default();
         let note = json!({ "capability": capability, "agent": agent, "why": why });
+        // Without a model to plan and an agent that did its part there is nothing to report.
+        if let Some(failure) = self.model_failure.as_ref().filter(|_| self.completed_capabilities.is_empty()) {
+            return no_model::fail("supervise", &format!("{failure}; {why}"), &[]).note("stopped", note);
+        }
         self.stopped = Some(Stopped { capability, agent, why });
         self.finish().note("stopped", note)
     }
@@ -321,14 +330,18 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
                 reply = planned.reply.trim().to_owned();
             }
         }
-        Err(failure) => notes.push(("plan_failed", json!(failure.to_string()))),
+        Err(failure) => {
+            s.model_failure = no_model::is_down(&failure).then(|| failure.message.clone());
+            notes.push(("plan_failed", json!(failure.to_string())));
+        }
     }
     if s.plan.is_empty() && reply.is_empty() {
         s.plan = plan::by_words(&s.request(), &s.team);
         notes.push(("plan_fallback", json!({ "plan": s.plan, "why": "no usable plan came, so the words of the request decide" })));
     }
-    let go = match (s.plan.is_empty(), s.approve) {
-        (true, _) => {
+    let go = match (s.plan.is_empty(), s.approve, &s.model_failure) {
+        (true, _, Some(failure)) => no_model::fail("supervise", failure, &[]),
+        (true, _, None) => {
             let said = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
             FINISH.clone_into(&mut s.next);
             s.answer.clone_from(&said);
@@ -336,8 +349,8 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
             s.messages.push(Turn::by("supervisor", said.clone()));
             Go::end().say("user", asked).say("assistant", said)
         }
-        (false, Approve::Plan) => Go::to("approve"),
-        (false, Approve::None) => Go::to("supervisor"),
+        (false, Approve::Plan, _) => Go::to("approve"),
+        (false, Approve::None, _) => Go::to("supervisor"),
     };
     notes.insert(0, ("plan", json!({ "plan": s.plan })));
     notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))

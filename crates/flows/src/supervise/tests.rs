@@ -366,3 +366,16 @@ fn p1_the_answer_says_which_agent_did_it_and_where() {
     assert!(!answer.contains('\u{1b}'), "{answer:?}");
     assert_eq!(played.output()["agents"][1], json!({ "capability": "create_document", "name": "writer", "address": "" }));
 }
+
+#[test]
+fn a_model_that_is_down_fails_the_run_unless_an_agent_did_its_part() {
+    let down = |fails: &'static [&'static str]| supervised(&json!({}), |name, _, _| fails.contains(&name).then(|| failed(FailureKind::Refused)));
+    let nothing = down(&["plan", "Researcher"]);
+    assert!(
+        matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck; Researcher failed")),
+        "{:?}",
+        nothing.outcome
+    );
+    let partly = down(&["plan", "DocumentCreator"]);
+    assert_eq!(partly.output()["completed_capabilities"], json!(["research"]));
+}

@@ -255,6 +255,8 @@ const QUESTIONS: [&str; 8] = ["query", "q", "question", "search", "text", "input
 const DESCRIPTION_CHARS_MAX: usize = 400;
 const SHORT_DESCRIPTION_CHARS_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 80;
+const ARGUMENT_CHARS_MAX: usize = 80;
+const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
 
 impl Tool {
     fn required(&self) -> impl Iterator<Item = &str> {
@@ -305,8 +307,10 @@ impl Tool {
                     Some(options) if options.len() <= 8 => options.iter().map(Value::to_string).collect::<Vec<_>>().join("|"),
                     _ => kinds(schema).join("|"),
                 };
-                let about = schema.get("description").and_then(Value::as_str).map(|words| format!(" ({})", one_line(words, 80)));
-                let about = about.filter(|_| !is_short).unwrap_or_default();
+                let chars_max = if is_short { SHORT_ARGUMENT_CHARS_MAX } else { ARGUMENT_CHARS_MAX };
+                let about = schema.get("description").and_then(Value::as_str).map(|words| format!(" ({})", one_line(words, chars_max)));
+                // A small model reads slowly: it is told of what it must fill in.
+                let about = about.filter(|_| !is_short || self.requires(name)).unwrap_or_default();
                 format!("{}{optional}: {}{about}", one_line(name, 60), if kind.is_empty() { "any" } else { &kind })
             })
             .collect();

@@ -86,7 +86,12 @@ fn s2_only_enabled_tools_are_left() {
 fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
     let small = ModelProfile::default();
     let told = toolbox().told(&small);
-    assert!(told.contains("- docs.search(query: string, order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"), "{told}");
+    assert!(
+        told.contains(
+            "- docs.search(query: string (what to look for), order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"
+        ),
+        "{told}"
+    );
     assert!(!told.contains("<|im_start|>") && told.lines().count() == 5, "{told}");
     assert!(told.contains("- mail.send(to: string) [may change something]:") && told.contains("- files.remove() [may change something]:"), "{told}");
     let long = toolbox().told(&ModelProfile { is_small: false, ..small });

@@ -110,6 +110,11 @@ impl Store for SqliteStore {
         self.writer.write(0, move |tables| tables.release(&lease)).await
     }
 
+    async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool> {
+        let thread = thread.clone();
+        self.readers.read(move |rows| read::is_held(rows, &thread, now_ms)).await
+    }
+
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
         let run = run.clone();
         self.readers.read(move |rows| read::run(rows, &run)).await

@@ -179,6 +179,12 @@ pub(super) fn unheard(rows: &Connection, now_ms: i64) -> Written<Vec<Signal>> {
     Ok(rows.prepare_cached(sql)?.query_map(params![now_ms], signal)?.collect::<rusqlite::Result<_>>()?)
 }
 
+pub(super) fn is_held(rows: &Connection, thread: &ThreadId, now_ms: i64) -> Written<bool> {
+    let sql = "SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner JOIN threads ON threads.id = leases.thread
+               WHERE threads.name = ?1 AND until_ms >= ?2";
+    Ok(rows.prepare_cached(sql)?.exists(params![thread.as_str(), now_ms])?)
+}
+
 fn signal(row: &Row<'_>) -> rusqlite::Result<Signal> {
     let kind = serde_json::from_str(&row.get::<_, String>(2)?).map_err(|error| unreadable(2, error))?;
     Ok(Signal { id: unsigned(row, 0)?, run: RunId::from(row.get::<_, String>(1)?), kind })

@@ -67,8 +67,12 @@ pub(crate) async fn word_that_nobody_will_hear_can_be_found(home: Home) {
     let pen = Pen::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("stop")).await.unwrap();
     assert!(home.unheard(UNTIL).await.unwrap().is_empty(), "somebody holds the thread");
+    let is_held = async |at: i64| home.is_held(&thread_id("t"), at).await.unwrap();
+    assert_eq!((is_held(UNTIL).await, is_held(UNTIL + 1).await), (true, false));
+    assert!(!home.is_held(&thread_id("none"), 0).await.unwrap());
     assert_eq!(home.unheard(UNTIL + 1).await.unwrap().len(), 1, "its holder has not been heard of");
     home.release(&pen.lease).await.unwrap();
+    assert!(!is_held(0).await, "it was released");
     let found = home.unheard(0).await.unwrap();
     assert_eq!((found.len(), &found[0].run), (1, &run_id("r")), "nobody holds it");
     claim(&home, "t", "you").await;

@@ -18,7 +18,7 @@ pub(super) enum Slash<'a> {
 /// Name, what may follow, and what it does, in the order of the help.
 pub(super) const ALL: [(&str, &str, &str); 10] = [
     ("/flow", "[NAME]", "which flow answers from now on; alone, shows them"),
-    ("/model", "[NAME]", "which model thinks from now on; alone, says which does"),
+    ("/model", "[NAME]", "the model to use from now on; without a name, shows the current one"),
     ("/docs", "[DIR]", "the folder of documents to answer from; - for none; alone, says which"),
     ("/sources", "", "the sources of the last answer, and how well each sentence is supported"),
     ("/thread", "[NAME]", "go on in another thread; alone, says in which this is"),

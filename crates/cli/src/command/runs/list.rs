@@ -1,13 +1,17 @@
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use anstyle::Style;
-use store::{RunFilter, Status, Store as _};
+use graph::RunId;
+use store::{RunFilter, RunRow, Status, Store};
 
 use crate::exit::{Exit, Result};
 use crate::follow::remark;
 use crate::place::Place;
-use crate::text::{self, BOLD, DIM, Table, age, now_ms, one_line, tail};
+use crate::text::{self, BOLD, DIM, Table, YELLOW, age, now_ms, one_line, tail};
 use crate::wiring;
+
+pub(super) const INTERRUPTED: &str = "interrupted";
 
 /// List runs, newest first
 #[derive(clap::Args)]
@@ -32,9 +36,12 @@ impl List {
             let has_more = rows.len() > self.limit;
             rows.truncate(self.limit);
             let mut out = anstream::stdout().lock();
+            let interrupted = interrupted(&store, &rows).await?;
             if self.json {
                 for row in rows {
-                    writeln!(out, "{}", serde_json::to_string(&row)?)?;
+                    let mut object = serde_json::to_value(&row)?;
+                    object[INTERRUPTED] = interrupted.contains(&row.run).into();
+                    writeln!(out, "{object}")?;
                 }
                 return Ok(Exit::Well);
             }
@@ -50,7 +57,10 @@ impl List {
                 };
                 table.row([
                     (BOLD, tail(&row.run).to_owned()),
-                    (text::status(row.status), row.status.as_str().to_owned()),
+                    match interrupted.contains(&row.run) {
+                        true => (YELLOW, INTERRUPTED.to_owned()),
+                        false => (text::status(row.status), row.status.as_str().to_owned()),
+                    },
                     (Style::new(), row.flow),
                     (DIM, age(row.created_ms, now_ms())),
                     (Style::new(), title),
@@ -63,6 +73,17 @@ impl List {
             Ok(Exit::Well)
         })
     }
+}
+
+/// Runs that are unfinished and that no process drives: theirs was stopped or has crashed.
+pub(super) async fn interrupted(store: &dyn Store, rows: &[RunRow]) -> Result<BTreeSet<RunId>> {
+    let mut found = BTreeSet::new();
+    for row in rows.iter().filter(|row| row.status == Status::Running) {
+        if !store.is_held(&row.thread, now_ms()).await? {
+            found.insert(row.run.clone());
+        }
+    }
+    Ok(found)
 }
 
 fn parse_status(text: &str) -> std::result::Result<Status, String> {

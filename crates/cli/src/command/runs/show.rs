@@ -2,15 +2,17 @@ use std::io::Write as _;
 use std::path::Path;
 
 use engine::{History, closing_of};
+use flows::no_model::FOUND;
 use graph::{Event, Outcome};
 use serde_json::json;
 use store::RunRow;
 
+use super::list::{INTERRUPTED, interrupted};
 use crate::answer::Answer;
 use crate::exit::{Exit, Result};
 use crate::place::Place;
 use crate::question::{self, Open};
-use crate::text::{self, BOLD, DIM, YELLOW, age, now_ms, one_line, paint, short, spent, tail, took};
+use crate::text::{self, BOLD, DIM, YELLOW, now_ms, one_line, paint, short, spent, tail, took};
 use crate::view::tree::{self, Tree};
 use crate::{find, hub, wiring};
 
@@ -35,11 +37,25 @@ impl Show {
                 true => print_json(&row, history, &open)?,
                 false => {
                     let mut tree = Tree::new(row.run.clone());
+                    let mut found = None;
                     for (run, told) in engine::family_past(&engine, &row.run).await {
-                        told.iter().for_each(|told| tree.see(&run, &told.event));
+                        for told in &told {
+                            tree.see(&run, &told.event);
+                            if let Event::Noted { name, value, .. } = &told.event
+                                && name == FOUND
+                            {
+                                found = Some(Answer::of(value, None));
+                            }
+                        }
                     }
                     let workspace = hub::workspace_of(place, row.thread.as_str())?;
-                    print(&row, &history, &tree, &open, &workspace)?;
+                    let is_interrupted = !interrupted(&**engine.store(), std::slice::from_ref(&row)).await?.is_empty();
+                    print(&row, &history, &tree, &open, &workspace, is_interrupted)?;
+                    // Of a run that failed: what it or a child had found by then.
+                    if let Some(found) = found.filter(|_| row.status == store::Status::Failed) {
+                        writeln!(anstream::stdout())?;
+                        found.print()?;
+                    }
                 }
             }
             Ok(Exit::Well)
@@ -58,7 +74,7 @@ fn print_json(row: &RunRow, history: engine::Result<History>, open: &[Open]) -> 
     Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": told, "waiting": open }))?)
 }
 
-fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open], workspace: &Path) -> Result<()> {
+fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open], workspace: &Path, is_interrupted: bool) -> Result<()> {
     let mut out = anstream::stdout().lock();
     let fact = |name: &str, value: String| format!("{}  {value}", paint(DIM, format!("{name:<7}")));
     let (head, end) = short(&row.run);
@@ -66,9 +82,10 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
     writeln!(out, "{}", fact("flow", row.flow.clone()))?;
     writeln!(out, "{}", fact("thread", row.thread.to_string()))?;
     writeln!(out, "{}", fact("asked", one_line(&row.title, 100)))?;
-    writeln!(out, "{}", fact("status", paint(text::status(row.status), row.status.as_str())))?;
-    let (begun, ended) = (age(row.created_ms, now_ms()), took(row.updated_ms.saturating_sub(row.created_ms).unsigned_abs() * 1_000));
-    writeln!(out, "{}", fact("begun", format!("{begun} ago; last changed {ended} later")))?;
+    let status = if is_interrupted { paint(YELLOW, INTERRUPTED) } else { paint(text::status(row.status), row.status.as_str()) };
+    writeln!(out, "{}", fact("status", status))?;
+    let (started, lasted) = (text::ago(row.created_ms, now_ms()), took(row.updated_ms.saturating_sub(row.created_ms).unsigned_abs() * 1_000));
+    writeln!(out, "{}", fact("started", format!("{started}; last changed {lasted} later")))?;
     if let Some(parent) = &row.parent {
         writeln!(out, "{}", fact("for", format!("run {}", tail(parent))))?;
     }
@@ -107,7 +124,10 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
         writeln!(out, "  answer with: {}", paint(BOLD, question::how(one, open)))?;
     }
     if row.status == store::Status::Running {
-        writeln!(out, "\n`baton runs watch {end}` shows what comes; `baton runs resume {end}` goes on with it if nobody does")?;
+        match is_interrupted {
+            true => writeln!(out, "\ncontinue with `baton runs resume {end}`")?,
+            false => writeln!(out, "\n`baton runs watch {end}` shows its progress")?,
+        }
     }
     Ok(())
 }

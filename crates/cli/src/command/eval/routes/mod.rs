@@ -28,7 +28,7 @@ use crate::wiring;
 /// Flows for requests: how often `auto` picks the right one
 #[derive(clap::Args)]
 #[command(after_help = "\
-The set that comes with Baton has a half for development and one that is only measured. A set of your own has one JSON object a line: request,
+The set that comes with Baton has a split for development and two that are only measured. A set of your own has one JSON object a line: request,
 flows (those that are right), and if you like language, split, history, docs and tools (names of sets in the built-in catalogue; [] for none).
 `accuracy` is that of the whole router; `rules_only` counts what no rule decides as wrong; `classifier` asks no model.
 
@@ -49,7 +49,7 @@ pub(crate) struct Routes {
     /// Who decides where no rule does: the classifier, the model, or both
     #[arg(long, value_enum, default_value = "both", conflicts_with = "rules_only")]
     router: RouterArg,
-    /// Only the requests of this half: dev or held
+    /// Only the requests of this split: dev, held or fresh
     #[arg(long, value_name = "SPLIT")]
     split: Option<String>,
     /// Only so many of each half, spread over it
@@ -69,6 +69,10 @@ enum RouterArg {
 
 const DEV: &str = include_str!("dev.jsonl");
 const HELD: &str = include_str!("held.jsonl");
+/// Written by somebody who had seen neither the other sets nor the classifier's training data, and not used for training or tuning.
+const FRESH: &str = include_str!("fresh.jsonl");
+/// Splits that are only measured: their requests are not shown.
+const HIDDEN: [&str; 2] = ["held", "fresh"];
 const TOOLS: &str = include_str!("tools.json");
 /// A file with more is not a set of requests.
 const DATA_BYTES_MAX: u64 = 16 << 20;
@@ -183,7 +187,7 @@ impl Routes {
 
     fn cases(&self, catalogue: &Catalogue) -> Result<Vec<Case>> {
         let (name, text) = match &self.data {
-            None => ("the built-in set".to_owned(), format!("{DEV}{HELD}")),
+            None => ("the built-in set".to_owned(), format!("{DEV}{HELD}{FRESH}")),
             Some(path) => {
                 let cannot = |error: std::io::Error| Trouble::Usage(format!("{} cannot be read: {error}", path.display()));
                 if std::fs::metadata(path).map_err(cannot)?.len() > DATA_BYTES_MAX {
@@ -253,10 +257,11 @@ impl Routes {
             };
             let is_right = |choice: &Choice| case.flows.contains(&choice.flow);
             // What was held out is not shown.
-            let shown = if case.split == "held" { &case.id } else { &case.request };
+            let is_hidden = HIDDEN.contains(&case.split.as_str());
+            let shown = if is_hidden { &case.id } else { &case.request };
             if world.is_some() {
                 remark(&paint(DIM, format!("{number} of {}: {shown} → {} ({:.1} s)", cases.len(), routed.choice.flow, took.as_secs_f64())));
-            } else if !is_right(&routed.choice) && case.split != "held" {
+            } else if !is_right(&routed.choice) && !is_hidden {
                 remark(&paint(DIM, format!("{shown} → {}, expected {}", routed.choice.flow, case.flows.join(" or "))));
             }
             halves.entry(case.split.clone()).or_default().add(case, &routed, &bare.choice, took, is_right);

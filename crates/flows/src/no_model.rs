@@ -1,0 +1,48 @@
+//! How a run ends whose model did not answer: as failed, with the cause, and with what was found until then in the note [`FOUND`].
+//!
+//! ```text
+//! is_down(&failure) -> bool                    the model could not be reached or refused; not: a limit was reached, or its reply was unusable
+//! fail(flow, why, &shown) -> Go                ends the run as failed
+//! is_cause(message) -> bool                    whether a run failed for this reason
+//! ```
+
+use evidence::Span;
+use graph::{Failure, FailureKind, Go};
+
+use crate::answer;
+
+/// The note that holds what was found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output.
+pub const FOUND: &str = "found_before_failure";
+
+const CAUSE: &str = "no model answered";
+const INTRO: &str = "No model wrote an answer. Found until then:";
+
+/// A budget or a time limit that was reached still lets a flow answer with what it has, and so does a reply of a wrong form.
+pub(crate) fn is_down(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::Network
+        | FailureKind::Timeout
+        | FailureKind::Refused
+        | FailureKind::Tool
+        | FailureKind::Need
+        | FailureKind::Reference
+        | FailureKind::InDoubt
+        | FailureKind::Internal => true,
+        FailureKind::Invalid | FailureKind::Limit | FailureKind::Budget | FailureKind::Cancelled => false,
+    }
+}
+
+/// The passages are listed without a model's words and are not the answer, so nothing is added to the conversation.
+pub(crate) fn fail(flow: &str, why: &str, shown: &[Span]) -> Go {
+    let go = Go::fail(format!("{CAUSE}: {}", why.trim()));
+    if shown.is_empty() {
+        return go;
+    }
+    let found = answer::finish(&answer::listed(INTRO, shown), shown, false);
+    go.note(FOUND, found.output(flow))
+}
+
+/// Another flow would need the same model.
+pub(crate) fn is_cause(message: &str) -> bool {
+    message.contains(CAUSE)
+}
