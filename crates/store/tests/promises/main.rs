@@ -96,6 +96,7 @@ promises! {
         c10_the_newest_thread_with_a_prefix_is_the_one_made_last,
         a_thread_is_called_after_its_first_run,
         messages_are_numbered_across_runs,
+        stored_bytes_are_a_users_lines_and_messages,
         messages_come_in_pages,
         unknown_names_are_said_to_be,
     }
