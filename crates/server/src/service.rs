@@ -18,7 +18,9 @@ use axum::{Extension, Json};
 use wire::api::Well;
 
 use crate::api::Api;
+use crate::bodies;
 use crate::guard::{self, Who};
+use crate::held::Held;
 use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
@@ -74,11 +76,18 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Who>) -> Resu
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
-async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, request: Request<Body>, next: Next) -> Response {
-    match api.0.quota.request(&who.user) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
+/// Counts a request until its response is complete, and the bytes of its body until it is answered.
+async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, mut request: Request<Body>, next: Next) -> Response {
+    let quota = &api.0.quota;
+    let (place, body) = match quota.request(&who.user).and_then(|place| Ok((place, quota.body(&who.user)?))) {
+        Ok(permits) => permits,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(quota.limits());
+    let (request, kept) = bodies::counted(request, body);
+    let response = next.run(request).await;
+    drop(kept);
+    response.map(|body| Body::new(Held::new(body, place)))
 }
 
 /// Tools are everybody's: one user looks, whoever runs the server switches and calls.

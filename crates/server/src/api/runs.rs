@@ -86,6 +86,7 @@ async fn waited(api: &Api, run: &RunId) -> Result<Json<api::Posted>, Problem> {
 
 /// Starts a run, if its user has a place for it.
 pub(super) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(RunId, ThreadId, OwnedSemaphorePermit), Problem> {
+    api.check_storage(user).await?;
     let place = api.0.quota.run(user)?;
     let (flow, thread) = (order.flow.clone(), order.thread.clone());
     let run = api.0.engine.start(order).await?;
@@ -229,6 +230,7 @@ pub(super) async fn fork(
 ) -> Result<(StatusCode, Json<api::Started>), Problem> {
     let row = api.run(&who, &run).await?;
     let thread = api.thread_for(&who, fork.thread.as_deref()).await?;
+    api.check_storage(&who.user).await?;
     let place = api.0.quota.run(&who.user)?;
     let new = engine::fresh();
     let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };

@@ -53,7 +53,7 @@ async fn serve() -> Served {
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let router = Registry::new(tools, Some(folder.path().join("imported.json"))).router(&guard);
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    tokio::spawn(async move { crate::serve(listener, router).await });
     Served { base, folder }
 }
 
