@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::flows::input::Mind;
 use engine::{Engine, Flows, Settings};
+use server::limits::count;
 use store::{SqliteStore, Store};
 use world::World;
 use world::rooms::Rooms;
@@ -42,7 +43,7 @@ pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
 
 /// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
 pub(crate) fn idle_engine_over(store: Arc<SqliteStore>) -> Result<Engine> {
-    engine(store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 })
+    engine(store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max })
 }
 
 pub(crate) fn flows() -> Result<Flows> {
@@ -78,21 +79,23 @@ pub(crate) async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) ->
     Ok(House { world: Arc::new(world), mind: Mind::default(), tools: None, choice: None })
 }
 
-/// How long an engine keeps notes and threads.
+/// What the configuration sets for an engine.
 struct Kept {
     notes_ms: i64,
     threads_ms: i64,
+    /// Runs at the same time.
+    runs_max: usize,
 }
 
 /// A script plays a world without a configuration, unless one is named.
 fn memory(place: &Place) -> Result<Kept> {
     let config = if place.script.is_some() && place.config.is_none() { Config::default() } else { Config::read(place)? };
-    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms() })
+    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
 }
 
 fn engine(store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept) -> Result<Engine> {
-    let (notes_ms, threads_ms) = (kept.notes_ms, kept.threads_ms);
-    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), notes_ms, threads_ms, ..Settings::default() };
+    let Kept { notes_ms, threads_ms, runs_max } = *kept;
+    let settings = Settings { owner: owner::this(), is_gone: Arc::new(owner::is_gone), notes_ms, threads_ms, runs_max, ..Settings::default() };
     Ok(Engine::new(store, world, flows()?.into_values(), settings))
 }
 

@@ -84,7 +84,7 @@ pub enum BindError {
         "{address} can be reached from other machines; set a token (--token-file, BATON_TOKEN, or `baton tokens add USER`), or listen on 127.0.0.1"
     )]
     Open { address: SocketAddr },
-    #[error("{address} cannot be listened on: {error}")]
+    #[error("{address} cannot be listened on: {error}; choose another port with --port, or stop what listens there")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::StoreError),
@@ -210,7 +210,9 @@ impl Guard {
     fn wrong_token(&self, peer: Option<&Peer>) -> Problem {
         match peer.and_then(|peer| self.0.failures.count(peer.remote.ip())) {
             Some(wait) => Problem::too_many("too many wrong tokens came from this address; wait", wait.as_secs().max(1)),
-            None => unauthorized("that token is not valid here; `baton tokens add USER` makes one, `baton tokens link` shows that of a running server"),
+            None => {
+                unauthorized("that token is not valid here; `baton tokens add USER` makes one, `baton tokens link` shows that of a running server")
+            }
         }
     }
 
@@ -301,6 +303,11 @@ pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next:
             response
         }
     }
+}
+
+/// A router behind this guard.
+pub fn protected(router: axum::Router, guard: &Guard) -> axum::Router {
+    router.layer(axum::middleware::from_fn_with_state(guard.clone(), check))
 }
 
 /// A token for a user, and its digest. It is shown once and kept nowhere.

@@ -194,7 +194,9 @@ mod system {
         fn lines_of_closed_sockets_have_no_owner() {
             let (remote, local) = ("127.0.0.1:52694".parse().unwrap(), "127.0.0.1:39685".parse().unwrap());
             let line = |uid: u32, inode: u32| {
-                format!("   5: 0100007F:CDD6 0100007F:9B05 01 00000000:00000000 00:00000000 00000000  {uid}  0 {inode} 2 000000006f56c04a 20 0 0 10 -1")
+                format!(
+                    "   5: 0100007F:CDD6 0100007F:9B05 01 00000000:00000000 00:00000000 00000000  {uid}  0 {inode} 2 000000006f56c04a 20 0 0 10 -1"
+                )
             };
             assert_eq!(read_line(&line(1_000, 464_694), remote, local), Some((1_000, 464_694)));
             assert_eq!(read_line(&line(0, 0), remote, local), None);

@@ -5,8 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::{HeaderMap, header};
 
 /// Headers with which proxies say that they pass on somebody else's request.
-const FORWARDED: [&str; 7] =
-    ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"];
+const FORWARDED: [&str; 7] = ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"];
 const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
 
 /// Whether the page that sends this was served by this server: its origin has the same host and port as the address that was asked. Programs send no

@@ -325,8 +325,7 @@ impl Tables {
         let title = commit.new.as_ref().map_or("", |new| new.title.as_str());
         let count = commit.messages.len() as i64;
         let values = params![thread, commit.at_ms, title, count, user, bytes as i64];
-        let (messages, user): (i64, Option<String>) =
-            self.connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (messages, user): (i64, Option<String>) = self.connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
         self.add_stored(user, bytes);
         self.insert_messages(run, thread, messages - count, commit)
     }
