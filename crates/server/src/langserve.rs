@@ -170,7 +170,8 @@ impl Service {
     async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
         let Some(api) = &self.0.api else { return Ok(None) };
         let is_begun = match &call.order.run {
-            _ if !call.answers.is_empty() => true,
+            // The run waits for a person and holds no place.
+            _ if !call.answers.is_empty() => false,
             Some(run) => self.0.engine.store().run(run).await.map_err(|error| Refused::of(error.into()))?.is_some(),
             None => false,
         };
@@ -180,7 +181,9 @@ impl Service {
         let user = &call.order.user;
         api.check_storage(user).await?;
         let place = if call.is_one_of_many { api.0.quota.run_in_turn(user).await? } else { api.0.quota.run(user)? };
-        api.0.metrics.run_started(&call.order.flow);
+        if call.answers.is_empty() {
+            api.0.metrics.run_started(&call.order.flow);
+        }
         Ok(Some(place))
     }
 

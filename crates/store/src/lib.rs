@@ -23,7 +23,7 @@ pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
     NewPermission, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Retention,
-    RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
+    RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};

@@ -218,3 +218,29 @@ async fn a_tool_server_alone_is_for_its_account() {
     let _ = process.kill();
     let _ = process.wait();
 }
+
+/// A run that waits for a person holds no place; the answer that lets it go on needs one.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_and_resumptions_count_as_runs() {
+    let home = Home::new();
+    let config = home.db().with_file_name("limits.toml");
+    std::fs::write(&config, "[server]\nruns_max = 1\n").unwrap();
+    let slow = format!("when model plan text~endless reply {{\"reasoning\": \"\", \"tasks\": []}} after 600000ms\n{LOOKS_UP}");
+    let served = home.serve(&home.script(&slow), &["--config", config.to_str().unwrap()]);
+    let body = json!({ "question": "What happens after a crash?", "flow": "search", "approve": true });
+    let (status, asking) = served.post("/api/runs?wait=1", &body).await;
+    assert_eq!((status, asking["status"].as_str()), (201, Some("asking")), "{asking}");
+    let (endless, _) = served.start(&json!({ "question": "endless", "flow": "search" })).await;
+    let run = asking["run"].as_str().unwrap();
+    let answer = json!({ "task": asking["waiting"][0]["task"], "attempt": 1, "value": { "approve": true } });
+    assert_eq!(served.post(&format!("/api/runs/{run}/answer"), &answer).await.0, 429);
+    assert_eq!(served.post(&format!("/api/runs/{run}/resume"), &json!({})).await.0, 429);
+    served.post(&format!("/api/runs/{endless}/cancel"), &json!({})).await;
+    served.wait(&endless).await;
+    let answered = async {
+        while served.post(&format!("/api/runs/{run}/answer"), &answer).await.0 != 202 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(crate::serve::PATIENCE, answered).await.unwrap();
+}

@@ -8,6 +8,7 @@ use super::Api;
 use super::said::Said;
 use crate::guard;
 use crate::limits::Limits;
+use crate::listen::Peer;
 use crate::problem::Problem;
 
 /// Anybody may send this, so it is short.
@@ -18,7 +19,14 @@ pub(super) async fn open(State(api): State<Api>, mut request: Request) -> Result
     request.extensions_mut().insert(Limits { body_bytes_max: BODY_BYTES_MAX, ..Limits::default() });
     let (peer, headers) = (guard::peer(&request), request.headers().clone());
     let Said(api::NewSession { token }) = Said::from_request(request, &()).await?;
-    with_cookie(&api.0.guard.open_session(&token, &headers, peer.as_ref()).await?)
+    with_cookie(&session(&api, &token, &headers, peer.as_ref()).await?)
+}
+
+/// Sessions are written to the store, so that making one counts as a request of its user.
+async fn session(api: &Api, token: &str, headers: &HeaderMap, peer: Option<&Peer>) -> Result<String, Problem> {
+    let who = api.0.guard.of_token(token, peer).await?;
+    let _request = api.0.quota.request(&who.user)?;
+    api.0.guard.open_session(token, headers, peer).await
 }
 
 #[derive(Deserialize)]
@@ -30,7 +38,7 @@ struct Link {
 pub(super) async fn open_link(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let Query(Link { token }) = Query::try_from_uri(request.uri()).map_err(|error| Problem::invalid(error.body_text()))?;
     let peer = guard::peer(&request);
-    let cookie = api.0.guard.open_session(&token, request.headers(), peer.as_ref()).await?;
+    let cookie = session(&api, &token, request.headers(), peer.as_ref()).await?;
     let mut response = with_cookie(&cookie)?;
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));

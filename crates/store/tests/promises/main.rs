@@ -132,6 +132,7 @@ promises! {
         a_token_is_found_by_its_digest,
         a_token_is_over_after_its_time,
         what_was_made_with_a_token_goes_with_it,
+        of_many_sessions_the_newest_are_kept,
     }
     mod retention {
         the_last_ones_are_kept,
