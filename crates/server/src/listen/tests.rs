@@ -59,7 +59,8 @@ fn a_place_is_taken_from_the_oldest_connection_without_a_request() {
     let fourth = connections.add(&peers[3]);
     let open: Vec<u64> = connections.0.lock().by_number.keys().copied().collect();
     assert_eq!((fourth.is_some(), open), (true, vec![1, 3, 4]), "the second was the oldest without a request");
-    (peers[2].admit(), peers[3].admit());
+    peers[2].admit();
+    peers[3].admit();
     assert!(connections.add(&peers[4]).is_none(), "requests in progress are kept");
     drop(Response(peers[2].state.clone()));
     assert!(connections.add(&peers[4]).is_some(), "a response that is complete makes room");
