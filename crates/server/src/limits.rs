@@ -145,14 +145,10 @@ impl<'de> Deserialize<'de> for Limits {
 
 /// Every limit with its default, bounds and help, for `--help`.
 pub fn table() -> String {
-    let rows = ALL.iter().map(|limit| (limit.name, limit.default.to_string(), format!("{}..{}", limit.min, limit.max), limit.help.trim()));
-    let rows: Vec<_> = rows.collect();
-    let width = |of: &dyn Fn(&(&str, String, String, &str)) -> usize| rows.iter().map(of).max().unwrap_or_default();
-    let (names, defaults, bounds) = (width(&|row| row.0.len()), width(&|row| row.1.len()), width(&|row| row.2.len()));
     let mut text = String::new();
-    for (name, default, between, help) in &rows {
+    for Limit { name, default, min, max, help } in ALL {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {name:<names$}  {default:>defaults$}  {between:<bounds$}  {help}");
+        let _ = writeln!(text, "  {name} = {default}    ({min} to {max})\n      {}", help.trim());
     }
     text.trim_end().to_owned()
 }

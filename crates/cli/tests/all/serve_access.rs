@@ -70,7 +70,7 @@ async fn another_account_of_the_machine_is_refused_and_this_one_is_not() {
     let served = home.serve(&home.script(LOOKS_UP), &[]);
     let address = served.url.trim_start_matches("http://").replace(':', "/");
     let script = format!(
-        "exec 3<>/dev/tcp/{address}; printf 'POST /api/registry/import HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\ncontent-type: application/json\\r\\ncontent-length: 2\\r\\n\\r\\n{{}}' >&3; head -1 <&3"
+        "exec 3<>/dev/tcp/{address}; printf 'POST /api/runs HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\ncontent-type: application/json\\r\\ncontent-length: 2\\r\\n\\r\\n{{}}' >&3; head -1 <&3"
     );
     let call = |account: Option<u32>| {
         let mut command = Command::new("/bin/bash");
