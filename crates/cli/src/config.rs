@@ -29,6 +29,8 @@ pub(crate) struct Config {
     /// Agents elsewhere, by name.
     agents: BTreeMap<String, agents::Agent>,
     pub(crate) team: Team,
+    /// Limits of `baton serve`; `baton serve --help` lists them.
+    pub(crate) server: server::limits::Limits,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
     flows: BTreeMap<String, serde_json::Value>,
     /// What `flows` and `team` set, checked.
@@ -228,6 +230,10 @@ mod tests {
         let error = toml::from_str::<Config>("model = \"extract\"\nmodle = 1\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("modle"), "{error}");
         let config: Config = toml::from_str("model = \"ollama/q\"\n[embedded]\npull = false\n").unwrap();
+        let error = toml::from_str::<Config>("[server]\nruns_max = 0\n").unwrap_err().to_string();
+        assert!(error.contains("[server]: runs_max is an integer from 1 to 100000, not 0"), "{error}");
+        let error = toml::from_str::<Config>("[server]\nruns = 1\n").unwrap_err().to_string();
+        assert!(error.contains("there is no limit \"runs\"; there are: requests_per_second_max"), "{error}");
         assert!(!config.embedded.pull && config.table().model.is_some_and(|name| name.to_string() == "ollama/q"));
     }
 }

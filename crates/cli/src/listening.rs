@@ -1,30 +1,115 @@
-//! How every command that serves something is told where to listen, who may call, and how to speak.
+//! The options of every command that serves something: where to listen, and who may call.
 
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use server::guard::Guard;
+use store::Store;
 use tokio::net::TcpListener;
 
+use crate::access::StartToken;
 use crate::exit::{Result, Trouble};
+use crate::follow::remark;
+use crate::place::Place;
 
 #[derive(clap::Args)]
 pub(crate) struct Listening {
     /// The address to listen on; any but loopback needs a token
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
-    /// Who calls must show this as a bearer token
+    /// Callers must send this as a bearer token; other accounts can see it in the list of processes, so prefer --token-file
     #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// Print what happens as JSON
+    token: Option<String>,
+    /// The same, read from the first line of a file; `-` prompts for it, or reads a line of standard input
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
+/// A port that is listened on, and who may use it.
+pub(crate) struct Bound {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) guard: Guard,
+    /// None with a configured token, and where other machines can connect.
+    pub(crate) start_token: Option<StartToken>,
+}
+
+/// Shorter tokens can be guessed.
+const TOKEN_CHARS_MIN: usize = 16;
+
 impl Listening {
-    /// Before anything is made ready, so that a port that is taken is known at once.
-    pub(crate) async fn bind(&self, guard: &Guard, port: u16) -> Result<(TcpListener, SocketAddr)> {
+    /// Before anything else is prepared, so that a port in use is known at once. Users with tokens of their own are in the store.
+    pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, place: &Place, port: u16) -> Result<Bound> {
+        let token = self.token()?;
+        let guard = match users {
+            Some(store) => Guard::with_users(token.as_deref(), store),
+            None => Guard::new(token.as_deref()),
+        };
+        let mut start_token = match token.is_none() && self.host.is_loopback() {
+            true => Some(StartToken::new()?),
+            false => None,
+        };
+        let guard = match &start_token {
+            Some(start) => guard.with_start_token(&start.token),
+            None => guard,
+        };
         let listener = guard.bind(SocketAddr::new(self.host, port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
         let address = listener.local_addr()?;
-        Ok((listener, address))
+        if let Some(start) = &mut start_token {
+            start.keep(place, address)?;
+        }
+        Ok(Bound { listener, address, guard, start_token })
     }
+
+    fn token(&self) -> Result<Option<String>> {
+        let token = match &self.token_file {
+            Some(path) if path == Path::new("-") => Some(prompted()?),
+            Some(path) => Some(read(path)?),
+            None => self.token.as_deref().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
+        };
+        if token.as_ref().is_some_and(|token| token.len() < TOKEN_CHARS_MIN) {
+            remark(&format!("the token has fewer than {TOKEN_CHARS_MIN} characters and can be guessed; `baton tokens add USER` makes a long one"));
+        }
+        Ok(token)
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let wrong = |why: String| Trouble::Usage(format!("the token cannot be read from {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    if path.metadata().is_ok_and(|found| found.mode() & 0o077 != 0) {
+        remark(&format!("other accounts may read the token in {}; `chmod 600` keeps it to yours", path.display()));
+    }
+    first_line(&text).ok_or_else(|| wrong("its first line is empty".to_owned()))
+}
+
+/// A line of standard input; at a terminal it is asked for and not shown.
+fn prompted() -> Result<String> {
+    let stdin = std::io::stdin();
+    let shown = stdin.is_terminal().then(|| tcgetattr(&stdin)).transpose().map_err(std::io::Error::from)?;
+    if let Some(shown) = &shown {
+        write!(anstream::stderr(), "Token: ")?;
+        let mut hidden = shown.clone();
+        hidden.local_flags.remove(LocalFlags::ECHO);
+        tcsetattr(&stdin, SetArg::TCSANOW, &hidden).map_err(std::io::Error::from)?;
+    }
+    let mut line = String::new();
+    let read = stdin.lock().read_line(&mut line);
+    if let Some(shown) = &shown {
+        tcsetattr(&stdin, SetArg::TCSANOW, shown).map_err(std::io::Error::from)?;
+        writeln!(anstream::stderr())?;
+    }
+    read?;
+    first_line(&line).ok_or_else(|| Trouble::Usage("no token was given on standard input".to_owned()))
+}
+
+fn first_line(text: &str) -> Option<String> {
+    text.lines().next().map(str::trim).filter(|token| !token.is_empty()).map(str::to_owned)
 }

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: deciding, driving and keeping. Those are `graph`, `engine` and `store`; here they are put together.
 
+mod access;
 mod answer;
 mod approval;
 mod asking;
@@ -21,6 +22,7 @@ mod mind;
 mod owner;
 mod place;
 mod plan;
+mod private;
 mod pull;
 mod question;
 mod rank;

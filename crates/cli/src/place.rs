@@ -6,6 +6,7 @@ use flows::Registry;
 use store::{SqliteSettings, SqliteStore};
 
 use crate::exit::{Result, Trouble};
+use crate::private;
 
 /// The options every command has.
 #[derive(clap::Args)]
@@ -36,7 +37,7 @@ impl Place {
         if self.db.is_none()
             && let Some(folder) = path.parent()
         {
-            make_private(folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+            private::make_folder(folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
         }
         Ok(SqliteStore::open(path, SqliteSettings::default())?)
     }
@@ -58,7 +59,7 @@ impl Place {
             Some(db) => db.clone(),
             None => {
                 let folder = self.path()?.parent().map(Path::to_path_buf).unwrap_or_default().join("agents");
-                make_private(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+                private::make_folder(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
                 folder.join(format!("{name}.db"))
             }
         };
@@ -72,13 +73,4 @@ impl Place {
         let data = dirs::data_dir().ok_or_else(|| Trouble::Place("this user has no data folder; name a database file with --db".into()))?;
         Ok(data.join("baton").join("baton.db"))
     }
-}
-
-/// What people asked is theirs alone.
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    let mut maker = std::fs::DirBuilder::new();
-    maker.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
-    maker.create(folder)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use index::{Folders, Limits, Model, Npm, Sources};
 
 use crate::exit::{Result, Trouble};
+use crate::private;
 
 /// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
 pub(crate) fn model(is_wanted: bool) -> Result<Model> {
@@ -26,7 +27,7 @@ pub(crate) fn model_here() -> Result<Model> {
 /// The vectors of tools.
 pub(crate) fn of_tools() -> Result<PathBuf> {
     let folder = cache()?;
-    std::fs::create_dir_all(&folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
+    private::make_folder(&folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
     Ok(folder.join("tools.vectors"))
 }
 

@@ -8,6 +8,7 @@ use effects::World;
 use effects::rooms::Rooms;
 use engine::{Engine, Flows, Settings};
 use models::choice::Choice;
+use server::limits::count;
 use store::{SqliteStore, Store};
 
 use crate::config::Config;
@@ -63,7 +64,13 @@ pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
 
 /// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
 pub(crate) fn idle_engine_over(store: Arc<SqliteStore>, place: &Place) -> Result<Engine> {
-    engine(place, store, Arc::new(Rooms::default()), &Kept { notes_ms: 0, threads_ms: 0 }, RunModels::default())
+    engine(
+        place,
+        store,
+        Arc::new(Rooms::default()),
+        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max },
+        RunModels::default(),
+    )
 }
 
 /// The graphs of this program's flows, by name.
@@ -100,16 +107,18 @@ pub(crate) async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) ->
     Ok(House { world: Arc::new(world), mind: ModelProfile::default(), tools: None, choice: None })
 }
 
-/// How long an engine keeps notes and threads.
+/// What the configuration sets for an engine.
 struct Kept {
     notes_ms: i64,
     threads_ms: i64,
+    /// Runs at the same time.
+    runs_max: usize,
 }
 
 /// A script plays a world without a configuration, unless one is named.
 fn memory(place: &Place) -> Result<Kept> {
     let config = if place.script.is_some() && place.config.is_none() { Config::default() } else { Config::read(place)? };
-    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms() })
+    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
 }
 
 fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
@@ -118,6 +127,7 @@ fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Ke
         is_gone: Arc::new(owner::is_gone),
         notes_ms: kept.notes_ms,
         threads_ms: kept.threads_ms,
+        runs_max: kept.runs_max,
         default_model: models.default,
         model_override: models.replacing,
         ..Settings::default()

@@ -76,11 +76,20 @@ pub struct Change<'a> {
     _alone: std::sync::MutexGuard<'a, ()>,
 }
 
+/// Makes a folder and those above it that are missing, for this account only: an index repeats what the documents say.
+pub(crate) fn make_private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
 impl Corpus {
     /// Opens or makes what is kept in this folder. What cannot be read is begun anew: all of it can be had again.
     pub fn open(folder: &Path, model: &Model) -> Result<Self, Error> {
         let text = folder.join("text");
-        let make = |folder: &Path| std::fs::create_dir_all(folder).map_err(|error| Error::folder(folder, &error));
+        let make = |folder: &Path| make_private(folder).map_err(|error| Error::folder(folder, &error));
         make(&text)?;
         let shelf =
             if model.is_wanted() { Shelf::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))? } else { Shelf::default() };

@@ -102,7 +102,7 @@ impl Folders {
             }
             real.push(root);
         }
-        fs::create_dir_all(home).map_err(|error| Error::folder(home, &error))?;
+        crate::corpus::make_private(home).map_err(|error| Error::folder(home, &error))?;
         let home = fs::canonicalize(home).map_err(|error| Error::folder(home, &error))?;
         let manifest = Manifest::read(&home);
         if manifest.version != VERSION {

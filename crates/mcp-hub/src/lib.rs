@@ -20,6 +20,7 @@ pub mod import;
 mod memory;
 pub mod nature;
 pub(crate) mod permission;
+mod program;
 mod reply;
 mod room;
 pub mod search;

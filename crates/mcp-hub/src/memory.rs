@@ -91,11 +91,24 @@ impl Memory {
 /// All of it or nothing: readers see the old file or the new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        make_folder(folder)?;
     }
     let beside = path.with_extension(format!("{}.new", std::process::id()));
-    std::fs::write(&beside, bytes)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).write(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    std::io::Write::write_all(&mut options.open(&beside)?, bytes)?;
     std::fs::rename(&beside, path)
+}
+
+/// Folders that are missing are made for this account only.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// The same for the same server: a list is not believed of another program under the same name.

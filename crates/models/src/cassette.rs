@@ -50,7 +50,12 @@ pub struct Recording<W> {
 impl<W: World> Recording<W> {
     /// Begins a new recording; an older one at the same place is replaced.
     pub fn new(inner: W, path: &Path) -> Result<Self, CassetteError> {
-        let file = File::create(path).map_err(|error| CassetteError::File { path: path.display().to_string(), doing: "begun", error })?;
+        let mut options = File::options();
+        options.create(true).write(true).truncate(true);
+        // A recording holds everything that was asked and answered.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).map_err(|error| CassetteError::File { path: path.display().to_string(), doing: "begun", error })?;
         Ok(Recording { inner, file: Mutex::new(file) })
     }
 

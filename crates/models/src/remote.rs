@@ -18,8 +18,8 @@ use effects::Progress;
 
 mod sort;
 
-/// What these libraries log repeats other people's bodies. A program that logs should lay this over its own filter.
-pub const LOG_FILTER: &str = "genai=off,h2=off,hyper=off,hyper_util=off,reqwest=off,rustls=off";
+/// What these libraries log repeats bodies of requests and arguments of tools. A program that logs adds this to its own filter.
+pub const LOG_FILTER: &str = "genai=off,h2=off,hyper=off,hyper_util=off,reqwest=off,rmcp=off,rustls=off";
 
 /// As much as a run takes in by default; a stream that never ends would otherwise grow until the deadline.
 const ANSWER_BYTES_MAX: usize = 8 << 20;

@@ -1,25 +1,35 @@
-//! Who may come in: this machine, or whoever has a token.
+//! Who may use a server: the account that started it, and whoever has a token.
 //!
-//! A server on loopback can be reached by any page in a browser on the same machine, by way of a name that points there. So
-//! the `Host` a request names, and its `Origin` if it has one, must be ones this server goes by.
+//! A server on loopback can be reached by every account of the machine, and by any page in a browser there through a name that points to loopback. So without
+//! configured tokens
 //!
-//! With tokens, each belongs to a user; the one of the command line to the user of this machine, who is also the operator. A page shows its
-//! token once and has a cookie from then on, which is a token of its own. The store keeps digests, nobody keeps the tokens.
+//! - a caller is the operator if the kernel says that its end of the connection belongs to the account of the server ([`crate::peer_user`]), the `Host` is a name
+//!   of loopback, no proxy passed the request on, and a browser's page is one of this server;
+//! - everybody else needs the token that was made for this start. It is in a file that only the account can read, and in a link for browsers.
+//!
+//! With configured tokens (`--token`, `baton tokens add`) everybody needs one. Each belongs to a user; the one of the command line and the one of the start
+//! belong to the user of this machine, who is the operator. A page shows its token once and has a cookie from then on, which is a token of its own. The store
+//! keeps digests; tokens themselves are not kept.
 //!
 //! ```text
-//!   request ─► host and origin ─► bearer or cookie ─► digest ─► the flag's, or in the store ─► Who
-//!                                                       └─ neither ─► 401, and after some of them 429 for that address
+//!   request ─► bearer or cookie ─► digest ─► configured, of the start, or in the store ─► Who
+//!                  │ none, or not valid
+//!                  ├─► no configured tokens, the server's own account, no proxy, own page ─► Who (operator)
+//!                  └─► 401; after some wrong tokens from a network 429 for further wrong ones
 //! ```
 
+mod failures;
+mod origin;
+
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use graph::UserId;
@@ -28,26 +38,23 @@ use store::{NewToken, Store};
 use tokio::net::TcpListener;
 
 use crate::listen::Peer;
+use crate::peer_user;
 use crate::problem::Problem;
+use failures::Failures;
 
 /// The name of the page's cookie.
 pub const COOKIE: &str = "baton_session";
-/// A page that was not opened for so long shows its token again.
+/// How long a page's cookie is valid.
 const SESSION_MS: i64 = 30 * 86_400_000;
-/// Who somebody is, is asked again after this; so a token that was taken back works no longer than that.
+/// How long a token's user is remembered before the store is asked again; a removed token works no longer than that.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 const KNOWN_MAX: usize = 10_000;
-/// Wrong tokens from one address before it has to wait, and how long at first and at most.
-const GUESSES_MAX: u32 = 10;
-const WAIT_MIN: Duration = Duration::from_secs(1);
-const WAIT_MAX: Duration = Duration::from_secs(300);
-const GUESSERS_MAX: usize = 10_000;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     pub user: UserId,
-    /// Whoever runs this server: they may change what is everybody's.
+    /// Whether this user runs the server and may change what all users share.
     pub is_operator: bool,
 }
 
@@ -55,30 +62,29 @@ pub struct Who {
 pub struct Guard(Arc<Inner>);
 
 struct Inner {
-    /// A digest, so that comparing takes as long whatever was guessed.
+    /// The digest of the token of the command line. Digests are compared, so that the time does not depend on what was guessed.
     token: Option<[u8; 32]>,
+    /// The digest of the token that was made for this start.
+    start_token: Option<[u8; 32]>,
+    /// The account whose connections need no token, if there is one.
+    account: Option<u32>,
     /// Where users' tokens are; without it there is one user.
     users: Option<Arc<dyn Store>>,
     known: Mutex<HashMap<[u8; 32], (Who, Instant)>>,
-    /// Others than this machine can reach it, so that nobody comes in without a token, not even when the last one is taken away.
+    /// Other machines can reach the server, so that everybody needs a token, also after the last one was removed.
     is_reachable: AtomicBool,
-    /// Whether anybody has a token, and when that was asked.
+    /// Whether any user has a token, and when that was asked.
     has_users: Mutex<Option<(bool, Instant)>>,
-    guesses: Mutex<HashMap<IpAddr, Guesses>>,
-}
-
-struct Guesses {
-    wrong: u32,
-    until: Instant,
+    failures: Failures,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "{address} can be reached from other machines; give a token (--token or BATON_TOKEN, or `baton tokens add USER`), or listen on 127.0.0.1"
+        "{address} can be reached from other machines; set a token (--token-file, BATON_TOKEN, or `baton tokens add USER`), or listen on 127.0.0.1"
     )]
     Open { address: SocketAddr },
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}; choose another port with --port, or stop what listens there")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::StoreError),
@@ -99,15 +105,32 @@ impl Guard {
         let token = token.map(str::trim).filter(|token| !token.is_empty()).map(digest);
         Guard(Arc::new(Inner {
             token,
+            start_token: None,
+            account: peer_user::own(),
             users,
             is_reachable: AtomicBool::new(false),
             known: Mutex::default(),
             has_users: Mutex::default(),
-            guesses: Mutex::default(),
+            failures: Failures::default(),
         }))
     }
 
-    /// Listens, unless that would let in anybody.
+    /// Also accepts a token that was made for this start. Called before the guard is shared.
+    pub fn with_start_token(mut self, token: &str) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.start_token = Some(digest(token));
+        }
+        self
+    }
+
+    /// As if the server ran under this account; `None` is one that cannot be told from others.
+    #[cfg(test)]
+    fn with_account(mut self, account: Option<u32>) -> Self {
+        Arc::get_mut(&mut self.0).unwrap().account = account;
+        self
+    }
+
+    /// Listens, unless everybody could then use the server without a token.
     pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, BindError> {
         if !address.ip().is_loopback() && !self.has_tokens().await? {
             return Err(BindError::Open { address });
@@ -116,7 +139,7 @@ impl Guard {
         TcpListener::bind(address).await.map_err(|error| BindError::Listen { address, error })
     }
 
-    /// Whether one needs a token. One that is made while the server runs counts from then on.
+    /// Whether everybody needs a token. One that is made while the server runs counts from then on.
     pub async fn has_tokens(&self) -> Result<bool, store::StoreError> {
         if self.0.token.is_some() {
             return Ok(true);
@@ -132,55 +155,69 @@ impl Guard {
         Ok(has_users)
     }
 
-    /// Who this is, or why they may not come in.
-    async fn who(&self, headers: &HeaderMap, method: &Method, from: Option<IpAddr>) -> Result<Who, Problem> {
-        let operator = Who { user: UserId::default(), is_operator: true };
-        // Browsers say so even where they send no origin, as with a picture; a page elsewhere could fill up places with those.
-        if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
-            return Err(forbidden("pages of other origins may not call this server"));
+    /// Who sends this, or why it is refused.
+    async fn who(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Who, Problem> {
+        // Browsers say so even where they send no origin, as with a picture; a page elsewhere could use up limits with those.
+        if origin::is_cross_site(headers) {
+            return Err(foreign_page());
         }
-        if !self.has_tokens().await? && !self.0.is_reachable.load(Ordering::Relaxed) {
-            let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-            if !text(header::HOST).is_some_and(is_here) {
-                return Err(forbidden("this server answers to localhost and 127.0.0.1 only"));
-            }
-            let is_ours = |origin: &str| origin.split_once("://").is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && is_here(host));
-            return match origin(headers).is_none_or(is_ours) {
-                true => Ok(operator),
-                false => Err(forbidden("pages of other origins may not call this server")),
-            };
-        }
-        let (given, is_cookie) = match (bearer(headers), cookie(headers)) {
-            (Some(given), _) => (given, false),
-            (None, Some(given)) => (given, true),
-            (None, None) => return Err(unauthorized("a token is needed: Authorization: Bearer …")),
+        let given = match (bearer(headers), cookie(headers)) {
+            (Some(given), _) => Some(given),
+            // A browser sends the cookie by itself, so the page must be one of this server.
+            (None, Some(given)) if origin::is_same_origin(headers) => Some(given),
+            (None, Some(_)) => return Err(foreign_page()),
+            (None, None) => None,
         };
-        // A cookie comes along by itself, so the page that uses it must be ours. Without tokens in cookies there is nothing to ride on.
-        if is_cookie && !is_same_origin(headers, method) {
-            return Err(forbidden("pages of other origins may not call this server"));
+        if let Some(given) = given
+            && let Some(who) = self.find(&digest(given)).await?
+        {
+            return Ok(who);
         }
-        self.of_token(given, from).await
+        let is_open = !self.0.is_reachable.load(Ordering::Relaxed) && !self.has_tokens().await?;
+        if is_open && self.is_own_account(headers, peer).await? {
+            return Ok(Who { user: UserId::default(), is_operator: true });
+        }
+        match given {
+            Some(_) => Err(self.wrong_token(peer)),
+            None if is_open => Err(unauthorized(NEEDS_START_TOKEN)),
+            None => Err(unauthorized("a token is needed: Authorization: Bearer …")),
+        }
+    }
+
+    /// Whether the caller is the account of this server, without anybody between. An error if it is, but a page elsewhere sends this.
+    async fn is_own_account(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<bool, Problem> {
+        let (Some(account), Some(peer)) = (self.0.account, peer) else { return Ok(false) };
+        if !peer.remote.ip().to_canonical().is_loopback() || origin::is_forwarded(headers) {
+            return Ok(false);
+        }
+        if !origin::is_for_loopback(headers) {
+            return Err(forbidden("without a token this server answers to localhost and 127.0.0.1 only"));
+        }
+        if !origin::is_same_origin(headers) {
+            return Err(foreign_page());
+        }
+        Ok(peer.account().await == Some(account))
     }
 
     /// Whose token this is. Wrong ones are counted by where they come from.
-    pub(crate) async fn of_token(&self, given: &str, from: Option<IpAddr>) -> Result<Who, Problem> {
-        if let Some(wait) = from.and_then(|from| self.must_wait(from)) {
-            return Err(Problem::too_many("too many wrong tokens came from there; wait", wait.as_secs().max(1)));
-        }
-        let digest = digest(given.trim());
-        match self.find(&digest).await? {
+    pub(crate) async fn of_token(&self, given: &str, peer: Option<&Peer>) -> Result<Who, Problem> {
+        match self.find(&digest(given.trim())).await? {
             Some(who) => Ok(who),
+            None => Err(self.wrong_token(peer)),
+        }
+    }
+
+    fn wrong_token(&self, peer: Option<&Peer>) -> Problem {
+        match peer.and_then(|peer| self.0.failures.count(peer.remote.ip())) {
+            Some(wait) => Problem::too_many("too many wrong tokens came from this address; wait", wait.as_secs().max(1)),
             None => {
-                if let Some(from) = from {
-                    self.note_wrong(from);
-                }
-                Err(unauthorized("that token is not known here; `baton tokens add USER` makes one"))
+                unauthorized("that token is not valid here; `baton tokens add USER` makes one, `baton tokens link` shows that of a running server")
             }
         }
     }
 
     async fn find(&self, digest: &[u8; 32]) -> Result<Option<Who>, Problem> {
-        if self.0.token.as_ref() == Some(digest) {
+        if self.is_operators(digest) {
             return Ok(Some(Who { user: UserId::default(), is_operator: true }));
         }
         if let Some((who, asked)) = lock(&self.0.known).get(digest)
@@ -191,8 +228,8 @@ impl Guard {
         let Some(store) = &self.0.users else { return Ok(None) };
         let now_ms = now_ms();
         let Some(row) = store.token(digest, now_ms).await? else { return Ok(None) };
-        // A session is good for as long as what it was made with.
-        let is_operator = row.made_with.is_some() && row.made_with == self.0.token;
+        // A session is valid for as long as the token it was made with.
+        let is_operator = row.made_with.is_some_and(|made_with| self.is_operators(&made_with));
         if let Some(made_with) = row.made_with
             && !is_operator
             && store.token(&made_with, now_ms).await?.is_none()
@@ -208,9 +245,16 @@ impl Guard {
         Ok(Some(who))
     }
 
-    /// A cookie for the page of whoever shows this token.
-    pub(crate) async fn open_session(&self, token: &str, from: Option<IpAddr>) -> Result<String, Problem> {
-        let who = self.of_token(token, from).await?;
+    fn is_operators(&self, digest: &[u8; 32]) -> bool {
+        self.0.token.as_ref() == Some(digest) || self.0.start_token.as_ref() == Some(digest)
+    }
+
+    /// A cookie for the page of whoever has this token. The page must be one of this server.
+    pub(crate) async fn open_session(&self, token: &str, headers: &HeaderMap, peer: Option<&Peer>) -> Result<String, Problem> {
+        if origin::is_cross_site(headers) || !origin::is_same_origin(headers) {
+            return Err(foreign_page());
+        }
+        let who = self.of_token(token, peer).await?;
         let Some(store) = &self.0.users else { return Err(Problem::not_found("session here")) };
         let secret = secret()?;
         let now_ms = now_ms();
@@ -218,10 +262,14 @@ impl Guard {
         store
             .keep_token(NewToken { digest: digest(&secret), user: who.user, made_with, created_ms: now_ms, until_ms: Some(now_ms + SESSION_MS) })
             .await?;
-        Ok(format!("{COOKIE}={secret}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict", SESSION_MS / 1_000))
+        let secure = if origin::is_over_tls(headers) { "; Secure" } else { "" };
+        Ok(format!("{COOKIE}={secret}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}", SESSION_MS / 1_000))
     }
 
     pub(crate) async fn close_session(&self, headers: &HeaderMap) -> Result<String, Problem> {
+        if !origin::is_same_origin(headers) {
+            return Err(foreign_page());
+        }
         if let (Some(store), Some(secret)) = (&self.0.users, cookie(headers)) {
             let digest = digest(secret);
             lock(&self.0.known).remove(&digest);
@@ -233,35 +281,16 @@ impl Guard {
         }
         Ok(format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
     }
-
-    fn must_wait(&self, from: IpAddr) -> Option<Duration> {
-        let guesses = lock(&self.0.guesses);
-        guesses.get(&from).filter(|guesses| guesses.wrong >= GUESSES_MAX)?.until.checked_duration_since(Instant::now())
-    }
-
-    /// Each further one doubles the time, and an address that was quiet for the longest wait begins anew.
-    fn note_wrong(&self, from: IpAddr) {
-        let now = Instant::now();
-        let mut guesses = lock(&self.0.guesses);
-        if guesses.len() >= GUESSERS_MAX {
-            guesses.retain(|_, guesses| guesses.until + WAIT_MAX > now);
-        }
-        let of = guesses.entry(from).or_insert(Guesses { wrong: 0, until: now });
-        if of.until + WAIT_MAX < now {
-            of.wrong = 0;
-        }
-        of.wrong = of.wrong.saturating_add(1);
-        let over = of.wrong.saturating_sub(GUESSES_MAX).min(16);
-        of.until = now + (WAIT_MIN * 2_u32.saturating_pow(over)).min(WAIT_MAX);
-        tracing::warn!(%from, wrong = of.wrong, "a wrong token");
-    }
 }
 
-/// The layer itself: `from_fn_with_state(guard, guard::check)`. Whoever comes in is an extension of the request.
+/// The layer itself: `from_fn_with_state(guard, guard::check)`. The [`Who`] is an extension of the request.
 pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Next) -> Response {
-    let (headers, method, from) = (request.headers().clone(), request.method().clone(), peer(&request));
-    match guard.who(&headers, &method, from).await {
+    let (headers, peer) = (request.headers().clone(), peer(&request));
+    match guard.who(&headers, peer.as_ref()).await {
         Ok(who) => {
+            if let Some(peer) = &peer {
+                peer.admit();
+            }
             request.extensions_mut().insert(who);
             next.run(request).await
         }
@@ -276,6 +305,11 @@ pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next:
     }
 }
 
+/// A router behind this guard.
+pub fn protected(router: axum::Router, guard: &Guard) -> axum::Router {
+    router.layer(axum::middleware::from_fn_with_state(guard.clone(), check))
+}
+
 /// A token for a user, and its digest. It is shown once and kept nowhere.
 pub fn secret() -> Result<String, Problem> {
     let mut bytes = [0_u8; 32];
@@ -287,8 +321,15 @@ pub fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-pub(crate) fn peer(request: &Request<Body>) -> Option<IpAddr> {
-    request.extensions().get::<Peer>().map(|peer| peer.0.ip())
+pub(crate) fn peer(request: &Request<Body>) -> Option<Peer> {
+    request.extensions().get::<Peer>().cloned()
+}
+
+const NEEDS_START_TOKEN: &str = "a token is needed, because this caller is not known to be the account that started the server; \
+     `baton tokens link` (as that account) prints a link for browsers and the file of the token for Authorization: Bearer …";
+
+fn foreign_page() -> Problem {
+    forbidden("pages of other origins may not call this server")
 }
 
 fn forbidden(words: &str) -> Problem {
@@ -307,34 +348,6 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 fn cookie(headers: &HeaderMap) -> Option<&str> {
     let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
     all.flat_map(|value| value.split(';')).find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
-}
-
-fn origin(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::ORIGIN).map(|value| value.to_str().unwrap_or_default())
-}
-
-/// Whether the page that sends this is the one we served. Browsers send `Origin` with everything that can change something.
-fn is_same_origin(headers: &HeaderMap, method: &Method) -> bool {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    match (origin(headers), host) {
-        (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host)),
-        (Some(_), None) => false,
-        // Programs send none; a browser that sends none is only looking, and then from a page of ours, or the cookie would not be there.
-        (None, _) => method.is_safe() || headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin"),
-    }
-}
-
-/// Whether a `host[:port]` is this machine by a name that nobody else can give to it.
-fn is_here(host: &str) -> bool {
-    if let Ok(address) = host.parse::<SocketAddr>() {
-        return address.ip().is_loopback();
-    }
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.parse::<u16>().is_ok() => name,
-        _ => host,
-    };
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -55,7 +55,6 @@ use crate::traced::traced;
 use state::Came;
 pub use state::Dress;
 
-const BODY_BYTES_MAX: usize = 4 << 20;
 /// Runs of one batch that go at once; the others wait.
 const BATCH_AT_ONCE: usize = 32;
 const BATCH_MAX: usize = 1_000;
@@ -171,7 +170,8 @@ impl Service {
     async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
         let Some(api) = &self.0.api else { return Ok(None) };
         let is_begun = match &call.order.run {
-            _ if !call.answers.is_empty() => true,
+            // The run waits for a person and holds no place.
+            _ if !call.answers.is_empty() => false,
             Some(run) => self.0.engine.store().run(run).await.map_err(|error| Refused::of(error.into()))?.is_some(),
             None => false,
         };
@@ -179,8 +179,11 @@ impl Service {
             return Ok(None);
         }
         let user = &call.order.context.user;
+        api.check_storage(user).await?;
         let place = if call.is_one_of_many { api.0.quota.run_in_turn(user).await? } else { api.0.quota.run(user)? };
-        api.0.metrics.run_started(&call.order.flow);
+        if call.answers.is_empty() {
+            api.0.metrics.run_started(&call.order.flow);
+        }
         Ok(Some(place))
     }
 
@@ -221,7 +224,7 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         said::must_be(request.headers(), "application/json")?;
-        Ok(Sent(said::read(request.into_body(), BODY_BYTES_MAX, said::JSON_WITHIN).await?))
+        Ok(Sent(said::read_within(request, |limits| limits.langserve_body_bytes_max, said::JSON_WITHIN).await?))
     }
 }
 

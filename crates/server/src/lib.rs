@@ -9,16 +9,20 @@
 //! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
 
 pub mod api;
+mod bodies;
 pub mod desk;
 mod events;
 mod feed;
 pub mod guard;
+mod held;
 pub mod langserve;
+pub mod limits;
 pub mod listen;
 pub mod mcp;
 pub mod metrics;
 pub mod name;
 pub mod page;
+mod peer_user;
 pub mod problem;
 pub mod quota;
 pub mod registry;
@@ -27,8 +31,13 @@ mod traced;
 
 pub use axum::Router;
 
-/// Serves until something breaks. Here, so that others need not know what HTTP is made with.
+/// Serves until an error, with the default limits. Here, so that other crates need not depend on the HTTP libraries.
 pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
+    serve_within(limits::Limits::default(), listener, router).await
+}
+
+/// The same within these limits.
+pub async fn serve_within(limits: limits::Limits, listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
     let (_never, stop) = tokio::sync::watch::channel(false);
-    listen::listen(listener, router, quota::Limits::default().connections_max, stop).await
+    listen::listen(listener, router, limits, stop).await
 }

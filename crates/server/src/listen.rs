@@ -1,10 +1,14 @@
-//! Takes connections and gives each to the router: HTTP/1.1, a limit on how many, and on how long anybody may take to ask.
+//! Takes connections and gives each to the router: HTTP/1.1, with limits on how many there are and on how long a request's headers may take.
 //!
-//! `axum::serve` has no such limits, so this is its loop again with hyper's own settings.
+//! `axum::serve` has no such limits, so this is its loop again with hyper's own settings. A connection whose request was admitted by the guard is kept until
+//! its response is complete. Any other, idle or still sending headers, is closed when a new one needs its place, the oldest first: clients that open
+//! connections and send nothing cannot keep others out.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,62 +18,110 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 use tower::{ServiceExt as _, service_fn};
 
-/// For the line and the headers of a request, also while a connection lies idle between two.
-const HEADERS_WITHIN: Duration = Duration::from_secs(30);
-const HEADERS_MAX: usize = 64;
-/// What is read ahead: the headers of a request fit in here, or it is refused.
-const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// After an error that is not one connection's, such as too many open files.
-const AFTER_TROUBLE: Duration = Duration::from_millis(50);
+use crate::held::Held;
+use crate::limits::{Limits, count};
+use crate::peer_user;
 
-/// Where a request came from.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+const HEADERS_MAX: usize = 64;
+/// Bytes that are read ahead: the headers of a request fit in here, or it is refused.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Pause after an error that is not one connection's, such as too many open files.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+/// The connection that a request came over.
+#[derive(Clone)]
+pub struct Peer {
+    pub remote: SocketAddr,
+    pub local: SocketAddr,
+    state: Arc<ConnectionState>,
+}
+
+#[derive(Default)]
+struct ConnectionState {
+    /// A request was admitted and its response is not complete.
+    is_admitted: AtomicBool,
+    /// The account at the other end, once it was looked up.
+    account: OnceCell<Option<u32>>,
+    close: Notify,
+}
+
+impl Peer {
+    pub fn new(remote: SocketAddr, local: SocketAddr) -> Peer {
+        Peer { remote, local, state: Arc::default() }
+    }
+
+    /// The account of this machine that opened the connection, if that can be known.
+    pub(crate) async fn account(&self) -> Option<u32> {
+        *self.state.account.get_or_init(|| peer_user::owner(self.remote, self.local)).await
+    }
+
+    /// Keeps the connection until the response to its request is complete.
+    pub(crate) fn admit(&self) {
+        self.state.is_admitted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends what [`Peer::admit`] began.
+struct Response(Arc<ConnectionState>);
+
+impl Drop for Response {
+    fn drop(&mut self) {
+        self.0.is_admitted.store(false, Ordering::Relaxed);
+    }
+}
 
 /// Serves until `stop` is dropped or changes. Open streams are not waited for: they would never end.
-pub async fn listen(listener: TcpListener, router: Router, connections_max: usize, mut stop: watch::Receiver<bool>) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(connections_max));
+pub async fn listen(listener: TcpListener, router: Router, limits: Limits, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let connections = Connections::new(within_files(limits.connections_max, files_max()), count(limits.connections_per_address_max));
+    let header_time = Duration::from_secs(limits.header_seconds_max);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.changed() => return Ok(()),
         };
-        let (stream, peer) = match accepted {
+        let (stream, remote) = match accepted {
             Ok(accepted) => accepted,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                tracing::warn!("no connection could be taken: {error}");
-                tokio::time::sleep(AFTER_TROUBLE).await;
+                tracing::warn!("no connection could be accepted: {error}");
+                connections.make_room();
+                tokio::time::sleep(ERROR_PAUSE).await;
                 continue;
             }
         };
-        // Dropped, the connection is closed: whoever has one keeps it.
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(%peer, "all {connections_max} connections are taken; one more was refused");
+        let Ok(local) = stream.local_addr() else { continue };
+        let peer = Peer::new(remote, local);
+        // Without a place the stream is dropped, which closes it.
+        let Some(place) = connections.add(&peer) else {
+            tracing::warn!(%remote, "a connection was refused: all places are taken by requests in progress");
             continue;
         };
-        // Small answers must not wait for more to say.
+        // Small responses are sent at once.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, "{error}");
+            tracing::debug!(%remote, "{error}");
         }
         let router = router.clone();
         let mut stop = stop.clone();
         tokio::spawn(async move {
+            let state = peer.state.clone();
             let service = service_fn(move |request: hyper::Request<Incoming>| {
                 let mut request: Request = request.map(Body::new);
-                request.extensions_mut().insert(Peer(peer));
-                router.clone().oneshot(request)
+                request.extensions_mut().insert(peer.clone());
+                let (router, ended) = (router.clone(), Response(peer.state.clone()));
+                async move { router.oneshot(request).await.map(|response| response.map(|body| Held::new(body, ended))) }
             });
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
+            builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
             let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
             tokio::select! {
-                // Whatever went wrong, it was that connection's; hyper has answered it as far as that was possible.
-                served = serving => if let Err(error) = served { tracing::debug!(%peer, "a connection ended: {error}"); },
+                // The error concerns this connection only; hyper has answered it as far as that was possible.
+                served = serving => if let Err(error) = served { tracing::debug!(%remote, "a connection ended: {error}"); },
+                () = state.close.notified() => tracing::debug!(%remote, "a connection without a request was closed to make room"),
                 _ = stop.changed() => {}
             }
             drop(place);
@@ -77,6 +129,118 @@ pub async fn listen(listener: TcpListener, router: Router, connections_max: usiz
     }
 }
 
+/// The open connections, in the order in which they were opened.
+struct Connections(Arc<Table>);
+
+struct Table {
+    total_max: usize,
+    per_network_max: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    opened: u64,
+    by_number: BTreeMap<u64, (IpAddr, Arc<ConnectionState>)>,
+    by_network: BTreeMap<IpAddr, usize>,
+}
+
+/// A connection's place; free again when this is dropped.
+struct Place {
+    number: u64,
+    table: Arc<Table>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.table.lock().remove(self.number);
+    }
+}
+
+impl Connections {
+    fn new(total_max: usize, per_network_max: usize) -> Connections {
+        Connections(Arc::new(Table { total_max, per_network_max, open: Mutex::default() }))
+    }
+
+    /// A place for a connection, if need be that of one without an admitted request. Connections of this machine are not counted by address: a proxy here
+    /// passes on everybody's.
+    fn add(&self, peer: &Peer) -> Option<Place> {
+        let network = network(peer.remote.ip());
+        let mut open = self.0.lock();
+        let of_network = open.by_network.get(&network).copied().unwrap_or_default();
+        if !network.is_loopback() && of_network >= self.0.per_network_max && !open.close_oldest(Some(network)) {
+            return None;
+        }
+        if open.by_number.len() >= self.0.total_max && !open.close_oldest(None) {
+            return None;
+        }
+        open.opened += 1;
+        let number = open.opened;
+        open.by_number.insert(number, (network, peer.state.clone()));
+        *open.by_network.entry(network).or_default() += 1;
+        Some(Place { number, table: self.0.clone() })
+    }
+
+    /// Closes a connection without an admitted request, if there is one.
+    fn make_room(&self) {
+        self.0.lock().close_oldest(None);
+    }
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn close_oldest(&mut self, of: Option<IpAddr>) -> bool {
+        let is_closable = |(_, (network, state)): &(&u64, &(IpAddr, Arc<ConnectionState>))| {
+            of.is_none_or(|of| of == *network) && !state.is_admitted.load(Ordering::Relaxed)
+        };
+        let Some((&number, (_, state))) = self.by_number.iter().find(is_closable) else { return false };
+        state.close.notify_one();
+        self.remove(number);
+        true
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some((network, _)) = self.by_number.remove(&number) else { return };
+        if let Some(count) = self.by_network.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_network.remove(&network);
+            }
+        }
+    }
+}
+
+/// What counts as one address: of IPv6 the /64 network, as one host has all addresses of it.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        other => other,
+    }
+}
+
+/// Files are also needed for the database, indexes, models and tools.
+fn within_files(connections_max: u64, files_max: u64) -> usize {
+    count(connections_max.min(files_max / 4 * 3).max(1))
+}
+
+/// How many files this process may have open, after raising that as far as is permitted.
+fn files_max() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let is_raised = current < maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
+    if is_raised { maximum } else { current }.unwrap_or(u64::MAX)
+}
+
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! How much one user may want at once: requests by a bucket that refills, runs and open streams by count.
+//! How much one user, and all users together, may use at the same time: requests by a bucket that refills, runs, streams and request bodies by count.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,26 +7,8 @@ use std::time::Instant;
 use graph::UserId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::limits::{Limits, count};
 use crate::problem::Problem;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Requests of one user in a second, over time; and at once.
-    pub requests_s: u32,
-    pub requests_burst: u32,
-    /// Runs of one user that go at once.
-    pub runs_max: usize,
-    /// Open event streams of one user.
-    pub streams_max: usize,
-    /// Connections of everybody.
-    pub connections_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { requests_s: 200, requests_burst: 1_000, runs_max: 32, streams_max: 64, connections_max: 4_096 }
-    }
-}
 
 #[derive(Clone)]
 pub struct Quota(Arc<Inner>);
@@ -34,73 +16,134 @@ pub struct Quota(Arc<Inner>);
 struct Inner {
     limits: Limits,
     users: Mutex<HashMap<UserId, User>>,
+    total: Mutex<Bucket>,
+    streams: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
 }
 
 struct User {
-    tokens: f64,
-    filled: Instant,
+    requests: Bucket,
+    at_once: Arc<Semaphore>,
     runs: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
 }
 
-/// Users come from the store, so there are not many; this only keeps a strange day from filling the memory.
+/// Tokens that refill at a rate.
+struct Bucket {
+    tokens: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    fn new(burst: u64) -> Bucket {
+        Bucket { tokens: burst as f64, filled: Instant::now() }
+    }
+
+    fn take(&mut self, per_second: u64, burst: u64) -> bool {
+        let now = Instant::now();
+        let since = now.duration_since(self.filled).as_secs_f64();
+        self.tokens = (self.tokens + since * per_second as f64).min(burst as f64);
+        self.filled = now;
+        let has_one = self.tokens >= 1.0;
+        if has_one {
+            self.tokens -= 1.0;
+        }
+        has_one
+    }
+}
+
+/// A stream's share of its user's and of everybody's streams.
+pub struct StreamPermit {
+    _user: OwnedSemaphorePermit,
+    _total: OwnedSemaphorePermit,
+}
+
+/// Memory that the body of one request takes, counted in KiB; given back when this is dropped.
+pub(crate) struct BodyPermit {
+    user: OwnedSemaphorePermit,
+    total: OwnedSemaphorePermit,
+    of_user: Arc<Semaphore>,
+    of_all: Arc<Semaphore>,
+    bytes: u64,
+}
+
+const KIB: u64 = 1_024;
+/// Users come from the store, so there are few; this bounds memory in any case.
 const USERS_MAX: usize = 10_000;
 
 impl Quota {
     pub fn new(limits: Limits) -> Self {
-        Quota(Arc::new(Inner { limits, users: Mutex::default() }))
+        let total = Mutex::new(Bucket::new(limits.requests_per_second_total_max));
+        let streams = Arc::new(Semaphore::new(count(limits.streams_total_max)));
+        let bodies = Arc::new(Semaphore::new(count(limits.bodies_bytes_total_max.div_ceil(KIB))));
+        Quota(Arc::new(Inner { limits, users: Mutex::default(), total, streams, bodies }))
     }
 
     pub fn limits(&self) -> Limits {
         self.0.limits
     }
 
-    pub fn request(&self, user: &UserId) -> Result<(), Problem> {
-        let Limits { requests_s, requests_burst, .. } = self.0.limits;
-        self.of(user, |of| {
-            let now = Instant::now();
-            let since = now.duration_since(of.filled).as_secs_f64();
-            of.tokens = (of.tokens + since * f64::from(requests_s)).min(f64::from(requests_burst));
-            of.filled = now;
-            if of.tokens < 1.0 {
-                return Err(Problem::too_many(format!("more than {requests_s} requests in a second; slow down"), 1));
+    /// Counts a request; it is one of its user's requests at once until the permit is dropped.
+    pub fn request(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
+        let Limits { requests_per_second_max, requests_burst_max, requests_at_once_max, requests_per_second_total_max, .. } = self.0.limits;
+        let at_once = self.of(user, |of| {
+            if !of.requests.take(requests_per_second_max, requests_burst_max) {
+                return Err(Problem::too_many(format!("more than {requests_per_second_max} requests per second; send fewer"), 1));
             }
-            of.tokens -= 1.0;
-            Ok(())
-        })
+            let at_once = of.at_once.clone().try_acquire_owned();
+            at_once.map_err(|_| Problem::too_many(format!("{requests_at_once_max} of your requests are being handled; wait for one"), 1))
+        })?;
+        let mut total = self.0.total.lock().unwrap_or_else(PoisonError::into_inner);
+        match total.take(requests_per_second_total_max, requests_per_second_total_max) {
+            true => Ok(at_once),
+            false => Err(Problem::busy("the server has more requests than it may answer per second; try again")),
+        }
     }
 
-    /// A place for a run; it is free again when the permit goes.
+    /// A place for a run; it is free again when the permit is dropped.
     pub fn run(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
         let runs_max = self.0.limits.runs_max;
         let place = self.of(user, |of| of.runs.clone().try_acquire_owned());
-        place.map_err(|_| Problem::too_many(format!("{runs_max} of your runs are going; wait for one, or stop one"), 2))
+        place.map_err(|_| Problem::too_many(format!("{runs_max} of your runs are active; wait for one, or stop one"), 2))
     }
 
-    /// The same for one of many that were asked for at once: it waits until one of the others is done.
+    /// The same for one run of a batch: it waits until another run of the user has ended.
     pub async fn run_in_turn(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
         let runs = self.of(user, |of| of.runs.clone());
         runs.acquire_owned().await.map_err(|error| Problem::internal(&error))
     }
 
-    pub fn stream(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
-        let streams_max = self.0.limits.streams_max;
-        let place = self.of(user, |of| of.streams.clone().try_acquire_owned());
-        place.map_err(|_| Problem::too_many(format!("{streams_max} of your streams are open; close one"), 2))
+    pub fn stream(&self, user: &UserId) -> Result<StreamPermit, Problem> {
+        let Limits { streams_max, streams_total_max, .. } = self.0.limits;
+        let of_user = self.of(user, |of| of.streams.clone().try_acquire_owned());
+        let of_user = of_user.map_err(|_| Problem::too_many(format!("{streams_max} of your streams are open; close one"), 2))?;
+        let total = self.0.streams.clone().try_acquire_owned();
+        let total = total.map_err(|_| Problem::busy(format!("all {streams_total_max} streams of this server are open; try again later")))?;
+        Ok(StreamPermit { _user: of_user, _total: total })
+    }
+
+    /// Memory for the body of a request; more is taken as it arrives.
+    pub(crate) fn body(&self, user: &UserId) -> Result<BodyPermit, Problem> {
+        let (of_user, of_all) = (self.of(user, |of| of.bodies.clone()), self.0.bodies.clone());
+        let take = |from: &Arc<Semaphore>| from.clone().try_acquire_many_owned(0).map_err(|error| Problem::internal(&error));
+        let (user, total) = (take(&of_user)?, take(&of_all)?);
+        Ok(BodyPermit { user, total, of_user, of_all, bytes: 0 })
     }
 
     fn of<T>(&self, user: &UserId, then: impl FnOnce(&mut User) -> T) -> T {
-        let Limits { requests_burst, runs_max, streams_max, .. } = self.0.limits;
+        let limits = self.0.limits;
         let mut users = self.lock();
         if users.len() >= USERS_MAX && !users.contains_key(user) {
-            // Whoever has something open keeps it: permits outlive this.
-            users.retain(|_, of| of.runs.available_permits() < runs_max || of.streams.available_permits() < streams_max);
+            // Users with something open keep their entry: permits outlive this.
+            users.retain(|_, of| of.is_busy(&limits));
         }
         let of = users.entry(user.clone()).or_insert_with(|| User {
-            tokens: f64::from(requests_burst),
-            filled: Instant::now(),
-            runs: Arc::new(Semaphore::new(runs_max)),
-            streams: Arc::new(Semaphore::new(streams_max)),
+            requests: Bucket::new(limits.requests_burst_max),
+            at_once: Arc::new(Semaphore::new(count(limits.requests_at_once_max))),
+            runs: Arc::new(Semaphore::new(count(limits.runs_max))),
+            streams: Arc::new(Semaphore::new(count(limits.streams_max))),
+            bodies: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
         });
         then(of)
     }
@@ -110,13 +153,37 @@ impl Quota {
     }
 }
 
+impl User {
+    fn is_busy(&self, limits: &Limits) -> bool {
+        self.runs.available_permits() < count(limits.runs_max)
+            || self.streams.available_permits() < count(limits.streams_max)
+            || self.at_once.available_permits() < count(limits.requests_at_once_max)
+    }
+}
+
+impl BodyPermit {
+    /// Makes room for `more` bytes, unless the user or the server has too many in memory already.
+    pub(crate) fn grow(&mut self, more: u64) -> bool {
+        let before = self.bytes.div_ceil(KIB);
+        let after = (self.bytes + more).div_ceil(KIB);
+        let Ok(kib) = u32::try_from(after - before) else { return false };
+        let (Ok(user), Ok(total)) = (self.of_user.clone().try_acquire_many_owned(kib), self.of_all.clone().try_acquire_many_owned(kib)) else {
+            return false;
+        };
+        self.user.merge(user);
+        self.total.merge(total);
+        self.bytes += more;
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_user_has_places_of_their_own() {
-        let quota = Quota::new(Limits { requests_s: 1, requests_burst: 2, runs_max: 1, streams_max: 1, connections_max: 1 });
+        let quota = Quota::new(Limits { requests_per_second_max: 1, requests_burst_max: 2, runs_max: 1, ..Limits::default() });
         let (ada, bob) = (UserId::from("ada"), UserId::from("bob"));
         assert!(quota.request(&ada).is_ok() && quota.request(&ada).is_ok());
         assert_eq!(quota.request(&ada).unwrap_err().status, 429);
@@ -126,5 +193,27 @@ mod tests {
         assert!(quota.run(&bob).is_ok());
         drop(place);
         assert!(quota.run(&ada).is_ok());
+    }
+
+    #[test]
+    fn requests_streams_and_bodies_are_bounded_per_user_and_in_total() {
+        let limits = Limits { requests_at_once_max: 1, streams_max: 2, streams_total_max: 3, ..Limits::default() };
+        let quota = Quota::new(Limits { bodies_bytes_max: 10 << 10, bodies_bytes_total_max: 16 << 10, ..limits });
+        let (ada, bob) = (UserId::from("ada"), UserId::from("bob"));
+        let first = quota.request(&ada).unwrap();
+        assert_eq!(quota.request(&ada).unwrap_err().status, 429);
+        drop(first);
+        assert!(quota.request(&ada).is_ok());
+
+        let streams = [quota.stream(&ada), quota.stream(&ada), quota.stream(&bob)];
+        assert!(streams.iter().all(Result::is_ok));
+        assert_eq!(quota.stream(&ada).map(drop).unwrap_err().status, 429);
+        assert_eq!(quota.stream(&bob).map(drop).unwrap_err().status, 503);
+
+        let (mut of_ada, mut of_bob) = (quota.body(&ada).unwrap(), quota.body(&bob).unwrap());
+        assert!(of_ada.grow(9_000) && of_ada.grow(1_000) && !of_ada.grow(5_000), "of one user");
+        assert!(of_bob.grow(5_000) && !of_bob.grow(4_000), "of all users");
+        drop(of_ada);
+        assert!(of_bob.grow(4_000));
     }
 }

@@ -5,7 +5,8 @@
 //!                                                        └─► the page, health, session: without a token
 //! ```
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -15,10 +16,13 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
+use tokio::sync::Mutex;
 use wire::api::Well;
 
 use crate::api::Api;
+use crate::bodies;
 use crate::guard::{self, Who};
+use crate::held::Held;
 use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
@@ -37,7 +41,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         inside = inside.merge(flows.shared(api).routes());
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
-    let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(api.clone());
+    let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
     Router::new()
         .merge(inside)
         .merge(outside)
@@ -54,14 +58,36 @@ async fn healthy() -> Json<Well> {
     Json(Well { ok: true })
 }
 
-/// Whether the store answers.
-async fn ready(State(api): State<Api>) -> Result<Json<Well>, Problem> {
-    match api.0.engine.store().threads(None, 1).await {
-        Ok(_) => Ok(Json(Well { ok: true })),
-        Err(error) => {
-            tracing::error!("not ready: {error}");
-            Err(Problem::busy("the database does not answer"))
+/// Whether the store answers. Anybody may ask, so the store is asked once a second at most, by one request at a time.
+#[derive(Clone)]
+struct Readiness(Arc<(Api, Mutex<Option<(bool, Instant)>>)>);
+
+const READY_FOR: Duration = Duration::from_secs(1);
+
+impl Readiness {
+    fn new(api: &Api) -> Readiness {
+        Readiness(Arc::new((api.clone(), Mutex::default())))
+    }
+
+    async fn is_ready(&self) -> bool {
+        let (api, known) = &*self.0;
+        let mut known = known.lock().await;
+        match *known {
+            Some((is_ready, asked)) if asked.elapsed() < READY_FOR => is_ready,
+            _ => {
+                let answered = api.0.engine.store().threads(None, 1).await;
+                let is_ready = answered.inspect_err(|error| tracing::error!("not ready: {error}")).is_ok();
+                *known = Some((is_ready, Instant::now()));
+                is_ready
+            }
         }
+    }
+}
+
+async fn ready(State(readiness): State<Readiness>) -> Result<Json<Well>, Problem> {
+    match readiness.is_ready().await {
+        true => Ok(Json(Well { ok: true })),
+        false => Err(Problem::busy("the database does not answer")),
     }
 }
 
@@ -74,11 +100,18 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Who>) -> Resu
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
-async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, request: Request<Body>, next: Next) -> Response {
-    match api.0.quota.request(&who.user) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
+/// Counts a request until its response is complete, and the bytes of its body until it is answered.
+async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, mut request: Request<Body>, next: Next) -> Response {
+    let quota = &api.0.quota;
+    let (place, body) = match quota.request(&who.user).and_then(|place| Ok((place, quota.body(&who.user)?))) {
+        Ok(permits) => permits,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(quota.limits());
+    let (request, kept) = bodies::counted(request, body);
+    let response = next.run(request).await;
+    drop(kept);
+    response.map(|body| Body::new(Held::new(body, place)))
 }
 
 /// Tools are everybody's: one user looks, whoever runs the server switches and calls.

@@ -23,7 +23,7 @@ pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
     NewPermission, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Retention,
-    RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
+    RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
 pub use sqlite::{Durability, SqliteSettings, SqliteStore};
@@ -69,6 +69,8 @@ pub trait Store: Send + Sync + 'static {
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
     /// The thread of this user that was made last, among those whose name begins so.
     async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>>;
+    /// Bytes of journal lines and messages in a user's threads. Lines of unfinished runs may be missing, at most 64 KiB a thread.
+    async fn stored_bytes(&self, user: &UserId) -> Result<u64>;
     /// Threads with what a list shows of them, most recently used first.
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>>;
     /// In order, from a number on, at most `limit`.

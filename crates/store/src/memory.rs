@@ -103,6 +103,16 @@ impl Store for MemoryStore {
         Ok(rooms.threads.iter().filter(fits).max_by_key(|(_, thread)| thread.number).map(|(id, thread)| thread.row(id)))
     }
 
+    async fn stored_bytes(&self, user: &UserId) -> Result<u64> {
+        let rooms = self.rooms();
+        let threads = rooms.threads.values().filter(|thread| thread.user.as_ref() == Some(user));
+        let of_thread = |thread: &Thread| {
+            let lines = thread.runs.iter().filter_map(|run| rooms.runs.get(run)).flat_map(|run| &run.lines).map(|(_, bytes)| bytes.len());
+            lines.sum::<usize>() + thread.messages.iter().map(|message| message.content.len()).sum::<usize>()
+        };
+        Ok(threads.map(of_thread).sum::<usize>() as u64)
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.rooms().cards(&filter)
     }

@@ -355,6 +355,9 @@ pub struct CardFilter {
     pub limit: usize,
 }
 
+/// Tokens that are made with one token, which are sessions of pages; the oldest are dropped.
+pub const SESSIONS_MAX: usize = 100;
+
 /// Something that lets a user in, by its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToken {

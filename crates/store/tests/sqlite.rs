@@ -206,7 +206,7 @@ fn the_file_says_what_it_is() {
     let raw = Connection::open(&path).unwrap();
     let ask = |pragma: &str| raw.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
     assert_eq!(ask("application_id"), 0x4261_746e_i64.into());
-    assert_eq!(ask("user_version"), 4_i64.into());
+    assert_eq!(ask("user_version"), 5_i64.into());
     assert_eq!(ask("journal_mode"), "wal".to_owned().into());
     assert_eq!(ask("auto_vacuum"), 2_i64.into());
 }
@@ -284,7 +284,7 @@ async fn a_newer_database_is_refused() {
     make(&path).await;
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("PRAGMA user_version = 1000").unwrap();
-    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 4 };
+    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 5 };
     assert!(bytes_of(&wal_of(&path)) > 0);
     assert_refused(&path, |error| *error == newer);
     drop(raw);
@@ -518,6 +518,7 @@ async fn r8_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_i
     let store = open(&path).unwrap();
     assert_eq!(store.messages(&"t".into(), 0, 9).await.unwrap()[0].content, "why?");
     assert_eq!(store.thread(&"t".into()).await.unwrap().unwrap().user, Some(UserId::default()), "there was one user");
+    assert_eq!(store.stored_bytes(&UserId::default()).await.unwrap(), 4);
     let lease = claim(&store, "t", "me", NOW).await.unwrap();
     let mut commit = Commit::new("n".into(), lease, NOW, 0);
     commit.new = Some(NewRun { flow: "flow".to_owned(), parent: None, title: String::new(), user: UserId::default() });
@@ -528,4 +529,23 @@ async fn r8_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_i
     let store = open(&path).unwrap();
     let filter = NoteFilter { user: UserId::default(), flow: None, thread: None, now_ms: NOW, limit: 9 };
     assert_eq!(store.notes(filter).await.unwrap().len(), 1, "what was learnt outlives the process");
+}
+
+/// What people asked is for nobody else: not in a new database, and not in one that was made readable.
+#[cfg(unix)]
+#[tokio::test]
+async fn only_its_account_can_read_a_database() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_folder, path) = folder();
+    let beside = |ending: &str| PathBuf::from(format!("{}{ending}", path.display()));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for _ in 0..2 {
+        let store = open(&path).unwrap();
+        claim(&store, "t", "me", NOW).await.unwrap();
+        for ending in ["", "-wal", "-shm"] {
+            assert_eq!(mode(&beside(ending)), 0o600, "{ending}");
+        }
+        drop(store);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
 }

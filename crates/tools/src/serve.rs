@@ -21,7 +21,12 @@ pub async fn stdio(builtin: Arc<Builtin>) -> Result<(), String> {
     builtin.serve(tokio::io::join(input, output)).await
 }
 
-/// Serves until it is dropped. `told` hears the address, which matters when the port is 0.
+/// What is served at `/mcp`. Whoever mounts it decides who may call.
+pub fn router(builtin: &Arc<Builtin>) -> axum::Router {
+    builtin.router(config())
+}
+
+/// Serves every account of this machine until it is dropped. `told` hears the address, which matters when the port is 0.
 pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(SocketAddr)) -> Result<(), String> {
     if !address.ip().is_loopback() {
         return Err(format!("{address} is not of this machine; a built-in server listens on 127.0.0.1 or [::1] only"));
@@ -31,7 +36,7 @@ pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(
         .map_err(|error| format!("cannot listen on {address}: {error}; choose another port with --port, or stop the program that uses this one"))?;
     let address = listener.local_addr().map_err(|error| format!("the address is not known: {error}"))?;
     told(address);
-    axum::serve(listener, builtin.router(config())).await.map_err(|error| format!("serving broke off: {error}"))
+    axum::serve(listener, router(&builtin)).await.map_err(|error| format!("serving broke off: {error}"))
 }
 
 /// What is allowed in from this machine.

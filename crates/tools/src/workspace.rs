@@ -222,7 +222,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn make_private(folder: &Path) -> std::io::Result<()> {
+/// Makes a folder and those above it that are missing, for this account only.
+pub(crate) fn make_private(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 

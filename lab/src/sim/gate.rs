@@ -189,6 +189,10 @@ impl Store for GatedStore {
         self.read(self.inner.newest_thread(user, name_prefix)).await
     }
 
+    async fn stored_bytes(&self, user: &UserId) -> Result<u64> {
+        self.read(self.inner.stored_bytes(user)).await
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.read(self.inner.cards(filter)).await
     }

@@ -5,8 +5,10 @@ import { cell } from "./cell.js";
 export const needsToken = cell(false);
 
 export class Trouble extends Error {
-  constructor(message, status = 0, kind = "network") {
+  constructor(message, status = 0, kind = "network", program = null) {
     super(message);
+    /// The command line that the server wants to be confirmed.
+    this.program = program;
     this.status = status;
     this.kind = kind;
   }
@@ -58,7 +60,7 @@ function unreachable() {
 
 function trouble(status, body) {
   const error = body?.error;
-  if (error?.message) return new Trouble(error.message, status, error.kind);
+  if (error?.message) return new Trouble(error.message, status, error.kind, error.program);
   if (status === 401) return new Trouble("This server wants a token: `baton tokens add NAME` makes one.", status, "refused");
   if (status === 429) return new Trouble("Too many requests at once. Wait a moment and try again.", status, "limit");
   return new Trouble(`The server answered ${status} and said nothing more. Its log (BATON_LOG=debug) knows why.`, status, "internal");

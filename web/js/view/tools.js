@@ -27,7 +27,14 @@ export function Tools() {
   }, []);
   const turn = (kind, name, isOn) =>
     attempt(async () => {
-      await post(`/api/registry/${kind}/${encodeURIComponent(name)}/${isOn ? "enable" : "disable"}`);
+      const path = `/api/registry/${kind}/${encodeURIComponent(name)}/${isOn ? "enable" : "disable"}`;
+      try {
+        await post(path);
+      } catch (trouble) {
+        if (trouble.kind !== "confirm") throw trouble;
+        if (!window.confirm(`${name} is a program that the server starts on its machine:\n\n${trouble.program}\n\nStart it?`)) return;
+        await post(path, { confirm: trouble.program });
+      }
       say(`${name} is ${isOn ? "on" : "off"}.`);
       await load();
     });

@@ -1,7 +1,7 @@
 //! `baton bench server`: what a trivial run costs over HTTP, and what somebody costs who only looks on.
 //!
-//! The server is a process of its own, with everything `baton serve` has in front of it but the limits per user; the clients are here and share its
-//! cores. A run is one step without effects, asked for with `POST /api/runs?wait=1` over connections that stay open. Watchers follow one run that
+//! The server is a process of its own with everything `baton serve` has in front of it, and limits that a `[server]` table can set ([`SERVER`]); the clients
+//! are here and share its cores. A run is one step without effects, asked for with `POST /api/runs?wait=1` over connections that stay open. Watchers follow one run that
 //! waits for a person.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -18,10 +18,11 @@ use serde_json::{Map, Value, json};
 use server::api::Api;
 use server::desk::{Desk, Export};
 use server::guard::Guard;
+use server::limits::Limits;
 use server::metrics::Metrics;
 use server::page::Page;
 use server::problem::Problem;
-use server::quota::{Limits, Quota};
+use server::quota::Quota;
 use server::{listen, service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -54,6 +55,18 @@ pub(crate) struct ServerChild {
     #[arg(long)]
     db: Option<PathBuf>,
 }
+
+/// The `[server]` table of the measured server: one client sends all requests and opens all streams.
+const SERVER: [(&str, u64); 8] = [
+    ("requests_per_second_max", 1_000_000),
+    ("requests_burst_max", 1_000_000),
+    ("requests_per_second_total_max", 1_000_000),
+    ("requests_at_once_max", 100_000),
+    ("runs_max", 100_000),
+    ("streams_max", 100_000),
+    ("streams_total_max", 100_000),
+    ("connections_max", 100_000),
+];
 
 const TABLE: [Number; 7] = [
     Number { key: "durable_runs_s", what: "trivial runs over HTTP, durable", unit: "/s", aim: Aim::AtLeast(5_000.0) },
@@ -269,12 +282,12 @@ impl ServerChild {
             let guard = Guard::with_users(None, engine.store().clone());
             let listener = guard.bind(([127, 0, 0, 1], 0).into()).await.map_err(wrong)?;
             let address = listener.local_addr()?;
-            let many = 1_000_000;
-            let limits = Limits { requests_s: u32::MAX, requests_burst: u32::MAX, runs_max: many, streams_max: many, connections_max: many };
+            let table = SERVER.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
+            let limits = Limits::from_table(&table).map_err(wrong)?;
             let api = Api::new(engine.clone(), Arc::new(BenchDesk), guard, Quota::new(limits), Metrics::new());
             let router = service::router(&api, &Page::new(None), None, None);
             let (stop, stopped) = tokio::sync::watch::channel(false);
-            tokio::spawn(listen::listen(listener, router, many, stopped));
+            tokio::spawn(listen::listen(listener, router, limits, stopped));
             println!("{address}");
             std::io::stdout().flush()?;
             tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await.map_err(wrong)??;

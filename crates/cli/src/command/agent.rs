@@ -3,12 +3,11 @@ use std::time::Duration;
 
 use flows::Specialist;
 use serde_json::json;
-use server::guard::Guard;
 use server::langserve::Service;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::listening::Listening;
+use crate::listening::{Bound, Listening};
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::served;
@@ -51,8 +50,8 @@ impl Agent {
 
     async fn serve(&self, one: &Specialist, place: &Place) -> Result<Exit> {
         let config = Config::for_run(place)?;
-        let guard = Guard::new(self.listening.token.as_deref());
-        let (listener, address) = self.listening.bind(&guard, self.port.unwrap_or(one.port)).await?;
+        let bound = self.listening.bind(None, place, self.port.unwrap_or(one.port)).await?;
+        let Bound { listener, address, guard, start_token } = bound;
         let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;
         let has_docs = !self.thinking.servers.documents(&config).is_empty();
         let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs), Some(served::description(one)));
@@ -69,9 +68,10 @@ impl Agent {
         }
         let router = service.router(&guard);
         let ended = tokio::select! {
-            served = server::serve(listener, router) => served.map(|()| Exit::Well),
+            served = server::serve_within(config.server, listener, router) => served.map(|()| Exit::Well),
             exit = super::registry::stopped() => Ok(exit),
         };
+        drop(start_token);
         engine.stop(GRACE).await;
         Ok(ended?)
     }

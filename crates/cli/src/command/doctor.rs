@@ -4,6 +4,7 @@ use std::path::Path;
 use embedded_model::threads;
 use models::choice::{Choice, Source, State};
 use serde_json::{Value, json};
+use server::limits;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result};
@@ -122,6 +123,12 @@ fn places(place: &Place, config: &Config, folder: &Path) -> Result<Value> {
         0 => "kept until you delete them ([memory] conversation_days = N lets them expire)".to_owned(),
         days => format!("deleted after {days} days without use ([memory] conversation_days)"),
     };
+    let set = limits::ALL.iter().filter_map(|limit| Some((limit.name, config.server.get(limit.name)?)).filter(|(_, value)| *value != limit.default));
+    let set: Vec<String> = set.map(|(name, value)| format!("{name} = {value}")).collect();
+    let server = match set.as_slice() {
+        [] => "default limits (`baton serve --help` lists them; [server] sets them)".to_owned(),
+        set => format!("{} ([server]; other limits are the defaults)", set.join(", ")),
+    };
     let (database, weights) = (is_there(&place.path()?), is_there(folder));
-    Ok(json!({ "configuration": configuration, "database": database, "weights": weights, "conversations": conversations }))
+    Ok(json!({ "configuration": configuration, "database": database, "weights": weights, "conversations": conversations, "server": server }))
 }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
+use server::guard::{self, Guard};
 use tools::Settings;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::exit::{Exit, Result, Trouble};
 use crate::mind::Thinking;
 use crate::place::Place;
@@ -88,11 +89,13 @@ impl Mcp {
                     return tools::serve::stdio(builtin).await;
                 }
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or(kind.port)));
-                tools::serve::http(builtin, address, |address| {
-                    // Whoever cannot be told has asked for the port himself.
-                    let _ = writeln!(anstream::stderr(), "{name} listens on http://{address}/mcp");
-                })
-                .await
+                // Loopback is open to every account of the machine; these tools are for this one, or for whoever has the token.
+                let guard = Guard::new(config::env("BATON_TOKEN").as_deref());
+                let listener = guard.bind(address).await.map_err(|error| error.to_string())?;
+                let address = listener.local_addr().map_err(|error| error.to_string())?;
+                let _ = writeln!(anstream::stderr(), "{name} listens on http://{address}/mcp");
+                let router = guard::protected(tools::serve::router(&builtin), &guard);
+                server::serve(listener, router).await.map_err(|error| format!("serving ended: {error}"))
             };
             tokio::select! {
                 end = serving => end.map(|()| Exit::Well).map_err(Trouble::Failed),

@@ -3,14 +3,13 @@ use std::path::Path;
 
 use mcp_hub::import;
 use serde_json::{Value, json};
-use server::guard::Guard;
 use server::registry::Registry as Service;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::remark;
 use crate::hub::{self, Servers};
-use crate::listening::Listening;
+use crate::listening::{Bound, Listening};
 use crate::place::Place;
 use crate::wiring;
 
@@ -20,7 +19,7 @@ use crate::wiring;
   baton registry --mcp mcp.json
   curl -s localhost:8021/tools
   baton registry --import https://registry.example.org     add what it lists, switched off
-  curl -X POST localhost:8021/servers/notes/enable")]
+  curl -X POST localhost:8021/servers/notes/enable         names the program that this starts, to be confirmed")]
 pub(crate) struct Registry {
     #[command(flatten)]
     servers: Servers,
@@ -68,9 +67,9 @@ impl Registry {
         if self.servers.names_registry() {
             remark("a registry offers its own servers only; the registry that --registry or BATON_REGISTRY_URL names is not used");
         }
-        let tools = self.servers.hub(place, &Config::read(place)?, None, None)?;
-        let guard = Guard::new(self.listening.token.as_deref());
-        let (listener, address) = self.listening.bind(&guard, self.port).await?;
+        let config = Config::read(place)?;
+        let tools = self.servers.hub(place, &config, None, None)?;
+        let Bound { listener, address, guard, start_token } = self.listening.bind(None, place, self.port).await?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", json!({"listening": address.to_string(), "servers": tools.health().len()}))?,
@@ -83,9 +82,10 @@ impl Registry {
         });
         let service = Service::new(tools.clone(), Some(imported.to_path_buf())).router(&guard);
         let served = tokio::select! {
-            served = server::serve(listener, service) => served.map(|()| Exit::Well),
+            served = server::serve_within(config.server, listener, service) => served.map(|()| Exit::Well),
             exit = stopped() => Ok(exit),
         };
+        drop(start_token);
         warming.abort();
         tools.close().await;
         Ok(served?)

@@ -6,6 +6,7 @@ use serde_json::json;
 use server::guard;
 use store::{NewToken, Store as _};
 
+use crate::access::{self, Running};
 use crate::exit::{Exit, Result, Trouble};
 use crate::place::Place;
 use crate::text::{BOLD, Table, age, now_ms, paint};
@@ -16,6 +17,7 @@ use crate::wiring;
 #[command(after_help = "Examples:
   baton tokens add ada            prints a token, once; give it to Ada
   baton tokens list
+  baton tokens link               a link that opens the page of a running server in any browser of this machine
   baton tokens remove 3           it works no longer, and neither do the pages that were opened with it
 
 As soon as there is a token, `baton serve` lets in nobody without one. Those it had before, on this machine alone, are the user `local`;
@@ -30,6 +32,12 @@ pub(crate) enum Tokens {
     },
     /// List the tokens there are
     List {
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the link and the token file of servers of yours that run now
+    Link {
         /// Print one JSON object a line
         #[arg(long)]
         json: bool,
@@ -76,6 +84,18 @@ impl Tokens {
                         writeln!(out, "no tokens; `baton tokens add USER` makes one")?;
                     } else if !json {
                         table.write(&mut out)?;
+                    }
+                }
+                Tokens::Link { json } => {
+                    let running = access::running(place)?;
+                    for Running { link, file } in &running {
+                        match json {
+                            true => writeln!(out, "{}", json!({ "link": link, "token_file": file }))?,
+                            false => writeln!(out, "{}\n  or: Authorization: Bearer $(cat {})", paint(BOLD, link), file.display())?,
+                        }
+                    }
+                    if running.is_empty() {
+                        return Err(Trouble::Usage("no server of this account runs with this database; `baton serve` starts one".to_owned()));
                     }
                 }
                 Tokens::Remove { token } => match place.open()?.drop_token(token).await? {

@@ -16,6 +16,7 @@ use crate::exit::{Exit, Result, Trouble};
 use crate::hub::{self, REGISTRY_URL};
 use crate::mind::Thinking;
 use crate::place::Place;
+use crate::private;
 use crate::text::{BOLD, DIM, paint};
 use crate::wiring;
 
@@ -69,7 +70,7 @@ impl Up {
     /// What is started.
     fn parts(&self, place: &Place, config: &Config) -> Result<Vec<Part>> {
         let folder = hub::folder(place)?.join("agents");
-        std::fs::create_dir_all(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+        private::make_folder(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
         let team = place.flows.specialists();
         let names: Vec<&str> = team.iter().map(|one| one.flow).collect();
         let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| place.flows.specialist(name).is_none());
@@ -270,8 +271,7 @@ struct Log {
 impl Log {
     fn open(folder: &Path) -> Result<Log> {
         let path = folder.join("up.log");
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(|error| Trouble::Place(format!("the log {} cannot be written: {error}", path.display())))?;
+        let file = private::append(&path).map_err(|error| Trouble::Place(format!("the log {} cannot be written: {error}", path.display())))?;
         Ok(Log { path, file: Arc::new(Mutex::new(file)) })
     }
 

@@ -17,6 +17,7 @@ mod registry;
 mod results;
 mod runs;
 mod serve;
+mod serve_access;
 mod serve_hostile;
 mod serve_langserve;
 mod settings;

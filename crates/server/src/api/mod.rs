@@ -20,7 +20,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{delete, get, post, put};
 use engine::Engine;
-use graph::{RunId, ThreadId};
+use graph::{RunId, ThreadId, UserId};
 use store::{RunRow, ThreadRow};
 
 use crate::desk::Desk;
@@ -28,7 +28,7 @@ use crate::events::Hubs;
 use crate::feed::Feed;
 use crate::guard::{Guard, Who};
 use crate::metrics::Metrics;
-use crate::problem::Problem;
+use crate::problem::{Problem, StatusCode};
 use crate::quota::Quota;
 
 /// What the API stands on.
@@ -55,6 +55,7 @@ impl Api {
     pub(crate) fn open_routes(&self) -> Router {
         Router::new()
             .route("/api/session", post(session::open).delete(session::close))
+            .route("/open", get(session::open_link))
             .route("/api/openapi.json", get(openapi::get))
             .with_state(self.clone())
     }
@@ -92,18 +93,36 @@ impl Api {
 
     /// A run of this user's; nobody else's exists.
     pub(crate) async fn run(&self, who: &Who, run: &str) -> Result<RunRow, Problem> {
-        let missing = || Problem::not_found("run");
-        let row = self.0.engine.store().run(&RunId::from(run)).await?.ok_or_else(missing)?;
-        self.thread(who, row.thread.as_str()).await.map_err(|problem| if problem.status == 404 { missing() } else { problem })?;
-        Ok(row)
+        let store = self.0.engine.store();
+        let row = store.run(&RunId::from(run)).await?;
+        // A run that does not exist costs the same work as another user's.
+        let thread = row.as_ref().map_or_else(|| ThreadId::from(run), |row| row.thread.clone());
+        let is_theirs = store.thread(&thread).await?.is_some_and(|thread| thread.user.as_ref() == Some(&who.user));
+        row.filter(|_| is_theirs).ok_or_else(|| Problem::not_found("run"))
     }
 
+    /// A thread of this user's, by its id or by the name under which the user started it.
     pub(crate) async fn thread(&self, who: &Who, thread: &str) -> Result<ThreadRow, Problem> {
-        let row = self.0.engine.store().thread(&ThreadId::from(thread)).await?;
-        row.filter(|row| row.user.as_ref() == Some(&who.user)).ok_or_else(|| Problem::not_found("thread"))
+        let store = self.0.engine.store();
+        let is_theirs = |row: &ThreadRow| row.user.as_ref() == Some(&who.user);
+        let (by_id, by_name) = (store.thread(&ThreadId::from(thread)).await?, store.thread(&own_name(&who.user, thread)).await?);
+        by_id.filter(is_theirs).or(by_name.filter(is_theirs)).ok_or_else(|| Problem::not_found("thread"))
     }
 
-    /// The name of a thread that a run may be started in: one of the user's, or a new one.
+    /// Refuses to start a run for a user who has as many bytes stored as allowed.
+    pub(crate) async fn check_storage(&self, user: &UserId) -> Result<(), Problem> {
+        let stored_bytes_max = self.0.quota.limits().stored_bytes_max;
+        match self.0.engine.store().stored_bytes(user).await? < stored_bytes_max {
+            true => Ok(()),
+            false => Err(Problem::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "limit",
+                format!("your conversations take more than {stored_bytes_max} bytes; delete some first (stored_bytes_max of the server)"),
+            )),
+        }
+    }
+
+    /// The thread that a run may be started in: one of the user's, or a new one.
     pub(crate) async fn thread_for(&self, who: &Who, thread: Option<&str>) -> Result<ThreadId, Problem> {
         match thread {
             Some(name) => thread_named(&self.0.engine, who, name).await,
@@ -112,17 +131,25 @@ impl Api {
     }
 }
 
-/// A thread that this user may begin or go on with.
+/// The id of a thread that a user started under a name of their own. Names of different users never meet, so that nobody learns from a name whether somebody
+/// else uses it. The user of this machine has names as they are.
+fn own_name(user: &UserId, name: &str) -> ThreadId {
+    match *user == UserId::default() {
+        true => ThreadId::from(name),
+        false => ThreadId::from(format!("{name}-{}", runs::digest_of(&["thread", user.as_str(), name], 8))),
+    }
+}
+
+/// The thread that a user means by a name: one that they have, or one that is started with the first run in it.
 pub(crate) async fn thread_named(engine: &Engine, who: &Who, name: &str) -> Result<ThreadId, Problem> {
     const NAME_BYTES_MAX: usize = 200;
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(Problem::invalid(format!(
-            "a thread's name has 1 to {NAME_BYTES_MAX} bytes and no control characters; leave it away for a new one"
+            "a thread's name has 1 to {NAME_BYTES_MAX} bytes and no control characters; leave it out for a new thread"
         )));
     }
     let thread = ThreadId::from(name);
-    match engine.store().thread(&thread).await? {
-        Some(row) if row.user.as_ref().is_some_and(|user| *user != who.user) => Err(Problem::not_found("thread")),
-        _ => Ok(thread),
-    }
+    let row = engine.store().thread(&thread).await?;
+    let is_theirs = row.is_some_and(|row| row.user.as_ref() == Some(&who.user));
+    Ok(if is_theirs { thread } else { own_name(&who.user, name) })
 }

@@ -50,7 +50,7 @@ pub fn document() -> Value {
             .body::<api::NewRun>(b)
             .json::<api::Posted>(b, 201)
             .json::<api::Posted>(b, 200)
-            .refuses(&[404, 409, 422]),
+            .refuses(&[404, 409, 422, 507]),
         Op::get("/api/runs", "The user's runs, newest first")
             .query("thread", "Only of this thread", &json!({ "type": "string" }))
             .query("status", "Only these, with commas between them", &json!({ "type": "string" }))
@@ -84,7 +84,7 @@ pub fn document() -> Value {
             .named("run")
             .body::<api::Fork>(b)
             .json::<api::Started>(b, 201)
-            .refuses(&[404, 409, 422]),
+            .refuses(&[404, 409, 422, 507]),
         Op::get("/api/runs/{run}/answer", "The answer, its sentences, its sources, the passages they cite")
             .named("run")
             .json::<api::Answer>(b, 200)
@@ -106,10 +106,10 @@ pub fn document() -> Value {
         .header("X-Client-Id", "Which of the user's clients asks; each has a conversation of its own, and those that send none share one")
         .body::<api::Query>(b)
         .json::<api::QueryAnswer>(b, 200)
-        .refuses(&[404, 409, 422]),
+        .refuses(&[404, 409, 422, 507]),
         Op::get("/api/models", "Every way to a model, and how it stands").json::<api::Models>(b, 200).refuses(&[409]),
         Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
-        Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB")
+        Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB unless the server allows more or less")
             .named("name")
             .raw()
             .json::<api::Uploaded>(b, 201)
@@ -282,6 +282,7 @@ impl Op {
                 415 => "Not with this type",
                 422 => "It makes no sense; the message says why",
                 429 => "Too much at once",
+                507 => "The user's conversations take as much as allowed; delete some first",
                 _ => "Busy, or stopping; try again",
             };
             let response = json!({ "description": words, "content": { "application/json": { "schema": error } } });

@@ -86,6 +86,7 @@ async fn waited(api: &Api, run: &RunId) -> Result<Json<api::Posted>, Problem> {
 
 /// Starts a run, if its user has a place for it.
 pub(super) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(RunId, ThreadId, OwnedSemaphorePermit), Problem> {
+    api.check_storage(user).await?;
     let place = api.0.quota.run(user)?;
     let (flow, thread) = (order.flow.clone(), order.thread.clone());
     let run = api.0.engine.start(order).await?;
@@ -199,8 +200,12 @@ pub(super) async fn resume(
     Said(api::Nothing {}): Said<api::Nothing>,
 ) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
     let row = api.run(&who, &run).await?;
+    let place = api.0.quota.run(&who.user)?;
     match api.0.engine.resume(&row.run).await {
-        Ok(()) => delivered(Delivery::Taken),
+        Ok(()) => {
+            hold(&api.0.engine, &row.run, place);
+            delivered(Delivery::Taken)
+        }
         // Another process has it, which is what was wanted.
         Err(engine::EngineError::Store(StoreError::Held { .. })) => delivered(Delivery::Posted),
         Err(error) => Err(error.into()),
@@ -218,7 +223,16 @@ pub(super) async fn answer(
         return Err(Problem::conflict("the run is over; nobody asks anything any more"));
     }
     let task = TaskId::from(given.task);
-    delivered(api.0.engine.answer(&row.run, task, given.attempt, given.value).await?)
+    // A run that waits for a person holds no place among its user's runs; the answer lets it go on.
+    let place = match row.status {
+        Status::Asking | Status::Waiting => Some(api.0.quota.run(&who.user)?),
+        Status::Running | Status::Done | Status::Failed | Status::Cancelled => None,
+    };
+    let delivery = api.0.engine.answer(&row.run, task, given.attempt, given.value).await?;
+    if let Some(place) = place {
+        hold(&api.0.engine, &row.run, place);
+    }
+    delivered(delivery)
 }
 
 pub(super) async fn fork(
@@ -229,6 +243,7 @@ pub(super) async fn fork(
 ) -> Result<(StatusCode, Json<api::Started>), Problem> {
     let row = api.run(&who, &run).await?;
     let thread = api.thread_for(&who, fork.thread.as_deref()).await?;
+    api.check_storage(&who.user).await?;
     let place = api.0.quota.run(&who.user)?;
     let new = engine::fresh();
     let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };

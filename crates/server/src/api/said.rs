@@ -8,11 +8,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
+use crate::bodies;
+use crate::limits::{Limits, count};
 use crate::problem::Problem;
 
-const JSON_BYTES_MAX: usize = 1 << 20;
 pub(crate) const JSON_WITHIN: Duration = Duration::from_secs(20);
-pub(crate) const FILE_BYTES_MAX: usize = 20 << 20;
 const FILE_WITHIN: Duration = Duration::from_secs(300);
 
 /// A body of JSON. Browsers ask before they send that to somebody else's server, so the type is insisted on; an empty one is `{}`.
@@ -23,7 +23,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         must_be(request.headers(), "application/json")?;
-        let bytes = read(request.into_body(), JSON_BYTES_MAX, JSON_WITHIN).await?;
+        let bytes = read_within(request, |limits| limits.body_bytes_max, JSON_WITHIN).await?;
         let text = if bytes.is_empty() { b"{}" } else { &*bytes };
         // A list would be taken for the fields in their order, which nobody means.
         if !text.trim_ascii_start().starts_with(b"{") {
@@ -44,7 +44,7 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         must_be(request.headers(), "application/octet-stream")?;
-        read(request.into_body(), FILE_BYTES_MAX, FILE_WITHIN).await.map(Raw)
+        read_within(request, |limits| limits.upload_bytes_max, FILE_WITHIN).await.map(Raw)
     }
 }
 
@@ -68,12 +68,22 @@ pub(crate) fn must_be(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> 
     }
 }
 
+/// The body of a request, within a limit of the server that it came to; the server leaves its limits with the request.
+pub(crate) async fn read_within(request: Request, limit: impl Fn(&Limits) -> u64, within: Duration) -> Result<Bytes, Problem> {
+    let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
+    read(request.into_body(), count(limit(&limits)), within).await
+}
+
 pub(crate) async fn read(body: Body, bytes_max: usize, within: Duration) -> Result<Bytes, Problem> {
     match tokio::time::timeout(within, axum::body::to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {
             let is_too_long = std::error::Error::source(&error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
             match is_too_long {
+                false if bodies::is_full(&error) => Err(Problem::too_many(
+                    "too many bytes of request bodies are in memory (bodies_bytes_max and bodies_bytes_total_max of the server); wait for the answers",
+                    1,
+                )),
                 true => Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", format!("more than {bytes_max} bytes"))),
                 false => Err(Problem::new(StatusCode::BAD_REQUEST, "invalid", "the body broke off")),
             }

@@ -2,7 +2,6 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use graph::ThreadId;
 use serde::Deserialize;
 use store::{CardFilter, CardRow, RunFilter, StoreError};
 use wire::api;
@@ -80,7 +79,7 @@ pub(super) async fn show(
     Asked(part): Asked<Part>,
 ) -> Result<Json<api::Conversation>, Problem> {
     let store = api.0.engine.store();
-    let thread = ThreadId::from(thread);
+    let thread = api.thread(&who, &thread).await?.thread;
     let filter = CardFilter { user: Some(who.user), thread: Some(thread.clone()), limit: 1, ..CardFilter::default() };
     let row = store.cards(filter).await?.pop().ok_or_else(|| Problem::not_found("thread"))?;
     let (from, limit) = (part.from.unwrap_or(0), part.limit.unwrap_or(MESSAGES).clamp(1, MESSAGES_MAX));

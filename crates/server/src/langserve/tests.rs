@@ -73,7 +73,7 @@ async fn serve() -> (String, Engine) {
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let router = service.router(&guard);
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    tokio::spawn(async move { crate::serve(listener, router).await });
     (base, engine)
 }
 

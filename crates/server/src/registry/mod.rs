@@ -5,7 +5,7 @@
 //! | `GET /health` | whether it lives |
 //! | `GET /tools[?enabled=true]` · `GET /tools/{name}` | the list, from the cache · one tool |
 //! | `POST /tools/{name}/call` | `{"arguments": {…}, "deadline_ms"?, "key"?}` |
-//! | `POST /tools/{name}/enable` · `/disable` | kept between starts |
+//! | `POST /tools/{name}/enable` · `/disable` | kept between starts; a server that is a program wants `{"confirm": COMMAND LINE}` |
 //! | `GET /search?q=…[&size=10]` | the tools that fit a question |
 //! | `GET /servers` · `POST /servers/{name}/enable` · `/disable` | how each server is |
 //! | `POST /import` | `{"address": "https://registry…"}` or `{"list": …}`; what comes in is switched off |
@@ -18,6 +18,7 @@ mod export;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -118,9 +119,29 @@ async fn call(
     Ok(Json(said::Called { text: found.text, data: found.data, spans, took_ms }))
 }
 
-async fn enable(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
+/// Switching on a server that is a program starts it, as the account of this server. That is confirmed by repeating the command line, so that nobody starts
+/// another program than the one that was shown.
+async fn enable(State(registry): State<Registry>, Path(name): Path<String>, body: Bytes) -> Result<Json<serde_json::Value>, Problem> {
+    let confirm = match body.is_empty() {
+        true => None,
+        false => serde_json::from_slice::<Enable>(&body).map_err(|error| Failure::new(FailureKind::Invalid, format!("the body: {error}")))?.confirm,
+    };
+    if let Some(program) = registry.tools.program_to_start(&name)
+        && confirm.as_deref() != Some(program.as_str())
+    {
+        let message =
+            format!("{name} is a program that this server would start: {program}. To start it, send {{\"confirm\": …}} with this command line");
+        let error = json!({ "error": { "kind": "confirm", "message": message, "program": program } });
+        return Err(Problem((StatusCode::CONFLICT, Json(error)).into_response()));
+    }
     registry.tools.enable(&name, true).await?;
     Ok(Json(json!({"name": name, "enabled": true})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Enable {
+    confirm: Option<String>,
 }
 
 async fn disable(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {

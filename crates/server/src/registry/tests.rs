@@ -53,7 +53,7 @@ async fn serve() -> Served {
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let router = Registry::new(tools, Some(folder.path().join("imported.json"))).router(&guard);
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    tokio::spawn(async move { crate::serve(listener, router).await });
     Served { base, folder }
 }
 
@@ -127,6 +127,29 @@ async fn an_import_is_written_down_and_switched_off() {
     let notes = servers["servers"].as_array().unwrap().iter().find(|server| server["name"] == "notes").unwrap();
     assert_eq!((notes["enabled"].as_bool(), notes["health"].as_str()), (Some(false), Some("idle")));
     assert!(registry.folder.path().join("imported.json").exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(registry.folder.path().join("imported.json")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Switching on a server that is a program would start it.
+#[tokio::test]
+async fn a_program_is_started_only_when_its_command_line_is_confirmed() {
+    let registry = serve().await;
+    let list = json!([{"name": "a/notes", "description": "n", "packages": [{"registryType": "npm", "identifier": "notes", "version": "1.0.0"}]}]);
+    registry.post("/import", json!({"list": list})).await;
+    let is_enabled = async || {
+        let (_, servers) = registry.get("/servers").await;
+        servers["servers"].as_array().unwrap().iter().find(|server| server["name"] == "notes").unwrap()["enabled"].as_bool().unwrap()
+    };
+    for body in [json!({}), json!({"confirm": "npx something-else"})] {
+        let (status, refused) = registry.post("/servers/notes/enable", body).await;
+        assert_eq!((status, refused["error"]["kind"].as_str()), (409, Some("confirm")), "{refused}");
+        assert!(refused["error"]["program"].as_str().unwrap().contains("notes@1.0.0"), "{refused}");
+        assert!(!is_enabled().await);
+    }
+    let (_, refused) = registry.post("/servers/notes/enable", json!({})).await;
+    let (status, enabled) = registry.post("/servers/notes/enable", json!({"confirm": refused["error"]["program"]})).await;
+    assert_eq!((status, is_enabled().await), (200, true), "{enabled}");
 }
 
 /// The registry is a server to another hub, and passes on what it is told.

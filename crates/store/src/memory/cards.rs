@@ -3,7 +3,7 @@
 use graph::ThreadId;
 
 use super::{Rooms, Thread};
-use crate::{CardFilter, CardRow, NewToken, Newest, PREVIEW_CHARS_MAX, Result, TokenRow};
+use crate::{CardFilter, CardRow, NewToken, Newest, PREVIEW_CHARS_MAX, Result, SESSIONS_MAX, TokenRow};
 
 /// What lets somebody in, and its row.
 pub(super) type Tokens = std::collections::BTreeMap<u64, ([u8; 32], TokenRow)>;
@@ -42,6 +42,13 @@ impl Rooms {
         self.tokens_made += 1;
         let NewToken { digest, user, made_with, created_ms, until_ms } = new;
         self.tokens.insert(self.tokens_made, (digest, TokenRow { token: self.tokens_made, user, made_with, created_ms, until_ms }));
+        if made_with.is_some() {
+            let sessions = self.tokens.iter().filter(|(_, (_, row))| row.made_with == made_with).map(|(number, _)| *number);
+            let sessions: Vec<u64> = sessions.collect();
+            for oldest in sessions.iter().rev().skip(SESSIONS_MAX) {
+                self.tokens.remove(oldest);
+            }
+        }
         self.tokens_made
     }
 

@@ -154,6 +154,11 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::newest_thread(rows, &user, &name_prefix)).await
     }
 
+    async fn stored_bytes(&self, user: &UserId) -> Result<u64> {
+        let user = user.clone();
+        self.readers.read(move |rows| read::stored_bytes(rows, &user)).await
+    }
+
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
         self.readers.read(move |rows| cards::cards(rows, &filter)).await
     }

@@ -25,8 +25,13 @@ use crate::{Result, StoreError};
 const APPLICATION_ID: i32 = 0x4261_746e;
 
 /// One per schema version, in order. What was released is never edited.
-const MIGRATIONS: [&str; 4] =
-    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql"), include_str!("migrations/4.sql")];
+const MIGRATIONS: [&str; 5] = [
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+    include_str!("migrations/4.sql"),
+    include_str!("migrations/5.sql"),
+];
 
 /// How long to wait for another process that is writing, before giving up.
 const BUSY_MAX: Duration = Duration::from_secs(10);
@@ -41,6 +46,7 @@ const READER_CACHE_KIB: u32 = 512;
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection> {
     examine(path)?;
     let is_new = file_bytes(path) == 0;
+    make_private(path).map_err(|error| StoreError::Open { path: path.display().to_string(), why: error.to_string() })?;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     if connection.is_readonly("main").named(path)? {
         return Err(StoreError::Open { path: path.display().to_string(), why: "it may only be read".to_owned() });
@@ -50,6 +56,33 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         settle(path).map_err(|error| StoreError::Open { path: path.display().to_string(), why: error.to_string() })?;
     }
     Ok(connection)
+}
+
+/// Only this account may read what people asked. SQLite gives the files beside the database the same mode.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+        let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => File::open(path)?,
+            Err(error) => return Err(error),
+        };
+        let found = file.metadata()?;
+        let is_shared = found.is_file() && found.mode() & 0o077 != 0;
+        // Another account's file keeps the mode that it was given; whether it can be written is found when it is opened.
+        if is_shared && let Err(error) = file.set_permissions(std::fs::Permissions::from_mode(found.mode() & 0o700)) {
+            tracing::warn!("other accounts may read {}: {error}", path.display());
+        }
+        for beside in ["-wal", "-shm"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(beside);
+            if is_shared && let Err(error) = std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o600)) {
+                tracing::debug!("{}: {error}", Path::new(&name).display());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes a new file and its name durable: SQLite only syncs the WAL from here on, and that is nothing without the file.

@@ -154,6 +154,11 @@ pub(super) fn newest_thread(rows: &Connection, user: &UserId, name_prefix: &str)
     Ok(rows.prepare_cached(&sql)?.query_row(params![name_prefix, past_prefix, user.as_str()], thread_row).optional()?)
 }
 
+pub(super) fn stored_bytes(rows: &Connection, user: &UserId) -> Written<u64> {
+    let found = rows.prepare_cached("SELECT bytes FROM stored WHERE user = ?1")?.query_row([user.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+    Ok(found.map_or(0, |bytes| bytes.max(0) as u64))
+}
+
 pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limit: usize) -> Written<Vec<MessageRow>> {
     let found: Option<i64> =
         rows.prepare_cached("SELECT id FROM threads WHERE name = ?1")?.query_row([thread.as_str()], |row| row.get(0)).optional()?;

@@ -88,6 +88,9 @@ impl Tables {
         run("DELETE FROM leases WHERE thread = ?1")?;
         run("DELETE FROM notes WHERE thread = ?1")?;
         run("DELETE FROM permissions WHERE thread = ?1")?;
+        run(
+            "UPDATE stored SET bytes = max(0, bytes - (SELECT bytes FROM threads WHERE id = ?1)) WHERE user = (SELECT user FROM threads WHERE id = ?1)",
+        )?;
         run("DELETE FROM threads WHERE id = ?1")?;
         run("INSERT INTO swept_threads VALUES (?1)")?;
         run("INSERT INTO swept_runs SELECT id FROM runs WHERE thread = ?1")?;

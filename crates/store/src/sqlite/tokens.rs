@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::read::{number, unsigned};
 use super::write::{Tables, Written};
-use crate::{NewToken, TokenRow};
+use crate::{NewToken, SESSIONS_MAX, TokenRow};
 
 impl Tables {
     pub(super) fn keep_token(&self, token: &NewToken) -> Written<u64> {
@@ -14,7 +14,12 @@ impl Tables {
         let sql = "INSERT INTO tokens (digest, user, made_with, created_ms, until_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
         let made_with = token.made_with.as_ref().map(<[u8; 32]>::as_slice);
         let row = params![token.digest.as_slice(), token.user.as_str(), made_with, token.created_ms, token.until_ms];
-        Ok(self.connection.prepare_cached(sql)?.insert(row)? as u64)
+        let number = self.connection.prepare_cached(sql)?.insert(row)? as u64;
+        if made_with.is_some() {
+            let sql = "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE made_with = ?1 ORDER BY id DESC LIMIT -1 OFFSET ?2)";
+            self.connection.prepare_cached(sql)?.execute(params![made_with, SESSIONS_MAX as i64])?;
+        }
+        Ok(number)
     }
 
     /// With everything that was made with it.

@@ -15,12 +15,18 @@ use crate::{Commit, Lease, NewRun, Status, StoreError};
 
 /// Runs and leases to remember, each.
 const KNOWN_MAX: usize = 8_192;
+/// Bytes of journal lines that are added to a thread's sum at the latest; before, they wait for the next change of the thread's row.
+const UNCOUNTED_BYTES_MAX: u64 = 64 << 10;
 
 pub(super) type Written<T> = Result<T, Fault>;
 
 pub(super) struct Tables {
     pub(super) connection: Connection,
     known: Known,
+    /// Bytes written to a thread that its row does not count yet.
+    uncounted: HashMap<i64, u64>,
+    /// What this transaction adds to the sums of users.
+    stored: HashMap<String, u64>,
 }
 
 /// True as of `data_version`.
@@ -54,7 +60,7 @@ struct KnownLease {
 
 impl Tables {
     pub(super) fn new(connection: Connection) -> rusqlite::Result<Self> {
-        Ok(Tables { connection, known: Known::default() })
+        Ok(Tables { connection, known: Known::default(), uncounted: HashMap::new(), stored: HashMap::new() })
     }
 
     pub(super) fn begin(&mut self) -> rusqlite::Result<()> {
@@ -67,13 +73,18 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn commit_group(&self) -> rusqlite::Result<()> {
+    pub(super) fn commit_group(&mut self) -> rusqlite::Result<()> {
+        for (user, bytes) in self.stored.drain() {
+            let sql = "INSERT INTO stored (user, bytes) VALUES (?1, ?2) ON CONFLICT (user) DO UPDATE SET bytes = bytes + ?2";
+            self.connection.prepare_cached(sql)?.execute(params![user, bytes as i64])?;
+        }
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
 
     pub(super) fn roll_back(&mut self) {
         self.forget();
+        self.stored.clear();
         // Some errors have rolled back already; then there is nothing left to do.
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
@@ -142,7 +153,10 @@ impl Tables {
         let run = self.insert_run(commit, thread, new)?;
         self.put(run, thread, commit)?;
         match is_new_thread {
-            true => self.insert_messages(run, thread, 0, commit)?,
+            true => {
+                *self.stored.entry(new.user.to_string()).or_default() += kept_bytes(commit);
+                self.insert_messages(run, thread, 0, commit)?;
+            }
             false => self.change_thread(run, thread, commit)?,
         }
         if commit.release && was_held {
@@ -196,13 +210,15 @@ impl Tables {
                 (id, fence + 1, false)
             }
             None => {
-                let sql = "INSERT INTO threads (name, title, messages, created_ms, updated_ms, user, fence)
-                           SELECT ?1, ?2, ?3, ?4, ?4, ?5, floor + 1 FROM fences RETURNING id, fence";
+                let sql = "INSERT INTO threads (name, title, messages, created_ms, updated_ms, user, bytes, fence)
+                           SELECT ?1, ?2, ?3, ?4, ?4, ?5, ?6, floor + 1 FROM fences RETURNING id, fence";
                 let new = first.and_then(|commit| commit.new.as_ref());
                 let (title, user) = (new.map_or("", |new| new.title.as_str()), new.map(|new| new.user.as_str()));
                 let messages = first.map_or(0, |commit| commit.messages.len() as i64);
+                let bytes = first.map_or(0, kept_bytes) as i64;
                 let mut insert = self.connection.prepare_cached(sql)?;
-                let (id, fence) = insert.query_row(params![thread.as_str(), title, messages, now_ms, user], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let values = params![thread.as_str(), title, messages, now_ms, user, bytes];
+                let (id, fence) = insert.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
                 (id, fence, false)
             }
         };
@@ -298,17 +314,42 @@ impl Tables {
     }
 
     /// A line more in a journal is no use of the thread that anyone would notice; all else is.
-    fn change_thread(&self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+    fn change_thread(&mut self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+        let bytes = kept_bytes(commit) + self.uncounted.remove(&thread).unwrap_or_default();
         if commit.new.is_none() && commit.status.is_none() && commit.outcome.is_none() && commit.messages.is_empty() {
-            return Ok(());
+            return self.count_lines(thread, bytes);
         }
         let sql = "UPDATE threads SET updated_ms = max(updated_ms, ?2), title = iif(title = '', ?3, title), messages = messages + ?4,
-                       user = coalesce(user, ?5) WHERE id = ?1 RETURNING messages";
+                       user = coalesce(user, ?5), bytes = bytes + ?6 WHERE id = ?1 RETURNING messages, user";
         let user = commit.new.as_ref().map(|new| new.user.as_str());
         let title = commit.new.as_ref().map_or("", |new| new.title.as_str());
         let count = commit.messages.len() as i64;
-        let messages: i64 = self.connection.prepare_cached(sql)?.query_row(params![thread, commit.at_ms, title, count, user], |row| row.get(0))?;
+        let values = params![thread, commit.at_ms, title, count, user, bytes as i64];
+        let (messages, user): (i64, Option<String>) = self.connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        self.add_stored(user, bytes);
         self.insert_messages(run, thread, messages - count, commit)
+    }
+
+    /// Remembers bytes of a thread, and writes them to its row when there are many.
+    fn count_lines(&mut self, thread: i64, bytes: u64) -> Written<()> {
+        if bytes < UNCOUNTED_BYTES_MAX {
+            // Forgetting all when there are too many counts a little less than there is.
+            if self.uncounted.len() >= KNOWN_MAX {
+                self.uncounted.clear();
+            }
+            self.uncounted.insert(thread, bytes);
+            return Ok(());
+        }
+        let sql = "UPDATE threads SET bytes = bytes + ?2 WHERE id = ?1 RETURNING user";
+        let user = self.connection.prepare_cached(sql)?.query_row(params![thread, bytes as i64], |row| row.get(0))?;
+        self.add_stored(user, bytes);
+        Ok(())
+    }
+
+    fn add_stored(&mut self, user: Option<String>, bytes: u64) {
+        if let Some(user) = user {
+            *self.stored.entry(user).or_default() += bytes;
+        }
     }
 
     fn insert_messages(&self, run: i64, thread: i64, first_seq: i64, commit: &Commit) -> Written<()> {
@@ -415,6 +456,13 @@ impl Tables {
         }
         self.known.leases.insert(name.clone(), lease);
     }
+}
+
+/// Bytes of a commit that stay: journal lines and messages.
+fn kept_bytes(commit: &Commit) -> u64 {
+    let lines: usize = commit.lines.iter().map(Vec::len).sum();
+    let messages: usize = commit.messages.iter().map(|message| message.content.len()).sum();
+    (lines + messages) as u64
 }
 
 /// A thread as one who wants it sees it.

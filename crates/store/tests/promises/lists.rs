@@ -1,9 +1,10 @@
 //! What can be listed, in which order, page by page.
 
-use baton_store::{RunFilter, Status, StoreError};
+use baton_store::{Commit, Lease, NewRun, RunFilter, Status, StoreError};
+use graph::UserId;
 use serde_json::json;
 
-use crate::hand::{Home, NOW, Pen, claim, message, run_id, run_names, thread_id, thread_names};
+use crate::hand::{Home, NOW, Pen, UNTIL, claim, message, new_run, run_id, run_names, thread_id, thread_names};
 
 pub(crate) async fn journals_come_in_pages(home: Home) {
     let mut pen = Pen::start(&home, "t", "r").await;
@@ -195,7 +196,7 @@ pub(crate) async fn unknown_names_are_said_to_be(home: Home) {
 
 pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(home: Home) {
     let local = "local".into();
-    let newest = async |user: &graph::UserId, prefix: &str| home.newest_thread(user, prefix).await.unwrap().map(|row| row.thread.to_string());
+    let newest = async |user: &UserId, prefix: &str| home.newest_thread(user, prefix).await.unwrap().map(|row| row.thread.to_string());
     assert_eq!(newest(&local, "q-").await, None);
     for (thread, run) in [("q-b", "1"), ("q-a", "2"), ("r-z", "3"), ("q-", "4")] {
         Pen::start(&home, thread, run).await;
@@ -211,4 +212,31 @@ pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(hom
     // A thread in which nothing ran is nobody's.
     claim(&home, "q-new", "me").await;
     assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-a"));
+}
+
+pub(crate) async fn stored_bytes_are_a_users_lines_and_messages(home: Home) {
+    let user = UserId::default();
+    assert_eq!(home.stored_bytes(&user).await.unwrap(), 0);
+    let mut pen = Pen::start(&home, "t", "r").await;
+    // Many small commits, one large, and the end.
+    for _ in 0..20 {
+        pen.write(|commit| commit.lines = vec![vec![b'x'; 10]; 10]).await.unwrap();
+    }
+    pen.write(|commit| commit.lines = vec![vec![b'x'; 100_000]]).await.unwrap();
+    pen.write(|commit| {
+        commit.messages = vec![message("user", "hello")];
+        commit.status = Some(Status::Done);
+        commit.release = true;
+    })
+    .await
+    .unwrap();
+    assert_eq!(home.stored_bytes(&user).await.unwrap(), 2_000 + 100_000 + 5);
+    let mut begun = Commit::new(run_id("at-once"), Lease { thread: thread_id("u"), owner: "me".to_owned(), fence: 0 }, NOW, 0);
+    begun.new = Some(NewRun { user: "ada".into(), ..new_run("at once") });
+    (begun.lines, begun.messages, begun.release) = (vec![vec![b'x'; 50]], vec![message("user", "hello")], true);
+    home.begin(begun, UNTIL).await.unwrap();
+    assert_eq!(home.stored_bytes(&"ada".into()).await.unwrap(), 55);
+    assert_eq!(home.stored_bytes(&user).await.unwrap(), 102_005, "of this user only");
+    home.delete_thread(&thread_id("t"), UNTIL).await.unwrap();
+    assert_eq!(home.stored_bytes(&user).await.unwrap(), 0);
 }

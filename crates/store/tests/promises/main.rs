@@ -96,6 +96,7 @@ promises! {
         c10_the_newest_thread_with_a_prefix_is_the_one_made_last,
         a_thread_is_called_after_its_first_run,
         messages_are_numbered_across_runs,
+        stored_bytes_are_a_users_lines_and_messages,
         messages_come_in_pages,
         unknown_names_are_said_to_be,
     }
@@ -131,6 +132,7 @@ promises! {
         a_token_is_found_by_its_digest,
         a_token_is_over_after_its_time,
         what_was_made_with_a_token_goes_with_it,
+        of_many_sessions_the_newest_are_kept,
     }
     mod retention {
         the_last_ones_are_kept,

@@ -1,6 +1,6 @@
 //! Who may use a server: found by digest, for a while, and gone with what it was made with.
 
-use baton_store::{NewToken, TokenRow};
+use baton_store::{NewToken, SESSIONS_MAX, TokenRow};
 
 use crate::hand::{Home, NOW};
 
@@ -49,4 +49,18 @@ pub(crate) async fn what_was_made_with_a_token_goes_with_it(home: Home) {
     assert!(user_of(&home, 2, NOW).await.is_some());
     home.drop_token(bob).await.unwrap();
     assert!(home.keep_token(new(3, "eve")).await.unwrap() > session);
+}
+
+pub(crate) async fn of_many_sessions_the_newest_are_kept(home: Home) {
+    home.keep_token(new(1, "ada")).await.unwrap();
+    home.keep_token(NewToken { made_with: Some([2; 32]), ..new(3, "bob") }).await.unwrap();
+    let made = 10..=u8::try_from(SESSIONS_MAX).unwrap() + 10;
+    for digest in made.clone() {
+        home.keep_token(NewToken { made_with: Some([1; 32]), ..new(digest, "ada") }).await.unwrap();
+    }
+    let (first, last) = (*made.start(), *made.end());
+    let found =
+        [user_of(&home, first, NOW).await, user_of(&home, first + 1, NOW).await, user_of(&home, last, NOW).await, user_of(&home, 3, NOW).await];
+    assert_eq!(found, [None, Some("ada".to_owned()), Some("ada".to_owned()), Some("bob".to_owned())]);
+    assert!(user_of(&home, 1, NOW).await.is_some());
 }

@@ -117,7 +117,7 @@ pub struct Created {
 #[tool_router]
 impl Document {
     pub fn new(mut settings: Settings) -> Result<Self, DocumentError> {
-        let made = std::fs::create_dir_all(&settings.folder).and_then(|()| settings.folder.canonicalize());
+        let made = crate::workspace::make_private(&settings.folder).and_then(|()| settings.folder.canonicalize());
         settings.folder =
             made.map_err(|e| DocumentError::Folder(format!("make the folder {} for documents writable ({e})", settings.folder.display())))?;
         Ok(Self { settings: Arc::new(settings) })

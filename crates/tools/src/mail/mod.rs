@@ -374,7 +374,7 @@ impl Inner {
         let composed = letter.compose(&self.settings, &format!("<{name}.draft@baton.invalid>"))?;
         let folder = self.outbox.folder().join("drafts");
         let trouble = |e: std::io::Error| MailError::Outbox(format!("{} cannot be written ({e})", folder.display()));
-        std::fs::create_dir_all(&folder).map_err(trouble)?;
+        crate::workspace::make_private(&folder).map_err(trouble)?;
         let path = folder.join(format!("{name}.eml"));
         if !path.exists() {
             outbox::write_durably(&folder, &format!("{name}.eml"), &composed.bytes).map_err(trouble)?;

@@ -81,7 +81,7 @@ pub(super) enum State {
 
 impl Outbox {
     pub(super) fn open(folder: &Path) -> Result<Self, MailError> {
-        fs::create_dir_all(folder).map_err(|e| MailError::Outbox(format!("make the folder {} writable ({e})", folder.display())))?;
+        crate::workspace::make_private(folder).map_err(|e| MailError::Outbox(format!("make the folder {} writable ({e})", folder.display())))?;
         Ok(Self { folder: folder.to_owned() })
     }
 

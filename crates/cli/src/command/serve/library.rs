@@ -14,11 +14,11 @@ use server::problem::{Problem, StatusCode};
 use wire::api;
 
 use crate::exit::{Result, Trouble};
+use crate::private;
 use crate::shelf;
 
 /// What one user may have here.
 const FILES_MAX: usize = 1_000;
-const BYTES_MAX: u64 = 500 << 20;
 /// Another process may be indexing the same folders.
 const BUSY_FOR: Duration = Duration::from_secs(1);
 const TRIES_MAX: u32 = 60;
@@ -31,6 +31,8 @@ struct Inner {
     /// Those it was given.
     named: Vec<PathBuf>,
     uploads: PathBuf,
+    /// Bytes that one user may have uploaded.
+    bytes_max: u64,
     looked: Mutex<Looked>,
     wanted: tokio::sync::Notify,
 }
@@ -46,12 +48,13 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(super) fn open(named: &[PathBuf], uploads: &Path) -> Result<Library> {
-        fs::create_dir_all(uploads).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", uploads.display())))?;
+    pub(super) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64) -> Result<Library> {
+        private::make_folder(uploads).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
         let folders = Arc::new(shelf::folders(&roots)?);
-        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
+        let inner =
+            Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
         inner.wanted.notify_one();
         tokio::spawn(keep_up(Arc::downgrade(&inner)));
         Ok(Library(inner))
@@ -111,15 +114,15 @@ impl Library {
         }
         let folder = self.folder(user);
         let failed = |error: std::io::Error| Problem::internal(&format!("{}: {error}", folder.display()));
-        fs::create_dir_all(&folder).map_err(failed)?;
+        private::make_folder(&folder).map_err(failed)?;
         let others: Vec<u64> = fs::read_dir(&folder)
             .map_err(failed)?
             .flatten()
             .filter(|entry| entry.file_name() != *name)
             .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
             .collect();
-        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > BYTES_MAX {
-            let words = format!("at most {FILES_MAX} files and {} MB; delete some first", BYTES_MAX >> 20);
+        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
+            let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words));
         }
         // Whole or not at all, and the index does not look at hidden files.

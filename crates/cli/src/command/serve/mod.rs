@@ -5,7 +5,7 @@ mod excerpt;
 mod library;
 mod own;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,21 @@ use server::guard::Guard;
 use server::langserve::Service;
 use server::metrics::Metrics;
 use server::page::Page;
-use server::quota::{Limits, Quota};
+use server::quota::Quota;
 use server::registry::Registry;
-use server::{Router, listen, service};
+use server::{Router, limits, listen, service};
 use store::Store;
 
+use crate::access::StartToken;
 use crate::config::Config;
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::Interrupts;
 use crate::hub;
-use crate::listening::Listening;
+use crate::listening::{Bound, Listening};
 use crate::mind::Thinking;
 use crate::place::Place;
 use crate::served;
+use crate::text::{DIM, paint};
 use crate::wiring::{self, RunModels};
 use desk::House;
 use library::Library;
@@ -38,7 +40,7 @@ use own::Own;
 
 /// Serve the page and the API: ask, watch, approve, branch and come back in a browser
 #[derive(clap::Args)]
-#[command(after_help = exit::with_codes(AFTER_HELP))]
+#[command(after_help = exit::with_codes(&after_help()))]
 pub(crate) struct Serve {
     #[arg(long, default_value_t = 8080)]
     port: u16,
@@ -46,6 +48,10 @@ pub(crate) struct Serve {
     listening: Listening,
     #[command(flatten)]
     thinking: Thinking,
+}
+
+fn after_help() -> String {
+    format!("{AFTER_HELP}\n\nLimits, each with its default and bounds; [server] in the configuration sets them:\n{}", limits::table())
 }
 
 const AFTER_HELP: &str = "\
@@ -56,7 +62,10 @@ Examples:
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
 The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. Runs that were going when a server died go on when it is started again.
-BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.";
+BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.
+
+On loopback, programs and browsers of your account need no token. Other accounts of the machine, requests through a proxy, and callers whose account cannot be known need the
+token of this start: `baton tokens link` prints a link for browsers and the file of the token. With --token-file or `baton tokens add` everybody needs a token.";
 
 /// How long what is in flight may take when the server is asked to end.
 const GRACE: Duration = Duration::from_secs(3);
@@ -68,19 +77,29 @@ impl Serve {
 
     async fn serve(mut self, place: &Place) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
+        let config = Config::for_run(place)?;
+        let limits = config.server;
         let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-        let guard = Guard::with_users(self.listening.token.as_deref(), store.clone());
-        let (listener, address) = self.listening.bind(&guard, self.port).await?;
+        let Bound { listener, address, guard, start_token } = self.listening.bind(Some(store.clone()), place, self.port).await?;
 
-        let Parts { engine, router, connections_max, tools } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;
+        let Parts { engine, router, tools } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let listening = tokio::spawn(listen::listen(listener, router, connections_max, stopped));
+        let listening = tokio::spawn(listen::listen(listener, router, limits, stopped));
         let recovered = engine.recover().await?;
         let mut out = anstream::stdout();
         match self.listening.json {
-            true => writeln!(out, "{}", json!({ "url": format!("http://{address}"), "listening": address.to_string(), "recovered": recovered }))?,
+            true => {
+                let token_file = start_token.as_ref().and_then(StartToken::file);
+                let started =
+                    json!({ "url": format!("http://{address}"), "listening": address.to_string(), "recovered": recovered, "token_file": token_file });
+                writeln!(out, "{started}")?;
+            }
             false => {
                 writeln!(out, "baton listens on http://{address}")?;
+                // A log is read by others than a terminal.
+                if let Some(start) = start_token.as_ref().filter(|_| std::io::stdout().is_terminal()) {
+                    writeln!(out, "{}", paint(DIM, format!("from another account or through a proxy: {}", start.link(address))))?;
+                }
                 if recovered > 0 {
                     writeln!(out, "{recovered} unfinished runs go on")?;
                 }
@@ -90,8 +109,8 @@ impl Serve {
             exit = interrupts.next() => Ok(exit),
             ended = listening => Err(Trouble::Failed(format!("the server ended: {ended:?}"))),
         };
-        // Streams and requests that are still open end here; what they watched goes on at the next start.
-        drop(stop);
+        // Streams and requests that are still open end here; the runs they watched are resumed at the next start.
+        drop((stop, start_token));
         engine.stop(GRACE).await;
         if let Some(tools) = tools {
             tools.close().await;
@@ -104,14 +123,15 @@ impl Serve {
 struct Parts {
     engine: Engine,
     router: Router,
-    connections_max: usize,
     tools: Option<Tools>,
 }
 
 /// Builds the engine, the API, the page, the registry and LangServe's routes for the flows of this program.
 async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<dyn Store>, is_quiet: bool) -> Result<Parts> {
     let config = Config::for_run(place)?;
-    let library = Library::open(&thinking.servers.documents(&config), &hub::folder(place)?.join("uploads"))?;
+    let limits = config.server;
+    let uploads = hub::folder(place)?.join("uploads");
+    let library = Library::open(&thinking.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
     thinking.servers.shelf = Some(library.folders().clone());
     let house = wiring::house(place, thinking, is_quiet).await?;
     let own = Own::new(house.world, library.clone());
@@ -121,16 +141,14 @@ async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<
     let flows = Service::new(engine.clone(), served::all(default_flow, house.mind, &config, false), None);
     let desk = House::new(place, thinking, config, house.mind, house.choice, library)?;
 
-    let quota = Quota::new(Limits::default());
-    let connections_max = quota.limits().connections_max;
-    let api = Api::new(engine.clone(), Arc::new(desk), guard, quota, Metrics::new());
+    let api = Api::new(engine.clone(), Arc::new(desk), guard, Quota::new(limits), Metrics::new());
     let registry = match &house.tools {
         Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
         None => None,
     };
     let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
     let router = service::router(&api, &page, registry, Some(flows));
-    Ok(Parts { engine, router, connections_max, tools: house.tools })
+    Ok(Parts { engine, router, tools: house.tools })
 }
 
 #[cfg(test)]

@@ -59,9 +59,9 @@ async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and
     let guard = Guard::new(None);
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let Parts { engine, router, connections_max, .. } = parts(&place, &mut Thinking::default(), guard, store, true).await.unwrap();
+    let Parts { engine, router, .. } = parts(&place, &mut Thinking::default(), guard, store, true).await.unwrap();
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    tokio::spawn(listen::listen(listener, router, connections_max, stopped));
+    tokio::spawn(listen::listen(listener, router, limits::Limits::default(), stopped));
     let client = reqwest::Client::new();
     let get = async |path: &str| client.get(format!("{base}{path}")).send().await.unwrap().json::<Value>().await.unwrap();
     let post = async |path: &str, body: Value| {
