@@ -6,11 +6,12 @@ use std::time::Duration;
 use graph::{Failure, FailureKind};
 use serde_json::Value;
 use world::Progress;
-use world::tool::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub};
+use world::tool::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub, import};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::hub::Servers;
+use crate::follow::remark;
+use crate::hub::{self, Servers};
 use crate::place::Place;
 use crate::text::{BOLD, DIM, paint};
 use crate::wiring;
@@ -69,6 +70,9 @@ pub(crate) enum Tools {
     /// Switch a tool or a whole server on, for good
     Enable {
         name: String,
+        /// For an imported server: a variable of the environment that it may have; may be given several times
+        #[arg(long = "variable", value_name = "NAME")]
+        variables: Vec<String>,
         #[command(flatten)]
         servers: Servers,
     },
@@ -89,6 +93,11 @@ impl Tools {
         }
         wiring::block_on(async {
             let config = Config::read(place)?;
+            if let Tools::Enable { name, variables, .. } = &self
+                && !variables.is_empty()
+            {
+                import::allow_variables(&hub::imported(place)?, name, variables).map_err(Trouble::Usage)?;
+            }
             let registry = self.servers().registry(&config).await?;
             let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
             hub.meet_registry().await;
@@ -145,7 +154,12 @@ impl Tools {
             }
             // It needs no hub, and was done before one was made.
             Tools::Permissions(_) => {}
-            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
+            Tools::Enable { name, .. } => {
+                hub.enable(name, true).await.map_err(trouble)?;
+                if let Some(how) = hub.reached_by(name) {
+                    remark(&format!("{name} is on: it {}", evidence::visible(&how)));
+                }
+            }
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
         }
         Ok(Exit::Well)

@@ -19,6 +19,7 @@ mod runs;
 mod serve;
 mod serve_hostile;
 mod serve_langserve;
+mod serve_users;
 mod settings;
 mod tasks;
 mod team;

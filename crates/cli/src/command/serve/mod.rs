@@ -4,6 +4,7 @@ mod desk;
 mod excerpt;
 mod library;
 mod own;
+mod tool_access;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ use crate::wiring;
 use desk::House;
 use library::Library;
 use own::Own;
+use tool_access::ToolAccess;
 
 /// Serve the page and the API: ask, watch, approve, branch and come back in a browser
 #[derive(clap::Args)]
@@ -75,7 +77,8 @@ impl Serve {
         let library = Library::open(&self.thinking.servers.documents(&config), &hub::folder(place)?.join("uploads"))?;
         self.thinking.servers.shelf = Some(library.folders().clone());
         let house = wiring::house(place, &self.thinking, self.listening.json).await?;
-        let own = Own::new(house.world, library.clone());
+        let workspaces = self.thinking.servers.workspaces(&hub::folder(place)?, &config);
+        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces));
         let engine = wiring::engine_in(own.clone(), store, place)?;
         // Whether there are documents depends on whose run it is, and the desk says so.
         let flows = Service::new(engine.clone(), served::all(FRONT_DOOR.flow, house.mind, &config, false)?, None);
