@@ -121,7 +121,8 @@ impl Inner {
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
             allowed: job.allowed.clone(),
-            has_heard: job.has_heard || !job.filled.is_empty() || has_recalled,
+            is_tainted: job.is_tainted || !job.filled.is_empty() || has_recalled,
+            addresses: (*job.addresses).clone(),
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };
         let machine = Box::new(Run::start(&graph, start)?);

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use graph::{Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, UserId, Waiting};
+use graph::{Addresses, Budget, Graph, Outcome, Run, RunId, Start, TaskId, ThreadId, UserId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
@@ -141,8 +141,8 @@ pub struct Order {
     pub budget: Budget,
     /// A line for lists.
     pub title: Option<String>,
-    /// Not all of the input is the user's own words: it holds earlier answers, or what tools or agents said.
-    pub has_heard: bool,
+    /// Not all of the input is the user's own words: it holds earlier answers, or output of tools or agents.
+    pub is_tainted: bool,
     /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
     pub depth: u32,
     /// Tool calls that need no permission in this run and its children: `server.tool`, a server, or [`graph::ALLOW_ALL`].
@@ -159,7 +159,7 @@ impl Order {
             run: None,
             budget: Budget::default(),
             title: None,
-            has_heard: false,
+            is_tainted: false,
             depth: 0,
             allowed: Vec::new(),
         }
@@ -249,9 +249,11 @@ impl Engine {
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
         let graph = self.0.graph(&order.flow)?;
         let (user, mut input) = (order.user, order.input);
-        let has_heard = self.0.recall(&graph, &user, &thread, &mut input).await? || order.has_heard;
+        // Before anything is recalled into it. An input that holds more than the user's own words names nothing.
+        let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
+        let is_tainted = self.0.recall(&graph, &user, &thread, &mut input).await? || order.is_tainted;
         let (budget, depth, allowed) = (order.budget, order.depth, order.allowed);
-        let start = Start { budget, user, has_heard, depth, allowed, ..Start::new(&order.flow, thread, run.clone(), input) };
+        let start = Start { budget, user, is_tainted, addresses, depth, allowed, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };

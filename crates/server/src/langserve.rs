@@ -294,7 +294,7 @@ impl Call {
             settings => base.extend([("settings".to_owned(), settings)]),
         }
         let (input, came, answers) = state::taken(served.dress, base, input)?;
-        let mut order = Order { has_heard: came.has_heard(), depth: depth_of(headers)?, user: who.user.clone(), ..Order::new(&served.flow, input) };
+        let mut order = Order { is_tainted: came.is_tainted(), depth: depth_of(headers)?, user: who.user.clone(), ..Order::new(&served.flow, input) };
         order.title = came.title();
         if let Some(thread) =
             config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty())

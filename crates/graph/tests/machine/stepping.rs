@@ -161,7 +161,7 @@ fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign
         },
     );
     let graph = Graph::of::<Diary>("two").node("list", list, &["act"]).node("act", act, &[END]).build().unwrap();
-    let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].has_heard;
+    let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].is_tainted;
     assert!(is_tainted(|reply| reply));
     assert!(!is_tainted(Reply::without_foreign_text));
     assert!(is_tainted(|reply| reply.about(json!({ "server": "notes" }))));
