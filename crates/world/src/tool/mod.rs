@@ -20,6 +20,7 @@ pub mod import;
 mod memory;
 pub mod nature;
 pub(crate) mod permission;
+mod private_text;
 mod reply;
 mod room;
 pub mod search;
@@ -71,6 +72,7 @@ struct Hub {
     asked: Option<Arc<dyn Asked>>,
     consent: Option<Arc<dyn Consent>>,
     off: BTreeSet<String>,
+    reserved: BTreeSet<String>,
     changed: watch::Sender<u64>,
     /// The list as it was at a version.
     snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
@@ -171,9 +173,23 @@ pub struct Builder {
     asked: Option<Arc<dyn Asked>>,
     consent: Option<Arc<dyn Consent>>,
     off: BTreeSet<String>,
+    reserved: BTreeSet<String>,
+    imported: Vec<(String, ServerConfig)>,
 }
 
 impl Builder {
+    /// Names that no imported server may have, whether or not there is such a server now.
+    pub fn with_reserved<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.reserved.extend(names.into_iter().map(config::server_name));
+        self
+    }
+
+    /// Servers that were imported. One with a reserved name, or with that of another server, is left out with a warning.
+    pub fn with_imported(mut self, config: Config) -> Self {
+        self.imported.extend(config.servers);
+        self
+    }
+
     /// These wait until somebody switches them on.
     pub fn with_off(mut self, servers: &[&str]) -> Self {
         self.off.extend(servers.iter().map(|name| config::server_name(name)));
@@ -241,15 +257,23 @@ impl Builder {
             asked: self.asked,
             consent: self.consent,
             off: self.off,
+            reserved: self.reserved,
             changed: watch::Sender::new(1),
             snapshot: RwLock::default(),
             kept: AtomicU64::new(0),
             has_warned: AtomicBool::new(false),
         };
         for (name, origin) in self.servers {
-            // What came first stays: built-in servers are not hidden by a file.
+            // What came first stays: a server in the user's own file goes before a built-in one of the same name.
             if hub.own_server(&name).is_none() {
                 hub.add(&name, origin);
+            }
+        }
+        for (name, server) in self.imported {
+            if hub.is_reserved(&name) {
+                tracing::warn!("the imported server {name} is not used: the name belongs to another server");
+            } else {
+                hub.add(&name, Origin::Configured(server));
             }
         }
         Tools(Arc::new(hub))
@@ -356,15 +380,15 @@ impl Tools {
     pub async fn enable(&self, name: &str, is_on: bool) -> Result<(), Failure> {
         let cannot = |why: String| Failure::new(FailureKind::Internal, why);
         if let Some(server) = self.0.own_server(name) {
-            self.0.memory.switch(name, is_on).map_err(cannot)?;
+            self.0.memory.switch(name, server.definition(), is_on).map_err(cannot)?;
             if !is_on {
                 server.stop();
             }
         } else if self.0.is_behind_registry(name) {
-            self.0.memory.switch(name, is_on).map_err(cannot)?;
+            self.0.memory.switch(name, None, is_on).map_err(cannot)?;
         } else {
-            let (_, entry) = self.0.find(name).await?;
-            self.0.memory.switch(&entry.name, is_on).map_err(cannot)?;
+            let (server, entry) = self.0.find(name).await?;
+            self.0.memory.switch(&entry.name, server.definition(), is_on).map_err(cannot)?;
         }
         self.0.changed.send_modify(|version| *version += 1);
         Ok(())
@@ -387,6 +411,16 @@ impl Tools {
         self.0.add(&name, Origin::Configured(config));
         self.0.changed.send_modify(|version| *version += 1);
         Ok(())
+    }
+
+    /// Whether an imported server may not have this name: a server here has it, or it is kept for one that comes with Baton.
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.0.is_reserved(&config::server_name(name))
+    }
+
+    /// What a server is reached by, for a person who decides whether to turn it on. None for servers that are built in.
+    pub fn reached_by(&self, server: &str) -> Option<String> {
+        self.0.own_server(server)?.reached_by()
     }
 
     /// Does not wait for the next attempt at a server that is down.
@@ -457,14 +491,26 @@ impl World for Tools {
             deadline,
             progress: progress.clone(),
             thread: Some(job.thread.to_string()),
+            user: Some(job.user.to_string()),
         };
         let result = self.call(tool, arguments, &options).await;
+        let known = self.0.known(tool);
+        let public = match (&known, &result) {
+            (Some((server, entry)), Ok(found)) => private_text::public_addresses(server, entry, found),
+            _ => None,
+        };
         let value = result.and_then(|found| {
             serde_json::to_value(found).map_err(|error| Failure::new(FailureKind::Internal, format!("the result cannot be kept: {error}")))
         });
         let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let server = tool.split_once('.').map_or(tool.as_str(), |(server, _)| server);
-        Reply { result: value, ..Reply::ok(Value::Null) }.taking_us(took_us).about(json!({ "server": server }))
+        let reply = Reply { result: value, ..Reply::ok(Value::Null) }.taking_us(took_us).about(json!({ "server": server }));
+        match public {
+            Some(addresses) => reply.without_private_text(addresses),
+            // The message of a failure may be the server's own text.
+            None if reply.result.is_err() && known.is_some_and(|(server, _)| !server.is_believed()) => reply.with_foreign_error(),
+            None => reply,
+        }
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
@@ -523,10 +569,22 @@ impl Hub {
     }
 
     fn is_on(&self, server: &Server) -> bool {
-        self.memory.switched(&server.name).unwrap_or(match &server.origin {
+        self.memory.switched(&server.name, server.definition().as_deref()).unwrap_or(match &server.origin {
             Origin::Configured(config) => config.enabled,
             Origin::Local { .. } => !self.off.contains(&server.name),
         })
+    }
+
+    fn why_off(&self, server: &Server) -> String {
+        let name = &server.name;
+        match self.memory.is_changed(name, server.definition().as_deref()) {
+            true => format!("the definition of the server {name} changed after it was switched on; check it, then `baton tools enable {name}`"),
+            false => format!("the server {name} is switched off"),
+        }
+    }
+
+    fn is_reserved(&self, name: &str) -> bool {
+        name == REGISTRY || self.reserved.contains(name) || self.own_server(name).is_some()
     }
 
     fn is_tool_on(&self, server: &Server, entry: &Entry) -> bool {
@@ -535,8 +593,8 @@ impl Hub {
             Origin::Local { .. } => true,
         };
         let behind = source::server_of(&entry.tool.name).filter(|_| server.is_registry());
-        let is_server_on = behind.is_none_or(|behind| self.memory.switched(behind).unwrap_or(true));
-        self.is_on(server) && is_server_on && self.memory.switched(&entry.name).unwrap_or(configured)
+        let is_server_on = behind.is_none_or(|behind| self.memory.switched(behind, None).unwrap_or(true));
+        self.is_on(server) && is_server_on && self.memory.switched(&entry.name, server.definition().as_deref()).unwrap_or(configured)
     }
 
     /// What is known without asking anybody.
@@ -586,7 +644,7 @@ impl Hub {
             return Err(refused(format!("there is no tool {name:?}{near}")));
         };
         if !self.is_on(&server) {
-            return Err(refused(format!("the server {} is switched off", server.name)));
+            return Err(refused(self.why_off(&server)));
         }
         let link = server.link().await?;
         if self.known(name).is_none() {
