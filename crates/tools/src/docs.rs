@@ -3,7 +3,7 @@
 //! [`Docs`] is what the tools do, without MCP; [`Server`] puts it behind MCP. Before a search the folders are looked at again, at most
 //! every few seconds and never by two at once, so an answer is as new as the files.
 //!
-//! Of files that belong to a user, each call sees those of the user it is made for. The user comes in the call's `_meta` ([`META_USER`]), which the hub
+//! Of files that belong to a user, each call sees those of the user it is made for. The user comes in the call's `_meta` ([`META_USER`](crate::owner::META_USER)), which the hub
 //! sends to built-in servers only; a call without one sees what belongs to nobody.
 
 use std::fmt::Write as _;
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::Kind;
+use crate::owner::user_of;
 use evidence::Trust;
 use index::{Error, Folders, Hit, State};
 use rmcp::handler::server::router::tool::ToolRouter;
@@ -21,7 +22,6 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -35,9 +35,6 @@ pub const KIND: Kind = Kind {
         Ok(kind.around(Server::new(Arc::new(Docs::new(folders)))))
     },
 };
-
-/// In a call's `_meta`: the user it is made for.
-pub const META_USER: &str = "baton/user";
 
 const SIZE_DEFAULT: usize = 8;
 const SIZE_MAX: usize = 50;
@@ -217,7 +214,7 @@ impl Server {
         output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
     )]
     async fn search(&self, Parameters(takes): Parameters<Search>, context: RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
-        let user = user_of(&context);
+        let user = user_of(&context.meta);
         self.run(move |docs| docs.search(user.as_deref(), &takes)).await
     }
 
@@ -228,7 +225,7 @@ impl Server {
         output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
     )]
     async fn read(&self, Parameters(takes): Parameters<Read>, context: RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
-        let user = user_of(&context);
+        let user = user_of(&context.meta);
         self.run(move |docs| docs.read(user.as_deref(), &takes)).await
     }
 
@@ -247,10 +244,6 @@ impl Server {
     }
 }
 
-fn user_of(context: &RequestContext<RoleServer>) -> Option<String> {
-    context.meta.0.0.get(META_USER).and_then(Value::as_str).map(str::to_owned)
-}
-
 #[tool_handler(router = self.tool_router)]
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
@@ -267,7 +260,7 @@ mod tests {
     use index::{Limits, Model};
     use rmcp::ServiceExt;
     use rmcp::model::CallToolRequestParams;
-    use serde_json::json;
+    use serde_json::{Value, json};
     use tempfile::TempDir;
 
     use super::*;

@@ -515,7 +515,8 @@ impl World for Tools {
 
     async fn look_up(&self, job: &Job) -> LookUp {
         let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
-        let Ok((server, entry)) = self.0.find(&call.tool).await else { return LookUp::Unknown };
+        // What was switched off meanwhile is not started to be asked.
+        let Ok((server, entry)) = self.0.find_enabled(&call.tool).await else { return LookUp::Unknown };
         let Some(look_up) = nature::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
         let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
             Some(behind) => format!("{behind}.{look_up}"),

@@ -97,7 +97,8 @@ mod tests {
     use super::*;
 
     fn tool(is_open_world: Option<bool>) -> Tool {
-        let hints = ToolAnnotations { open_world_hint: is_open_world, ..ToolAnnotations::new().read_only(true) };
+        let mut hints = ToolAnnotations::new().read_only(true);
+        hints.open_world_hint = is_open_world;
         Tool::new("fetch", "", JsonObject::new()).with_annotations(hints)
     }
 
