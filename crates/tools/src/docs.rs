@@ -3,8 +3,8 @@
 //! [`Docs`] is what the tools do, without MCP; [`Server`] puts it behind MCP. Before a search the folders are looked at again, at most
 //! every few seconds and never by two at once, so an answer is as new as the files.
 //!
-//! Of files that belong to a user, each call sees those of the user it is made for. The user comes in the call's `_meta` ([`META_USER`](crate::owner::META_USER)), which the hub
-//! sends to built-in servers only; a call without one sees what belongs to nobody.
+//! Of files that belong to a user, each call sees those of the user it is made for. The user comes in the call's `_meta`
+//! ([`META_USER`](crate::owner::META_USER)), which the hub sends to built-in servers only; a call without one sees what belongs to nobody.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

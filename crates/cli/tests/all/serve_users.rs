@@ -18,8 +18,8 @@ impl Served {
         let is_indexed = async {
             loop {
                 let (_, documents) = self.by(token, Method::GET, "/api/documents", None).await;
-                let is_it = |file: &&Value| file["name"] == name && file["state"] == "indexed";
-                if documents["files"].as_array().unwrap().iter().find(is_it).is_some() {
+                let is_it = |file: &Value| file["name"] == name && file["state"] == "indexed";
+                if documents["files"].as_array().unwrap().iter().any(is_it) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
