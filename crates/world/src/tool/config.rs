@@ -184,8 +184,6 @@ struct Entry {
     tools_disabled: BTreeSet<String>,
     oauth: Option<OAuthEntry>,
     protocol_version: Option<String>,
-    /// Of an imported entry: the variables of the environment that may be filled into its `env` and `headers`.
-    variables: BTreeSet<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -207,11 +205,7 @@ fn imported_server(entry: &Value, env: Env<'_>) -> Result<ServerConfig, String> 
         false => Ok(text.to_owned()),
     };
     let only_listed = |name: &str| listed.contains(name).then(|| env(name)).flatten();
-    let value = |text: &str| match text.contains("${userHome") {
-        true => as_written(text),
-        false => expand(text, None, &only_listed),
-    };
-    server(entry, None, &as_written, &value)
+    server(entry, None, &as_written, &|text: &str| expand(text, None, &only_listed))
 }
 
 /// `fill` puts variables into an entry, and `fill_value` into the values of `env` and `headers`.
