@@ -229,6 +229,10 @@ fn imported_servers(place: &Place) -> Result<Config> {
     if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(Trouble::Usage) } else { Ok(Config::default()) }
 }
 
+pub(crate) fn is_imported(place: &Place, server: &str) -> Result<bool> {
+    Ok(imported_servers(place)?.servers.contains_key(server))
+}
+
 /// Where imports are kept, in the form of any other `mcp.json`.
 pub(crate) fn imported(place: &Place) -> Result<PathBuf> {
     Ok(folder(place)?.join("imported.json"))

@@ -102,6 +102,13 @@ impl Tools {
             let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
             hub.meet_registry().await;
             let done = self.work(&hub).await;
+            // What a stranger's list makes this program start is shown to whoever turned it on.
+            if let (Ok(_), Tools::Enable { name, .. }) = (&done, &self)
+                && hub::is_imported(place, name)?
+                && let Some(how) = hub.reached_by(name)
+            {
+                remark(&format!("{name} is on: it {}", evidence::visible(&how)));
+            }
             hub.close().await;
             done
         })
@@ -154,12 +161,7 @@ impl Tools {
             }
             // It needs no hub, and was done before one was made.
             Tools::Permissions(_) => {}
-            Tools::Enable { name, .. } => {
-                hub.enable(name, true).await.map_err(trouble)?;
-                if let Some(how) = hub.reached_by(name) {
-                    remark(&format!("{name} is on: it {}", evidence::visible(&how)));
-                }
-            }
+            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
         }
         Ok(Exit::Well)
