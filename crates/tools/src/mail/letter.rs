@@ -40,7 +40,7 @@ pub struct Letter {
     /// Who sends it; files of others are not attached. The caller of the tool does not say this itself.
     #[serde(skip)]
     #[schemars(skip)]
-    pub(crate) user: Option<String>,
+    pub user: Option<String>,
 }
 
 pub(super) struct Composed {
