@@ -65,6 +65,9 @@ pub(crate) struct Tools {
     pub(crate) private_hosts: Vec<String>,
     /// Tools that change things outside and need no yes of yours: `server.tool`, or a whole `server`.
     pub(crate) allowed: Vec<String>,
+    /// Tools that the users of `baton serve` may call, beside the operator: `server.tool`, or a whole `server` [default: all, but neither files nor code
+    /// where `root` or `--workspace` names the operator's folder].
+    pub(crate) users: Option<Vec<String>>,
     /// A registry whose tools are used too, as http://host:8021; "off" uses none [default: one that answers at http://localhost:8021].
     pub(crate) registry: Option<String>,
     /// What the registry says about its tools counts: one that it calls read-only may be called without asking.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use index::Folders;
 use mcp_hub::config::Private;
-use mcp_hub::{Builder, Config, RegistrySource, Tools, is_registry_at};
+use mcp_hub::{Builder, Config, REGISTRY, RegistrySource, Tools, is_registry_at};
 use tools::Thinker;
 use tools::workspace::Workspaces;
 
@@ -93,8 +93,13 @@ impl Servers {
 
     /// The names of all servers: those that come with Baton and those that are configured. Nothing is started by this.
     pub(crate) fn names(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
-        let built_in = tools::KINDS.iter().map(|kind| kind.name.to_owned());
-        Ok(built_in.chain(self.configured(place, settings)?.servers.into_keys()).collect())
+        let configured = self.configured(place, settings)?.servers.into_keys().chain(imported_servers(place)?.servers.into_keys());
+        Ok(reserved().map(str::to_owned).chain(configured).collect())
+    }
+
+    /// Names that imported servers may not have: those of servers that come with Baton, and those in the user's own files.
+    pub(crate) fn reserved(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
+        Ok(reserved().chain([REGISTRY]).map(str::to_owned).chain(self.configured(place, settings)?.servers.into_keys()).collect())
     }
 
     /// Nothing is started by this: servers are when somebody needs them.
@@ -106,11 +111,16 @@ impl Servers {
         registry: Option<&RegistrySource>,
     ) -> Result<Tools> {
         let folder = folder(place)?;
-        let config = self.configured(place, settings)?;
-        for remark in &config.remarks {
+        let (config, imported) = (self.configured(place, settings)?, imported_servers(place)?);
+        for remark in config.remarks.iter().chain(&imported.remarks) {
             tracing::warn!("{remark}");
         }
-        let hub = Tools::builder().with_config(config).with_off(&SAMPLES).with_memory(folder.join("tools.json"));
+        let hub = Tools::builder()
+            .with_config(config)
+            .with_imported(imported)
+            .with_reserved(reserved())
+            .with_off(&SAMPLES)
+            .with_memory(folder.join("tools.json"));
         let hub = match registry {
             Some(source) => hub.with_registry(source),
             None => hub,
@@ -129,10 +139,6 @@ impl Servers {
         };
         for path in files {
             config.merge(read(path)?);
-        }
-        let imported = imported(place)?;
-        if imported.exists() {
-            config.merge(read(&imported)?);
         }
         Ok(config)
     }
@@ -210,6 +216,21 @@ impl Servers {
         }
         Ok(wanted)
     }
+}
+
+/// The servers that come with Baton, whether or not they can be used here.
+fn reserved() -> impl Iterator<Item = &'static str> {
+    tools::KINDS.iter().map(|kind| kind.name)
+}
+
+/// What was imported. Of the environment it sees only what a person listed.
+fn imported_servers(place: &Place) -> Result<Config> {
+    let path = imported(place)?;
+    if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(Trouble::Usage) } else { Ok(Config::default()) }
+}
+
+pub(crate) fn is_imported(place: &Place, server: &str) -> Result<bool> {
+    Ok(imported_servers(place)?.servers.contains_key(server))
 }
 
 /// Where imports are kept, in the form of any other `mcp.json`.

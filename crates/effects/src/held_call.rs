@@ -72,7 +72,7 @@ fn sources(job: &Job) -> Vec<String> {
         sources.push(format!("{} more from earlier results", job.filled.len() - SOURCES_MAX));
     }
     let rest = if job.filled.is_empty() { "all" } else { "the rest" };
-    sources.push(match job.has_heard {
+    sources.push(match job.is_tainted {
         true => format!("{rest} from a plan that was made after results of tools or agents were read"),
         false => format!("{rest} from the plan made for your request"),
     });
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(sources(&job), ["all from the plan made for your request"]);
         job.filled = vec![Hole::whole("/arguments/text", 0, "/text")];
         job.filled_by = vec!["web.fetch".to_owned()];
-        job.has_heard = true;
+        job.is_tainted = true;
         assert_eq!(
             sources(&job),
             ["text from the result of web.fetch", "the rest from a plan that was made after results of tools or agents were read"]

@@ -137,7 +137,8 @@ impl Inner {
             context: job.context.clone(),
             parent: Some(Parent { run: job.run.clone(), task: job.task }),
             depth: job.depth + 1,
-            has_heard: job.has_heard || !job.filled.is_empty() || has_recalled,
+            is_tainted: job.is_tainted || !job.filled.is_empty() || has_recalled,
+            addresses: (*job.addresses).clone(),
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };
         let machine = Box::new(Run::start(&graph, start)?);

@@ -36,6 +36,8 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         shape: None,
         // Given for the run that is forked, and for no other.
         context: RunContext { allowed: Vec::new(), ..then.context },
+        // What the caller put in the place of replies or state is input that nobody checked.
+        is_tainted: then.is_tainted || fork.patch.is_some() || !fork.replies.is_empty(),
         forked_from: Some(Origin { run: run.clone(), step: fork.at_step }),
         ..then
     };

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use effects::World;
-use graph::{Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, ThreadId, Waiting};
+use graph::{Addresses, Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, ThreadId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SignalKind, Store, StoreError};
@@ -145,8 +145,8 @@ pub struct Order {
     pub budget: Budget,
     /// A line for lists.
     pub title: Option<String>,
-    /// Not all of the input is the user's own words: it holds earlier answers, or what tools or agents said.
-    pub has_heard: bool,
+    /// Not all of the input is the user's own words: it holds earlier answers, or output of tools or agents.
+    pub is_tainted: bool,
     /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
     pub depth: u32,
 }
@@ -161,7 +161,7 @@ impl Order {
             run: None,
             budget: Budget::default(),
             title: None,
-            has_heard: false,
+            is_tainted: false,
             depth: 0,
         }
     }
@@ -252,9 +252,11 @@ impl Engine {
         let graph = self.0.graph(&order.flow)?;
         let (mut context, mut input) = (order.context, order.input);
         context.model = context.model.or_else(|| self.0.settings.default_model.clone());
-        let has_heard = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.has_heard;
+        // Before anything is recalled into it. An input that holds more than the user's own words names nothing.
+        let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
+        let is_tainted = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.is_tainted;
         let (budget, depth) = (order.budget, order.depth);
-        let start = Start { budget, context, has_heard, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
+        let start = Start { budget, context, is_tainted, addresses, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
         let beginning = Beginning::New { machine, title, past: Vec::new() };

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Budget, Digest, HeldCall, Name, Reply, RunId, TaskId, ThreadId, UserId};
+use crate::{Addresses, Budget, Digest, HeldCall, Name, Reply, RunId, TaskId, ThreadId, UserId};
 
 /// The version this build writes, and the newest it reads.
 pub const ENTRY_VERSION: u32 = 1;
@@ -63,9 +63,12 @@ pub struct Start {
     pub depth: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
-    /// Not all of the input is the user's own words: it holds what tools or agents said.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub has_heard: bool,
+    /// Not all of the input is the user's own words: it holds earlier answers, or output of tools or agents. It counts as private text too.
+    #[serde(default, alias = "has_heard", skip_serializing_if = "is_default")]
+    pub is_tainted: bool,
+    /// Addresses that the user named, and those that the parent of this run found.
+    #[serde(default, skip_serializing_if = "Addresses::is_empty")]
+    pub addresses: Addresses,
 }
 
 /// What a run was started with and passes on unchanged to every [`crate::Job`] and to its child runs.
@@ -109,7 +112,8 @@ impl Start {
             parent: None,
             depth: 0,
             forked_from: None,
-            has_heard: false,
+            is_tainted: false,
+            addresses: Addresses::default(),
         }
     }
 }
@@ -196,6 +200,13 @@ mod tests {
         let Entry::Replied { reply, .. } = Entry::decode(line).unwrap() else { panic!("a reply") };
         assert_eq!(reply.result, Err(Failure::new(FailureKind::Invalid, "no JSON")));
         assert!(!String::from_utf8(Entry::decode(line).unwrap().encode()).unwrap().contains("said"), "and is written as it was");
+    }
+
+    #[test]
+    fn a_run_started_under_the_former_name_of_taint_is_read() {
+        let line = br#"{"v":1,"started":{"flow":"f","thread":"t","run":"r","input":{},"has_heard":true}}"#;
+        let Entry::Started(start) = Entry::decode(line).unwrap() else { panic!("a start") };
+        assert!(start.is_tainted && start.addresses.is_empty());
     }
 
     #[test]

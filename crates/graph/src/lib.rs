@@ -48,6 +48,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod addresses;
 mod ask;
 mod budget;
 mod draw;
@@ -64,6 +65,7 @@ mod node;
 mod reply;
 mod run;
 
+pub use addresses::Addresses;
 pub use ask::{Ask, AskError, Backoff, Hole, Need, Request};
 pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};

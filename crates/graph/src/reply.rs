@@ -47,12 +47,44 @@ impl Reply {
         self.about(json!({ NO_FOREIGN_TEXT: true }))
     }
 
+    /// Marks a tool's reply that holds nothing private, because it is published for everybody or computed from the arguments alone, and names the addresses
+    /// of its results. Only the world says this.
+    pub fn without_private_text(mut self, addresses: Vec<String>) -> Self {
+        let mut about = self.about.take().unwrap_or_else(|| json!({}));
+        about[NO_PRIVATE_TEXT] = Value::Bool(true);
+        if !addresses.is_empty() {
+            about[ADDRESSES] = addresses.into();
+        }
+        self.about(about)
+    }
+
+    /// Marks a failure whose message was written by a server that is not trusted. Only the world says this.
+    pub fn with_foreign_error(mut self) -> Self {
+        let mut about = self.about.take().unwrap_or_else(|| json!({}));
+        about[FOREIGN_ERROR] = Value::Bool(true);
+        self.about(about)
+    }
+
     pub(crate) fn has_foreign_text(&self) -> bool {
-        !self.about.as_ref().is_some_and(|about| about[NO_FOREIGN_TEXT] == true)
+        let is_marked = |mark: &str| self.about.as_ref().is_some_and(|about| about[mark] == true);
+        if self.result.is_ok() { !is_marked(NO_FOREIGN_TEXT) } else { is_marked(FOREIGN_ERROR) }
+    }
+
+    pub(crate) fn has_private_text(&self) -> bool {
+        !self.about.as_ref().is_some_and(|about| about[NO_PRIVATE_TEXT] == true)
+    }
+
+    /// Where its results come from, if they are public.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
+        let about = self.about.as_ref().filter(|_| !self.has_private_text());
+        about.and_then(|about| about.get(ADDRESSES)).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 }
 
 const NO_FOREIGN_TEXT: &str = "no_foreign_text";
+const FOREIGN_ERROR: &str = "foreign_error";
+const NO_PRIVATE_TEXT: &str = "no_private_text";
+const ADDRESSES: &str = "addresses";
 
 /// Why an effect has no result, in words for a person and a kind for a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

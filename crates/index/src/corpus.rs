@@ -33,6 +33,8 @@ const LINK_WEIGHT: f32 = 1.0;
 const SEED_WEIGHT: f32 = 0.5;
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 const NO_SLOT: u32 = u32::MAX;
+/// The file of a row that is deleted.
+const NO_FILE: u32 = u32::MAX;
 
 pub struct Corpus {
     full_text: FullText,
@@ -137,22 +139,31 @@ impl Corpus {
 
     /// Never waits for passages' vectors: those that are there take part. The first question may wait for the weights.
     pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
+        self.search_among(question, size, None)
+    }
+
+    /// The same among the files that `may_see` accepts. Others are left out of every list before it is cut, so they cannot take anybody's place.
+    pub fn search_among(&self, question: &str, size: usize, may_see: Option<&dyn Fn(&str) -> bool>) -> Result<Answer, Error> {
         let question = cut(question);
         let now = self.now();
+        let visible = may_see.map(|may_see| Arc::new(now.visible(may_see)));
+        let is_visible = |row: u32| visible.as_ref().is_none_or(|visible| visible.get(row as usize).copied().unwrap_or(false));
+        let search = || now.state.search(question, DEPTH, visible.as_ref());
         // Each takes several milliseconds, on a core of its own.
         let (found, vector) = match now.has_vectors() {
-            true => self.model.ask_beside(question, || now.state.search(question, DEPTH)),
-            false => (now.state.search(question, DEPTH), None),
+            true => self.model.ask_beside(question, search),
+            false => (search(), None),
         };
         let mut lists = vec![List { name: "full text", weight: 1.0, rows: found? }];
         if let Some(vector) = vector {
-            let slots = now.rows.iter().filter_map(|row| Some((*row, now.slot(*row)?)));
+            let rows: Vec<u32> = now.rows.iter().copied().filter(|row| is_visible(*row)).collect();
+            let slots = rows.iter().filter_map(|row| Some((*row, now.slot(*row)?)));
             let scores = self.shelf.scores(&vector, slots);
             // Half a list would push down the other half; it counts as far as it goes.
-            let weight = scores.len() as f32 / now.rows.len().max(1) as f32;
+            let weight = scores.len() as f32 / rows.len().max(1) as f32;
             lists.push(List { name: "vectors", weight, rows: fuse::best(scores, DEPTH) });
         }
-        self.hop(&now, question, &mut lists)?;
+        self.hop(&now, question, &is_visible, &mut lists)?;
         let mut hits = Vec::new();
         for (row, score) in fuse::fuse(&lists).into_iter().take(size) {
             let Kept { file, at, passage } = now.state.kept(row)?;
@@ -164,7 +175,7 @@ impl Corpus {
     }
 
     /// Adds what the question names, and what the best so far name.
-    fn hop(&self, now: &Now, question: &str, lists: &mut Vec<List>) -> Result<(), Error> {
+    fn hop(&self, now: &Now, question: &str, is_visible: &dyn Fn(u32) -> bool, lists: &mut Vec<List>) -> Result<(), Error> {
         let worth = now.links.worth;
         if worth <= 0.0 {
             return Ok(());
@@ -174,6 +185,7 @@ impl Corpus {
             .links
             .named(question)
             .into_iter()
+            .filter(|named| is_visible(named.row))
             .map(|named| (named.row, named.words as f32 + by_itself.get(&named.row).copied().unwrap_or_default()));
         lists.push(List { name: "titles", weight: SEED_WEIGHT * worth, rows: fuse::best(seeds.collect(), SEEDS_MAX) });
         let so_far = fuse::fuse(lists);
@@ -186,7 +198,7 @@ impl Corpus {
             let written = passage.links.iter().filter_map(|link| Some((now.links.target(&file, link)?, 1.0)));
             let mut seen = Vec::new();
             for (target, sureness) in by_name.chain(written) {
-                if target != *row && !seen.contains(&target) {
+                if target != *row && is_visible(target) && !seen.contains(&target) {
                     seen.push(target);
                     *named.entry(target).or_default() += sureness / (1.0 + place as f32);
                 }
@@ -236,17 +248,26 @@ struct Now {
     /// Where each row's vector is, filled in as they come.
     slots: Vec<AtomicU32>,
     links: Links,
+    /// The files, and of each row its file as a position among them.
+    files: Vec<String>,
+    file_of: Vec<u32>,
 }
 
 impl Now {
     fn read(full_text: &FullText, shelf: &Shelf) -> Result<Self, Error> {
         let state = full_text.state()?;
         let slots: Vec<AtomicU32> = (0..state.rows).map(|_| AtomicU32::new(NO_SLOT)).collect();
-        let mut now = Now { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default() };
+        let file_of = vec![NO_FILE; state.rows as usize];
+        let mut now = Now { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default(), files: Vec::new(), file_of };
         let mut links = Links::default();
-        let Now { state, rows, keys, slots, .. } = &mut now;
+        let Now { state, rows, keys, slots, files, file_of, .. } = &mut now;
+        let mut numbers: HashMap<String, u32> = HashMap::new();
         state.all(|row, Kept { file, passage, .. }| {
             rows.push(row);
+            file_of[row as usize] = *numbers.entry(file.clone()).or_insert_with(|| {
+                files.push(file.clone());
+                files.len() as u32 - 1
+            });
             let key = vectors::key(&passage.meaning());
             keys.insert(row, key);
             if let Some(slot) = shelf.slot(key) {
@@ -270,6 +291,12 @@ impl Now {
         links.measure(&sample, now.rows.len(), &|term| now.state.passages_with(term).unwrap_or_default());
         now.links = links;
         Ok(now)
+    }
+
+    /// For each row whether its file is one that `may_see` accepts.
+    fn visible(&self, may_see: &dyn Fn(&str) -> bool) -> Vec<bool> {
+        let files: Vec<bool> = self.files.iter().map(|file| may_see(file)).collect();
+        self.file_of.iter().map(|file| files.get(*file as usize).copied().unwrap_or(false)).collect()
     }
 
     fn slot(&self, row: u32) -> Option<u32> {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::corpus::{Answer, Corpus};
+use crate::owned::OwnedFolder;
 use crate::passage::Place;
 use crate::read::{self, Skipped};
 use crate::vectors::{Model, Progress};
@@ -57,6 +58,8 @@ pub struct Folders {
     corpus: Corpus,
     manifest: Mutex<Manifest>,
     limits: Limits,
+    /// The root whose files each belong to one user, if there is one.
+    owned: Option<OwnedFolder>,
 }
 
 /// What a look at the folders came to.
@@ -111,7 +114,13 @@ impl Folders {
         }
         let corpus = Corpus::open(&home, model)?;
         let manifest = if corpus.passages() == 0 { Manifest::default() } else { manifest };
-        Ok(Folders { roots: real, home, corpus, manifest: Mutex::new(Manifest { version: VERSION, ..manifest }), limits })
+        Ok(Folders { roots: real, home, corpus, manifest: Mutex::new(Manifest { version: VERSION, ..manifest }), limits, owned: None })
+    }
+
+    /// Files below this folder are found and read by their owner alone.
+    pub fn with_owned(mut self, owned: OwnedFolder) -> Self {
+        self.owned = Some(owned);
+        self
     }
 
     /// Reads what changed. When this returns, all of it is found by full text; vectors follow.
@@ -166,13 +175,27 @@ impl Folders {
         Ok(report)
     }
 
+    /// Searches the files that belong to nobody.
     pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
-        self.corpus.search(question, size)
+        self.search_for(None, question, size)
     }
 
-    /// Lines (pages of a PDF, paragraphs of a DOCX) of an indexed file, counted from one, both ends included.
+    /// Searches the files that a user may see.
+    pub fn search_for(&self, user: Option<&str>, question: &str, size: usize) -> Result<Answer, Error> {
+        match &self.owned {
+            None => self.corpus.search(question, size),
+            Some(owned) => self.corpus.search_among(question, size, Some(&|file| owned.may_see(user, Path::new(file)))),
+        }
+    }
+
+    /// Reads a file that belongs to nobody; see [`Folders::read_for`].
     pub fn read(&self, file: &str, from: Option<u32>, to: Option<u32>) -> Result<Excerpt, Error> {
-        let path = self.find(file)?;
+        self.read_for(None, file, from, to)
+    }
+
+    /// Lines (pages of a PDF, paragraphs of a DOCX) of an indexed file that a user may see, counted from one, both ends included.
+    pub fn read_for(&self, user: Option<&str>, file: &str, from: Option<u32>, to: Option<u32>) -> Result<Excerpt, Error> {
+        let path = self.find(user, file)?;
         let name = path.to_string_lossy().into_owned();
         let broken = |why: String| Error::NotHere(format!("{name} cannot be read: {why}"));
         let (bytes, seen) = read_bytes(&path, self.limits.file_bytes_max).map_err(|skipped| broken(skipped.to_string()))?;
@@ -293,21 +316,24 @@ impl Folders {
         }
     }
 
-    /// A file that is in the index, by its whole path or by the rest of it after a folder. Nothing else can be read.
-    fn find(&self, file: &str) -> Result<PathBuf, Error> {
+    /// A file that is in the index and that the user may see, by its whole path or by the rest of it after a folder. Nothing else can be read, and
+    /// another user's file is answered like one that does not exist.
+    fn find(&self, user: Option<&str>, file: &str) -> Result<PathBuf, Error> {
         let manifest = self.manifest();
         let is_known = |path: &Path| path.to_str().is_some_and(|name| manifest.files.get(name).is_some_and(|entry| entry.skipped.is_none()));
+        let may_see = |path: &Path| self.owned.as_ref().is_none_or(|owned| owned.may_see(user, path));
+        let missing = || Error::NotHere(format!("there is no {file:?} among the indexed files; use a path that a search gave"));
         let wanted = Path::new(file);
-        let candidates = std::iter::once(wanted.to_owned()).chain(self.roots.iter().map(|root| root.join(wanted)));
-        let path = candidates.into_iter().find(|path| is_known(path));
-        let path = path.ok_or_else(|| Error::NotHere(format!("there is no {file:?} among the indexed files; use a path that a search gave")))?;
+        let shared = self.roots.iter().filter(|root| self.owned.as_ref().is_none_or(|owned| owned.folder() != root.as_path())).cloned();
+        let own = user.and_then(|user| self.owned.as_ref().map(|owned| owned.folder_of(user)));
+        let candidates = std::iter::once(wanted.to_owned()).chain(shared.chain(own).map(|root| root.join(wanted)));
+        let path = candidates.into_iter().find(|path| is_known(path) && may_see(path)).ok_or_else(missing)?;
         // It may have become a link since it was indexed.
-        let real = fs::canonicalize(&path).map_err(|error| Error::NotHere(format!("{}: {error}", path.display())))?;
-        if self.roots.iter().any(|root| real.starts_with(root)) && is_known(&real) {
-            Ok(real)
-        } else {
-            Err(Error::NotHere(format!("{} leads out of the folders", path.display())))
+        let real = fs::canonicalize(&path).map_err(|_| missing())?;
+        if !self.roots.iter().any(|root| real.starts_with(root)) || !is_known(&real) {
+            return Err(Error::NotHere(format!("{} leads out of the folders", path.display())));
         }
+        if may_see(&real) { Ok(real) } else { Err(missing()) }
     }
 
     fn parts(&self, path: &Path, bytes: Vec<u8>) -> Result<Vec<(u32, String)>, Skipped> {

@@ -2,15 +2,18 @@
 //!
 //! A row is a document's place in one opened state of the index: dense, and good only as long as that state.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tantivy::collector::TopDocs;
 use tantivy::directory::error::LockError;
+use tantivy::index::SegmentId;
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions, Value};
 use tantivy::tokenizer::TextAnalyzer;
-use tantivy::{DocAddress, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term};
+use tantivy::{DocAddress, DocId, IndexReader, IndexWriter, ReloadPolicy, Score, Searcher, SegmentReader, TantivyDocument, TantivyError, Term};
 
 use crate::Error;
 use crate::passage::Passage;
@@ -119,7 +122,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn search(&self, question: &str, count: usize) -> Result<Vec<u32>, Error> {
+    /// The best rows. With `visible`, only rows that are true in it are ranked at all.
+    pub(crate) fn search(&self, question: &str, count: usize, visible: Option<&Arc<Vec<bool>>>) -> Result<Vec<u32>, Error> {
         let mut terms: Vec<(String, f32)> = Vec::new();
         for term in words::terms(question) {
             if let Some((_, times)) = terms.iter_mut().find(|(known, _)| *known == term) {
@@ -138,8 +142,27 @@ impl State {
                 clauses.push((Occur::Should, Box::new(BoostQuery::new(Box::new(query), boost * times))));
             }
         }
-        let found = self.searcher.search(&BooleanQuery::new(clauses), &TopDocs::with_limit(count).order_by_score())?;
-        Ok(found.into_iter().map(|(_, address)| self.starts[address.segment_ord as usize] + address.doc_id).collect())
+        let (query, best) = (BooleanQuery::new(clauses), TopDocs::with_limit(count));
+        let row = |address: DocAddress| self.starts[address.segment_ord as usize] + address.doc_id;
+        let Some(visible) = visible else {
+            return Ok(self.searcher.search(&query, &best.order_by_score())?.into_iter().map(|(_, address)| row(address)).collect());
+        };
+        let found = self.searcher.search(&query, &best.tweak_score(self.visible_score(visible)))?;
+        Ok(found.into_iter().filter(|(score, _)| *score > f32::NEG_INFINITY).map(|(_, address)| row(address)).collect())
+    }
+
+    /// Scores rows that are not visible below every other.
+    fn visible_score(&self, visible: &Arc<Vec<bool>>) -> impl Fn(&SegmentReader) -> Box<dyn Fn(DocId, Score) -> Score> + Send + Sync + 'static {
+        let starts: HashMap<SegmentId, u32> =
+            self.searcher.segment_readers().iter().map(SegmentReader::segment_id).zip(self.starts.iter().copied()).collect();
+        let visible = visible.clone();
+        move |segment| {
+            let (start, visible) = (starts.get(&segment.segment_id()).copied(), visible.clone());
+            Box::new(move |document, score| {
+                let is_visible = start.and_then(|start| visible.get((start + document) as usize)).copied().unwrap_or(false);
+                if is_visible { score } else { Score::NEG_INFINITY }
+            })
+        }
     }
 
     pub(crate) fn kept(&self, row: u32) -> Result<Kept, Error> {

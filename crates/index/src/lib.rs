@@ -13,6 +13,7 @@ mod folder;
 mod full_text;
 mod fuse;
 mod links;
+mod owned;
 mod passage;
 mod read;
 mod tools;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub use corpus::{Answer, Change, Corpus, Hit, Used};
 pub use folder::{Excerpt, Folders, Limits, Report, Step};
+pub use owned::OwnedFolder;
 pub use passage::{Passage, Place};
 pub use read::Skipped;
 pub use tools::{Tool, ToolHit, Tools};

@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::auth::{Refusal, refusal};
 use super::bounded::TOO_LARGE;
 use super::entry::Entry;
-use super::nature::{AGAIN, KEY, THREAD};
+use super::nature::{AGAIN, KEY, THREAD, USER};
 use super::reply::{self, RESULT_BYTES_MAX};
 use super::server::{Link, Server, words};
 use effects::clip;
@@ -41,11 +41,13 @@ pub struct CallOptions {
     pub progress: Progress,
     /// The thread it is made for; told to built-in servers only.
     pub thread: Option<String>,
+    /// The user it is made for; told to built-in servers only.
+    pub user: Option<String>,
 }
 
 impl Default for CallOptions {
     fn default() -> Self {
-        CallOptions { key: None, is_allowed: false, deadline: Duration::from_secs(60), progress: Progress::nowhere(), thread: None }
+        CallOptions { key: None, is_allowed: false, deadline: Duration::from_secs(60), progress: Progress::nowhere(), thread: None, user: None }
     }
 }
 
@@ -79,8 +81,10 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
             meta.0.insert(AGAIN.to_owned(), true.into());
         }
     }
-    if let Some(thread) = options.thread.as_ref().filter(|_| server.is_local()) {
-        meta.0.insert(THREAD.to_owned(), thread.clone().into());
+    for (name, value) in [(THREAD, &options.thread), (USER, &options.user)] {
+        if let Some(value) = value.as_ref().filter(|_| server.is_local()) {
+            meta.0.insert(name.to_owned(), value.clone().into());
+        }
     }
     if !meta.0.is_empty() {
         params.meta = Some(RequestMetaObject(meta));

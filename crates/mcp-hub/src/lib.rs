@@ -1,6 +1,7 @@
 //! The MCP hub: every tool that a flow can call, wherever it lives, behind one list and one way to call.
 //!
 //! - [`config`]: which servers there are, from `mcp.json` files.
+//! - `hub`: how a name leads to a server and a tool. `perform`: the hub as a world. `permission`, `private_text`: which calls a person must agree to.
 //! - `server`: one connection each: made when somebody needs it, kept, made again. `stdio`, `http` and in-process under it, each with a limit
 //!   on everything that is read (`bounded`); `auth` for those who want a person's yes.
 //! - `call`: one call. `entry`: a tool and its schemas. [`nature`]: what doing it twice would mean. `reply`: results as evidence.
@@ -16,10 +17,13 @@ pub mod config;
 mod entry;
 mod host;
 mod http;
+mod hub;
 pub mod import;
 mod memory;
 pub mod nature;
+mod perform;
 pub(crate) mod permission;
+mod private_text;
 mod program;
 mod reply;
 mod room;
@@ -30,20 +34,18 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use evidence::Trust;
 use futures::future::BoxFuture;
-use graph::{Effect, Failure, FailureKind, Job, Reply, ToolCall};
-use serde_json::{Value, json};
+use graph::{Failure, FailureKind};
+use serde_json::Value;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 pub use auth::Consent;
 pub use call::CallOptions;
@@ -55,31 +57,13 @@ pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
 pub use source::{REGISTRY, RegistrySource, is_registry_at};
 
-use effects::{LookUp, Nature, Progress, World};
-use entry::Entry;
+use hub::Hub;
 use memory::Memory;
 use server::{Origin, Server, State};
 
 /// The hub. Clones are the same hub; when the last is gone, so are the connections and the children.
 #[derive(Clone)]
 pub struct Tools(Arc<Hub>);
-
-struct Hub {
-    servers: RwLock<BTreeMap<String, Arc<Server>>>,
-    memory: Memory,
-    rank: Box<dyn Rank>,
-    pace: Pace,
-    asked: Option<Arc<dyn Asked>>,
-    consent: Option<Arc<dyn Consent>>,
-    off: BTreeSet<String>,
-    changed: watch::Sender<u64>,
-    /// The list as it was at a version.
-    snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
-    /// The version whose lists were written down.
-    kept: AtomicU64,
-    /// It was said that the registry cannot be reached.
-    has_warned: AtomicBool,
-}
 
 /// A tool, as a planner or a person is told of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -172,9 +156,23 @@ pub struct Builder {
     asked: Option<Arc<dyn Asked>>,
     consent: Option<Arc<dyn Consent>>,
     off: BTreeSet<String>,
+    reserved: BTreeSet<String>,
+    imported: Vec<(String, ServerConfig)>,
 }
 
 impl Builder {
+    /// Names that no imported server may have, whether or not there is such a server now.
+    pub fn with_reserved<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.reserved.extend(names.into_iter().map(config::server_name));
+        self
+    }
+
+    /// Servers that were imported. One with a reserved name, or with that of another server, is left out with a warning.
+    pub fn with_imported(mut self, config: Config) -> Self {
+        self.imported.extend(config.servers);
+        self
+    }
+
     /// These wait until somebody switches them on.
     pub fn with_off(mut self, servers: &[&str]) -> Self {
         self.off.extend(servers.iter().map(|name| config::server_name(name)));
@@ -242,15 +240,23 @@ impl Builder {
             asked: self.asked,
             consent: self.consent,
             off: self.off,
+            reserved: self.reserved,
             changed: watch::Sender::new(1),
             snapshot: RwLock::default(),
             kept: AtomicU64::new(0),
             has_warned: AtomicBool::new(false),
         };
         for (name, origin) in self.servers {
-            // What came first stays: built-in servers are not hidden by a file.
+            // What came first stays: a server in the user's own file goes before a built-in one of the same name.
             if hub.own_server(&name).is_none() {
                 hub.add(&name, origin);
+            }
+        }
+        for (name, server) in self.imported {
+            if hub.is_reserved(&name) {
+                tracing::warn!("the imported server {name} is not used: the name belongs to another server");
+            } else {
+                hub.add(&name, Origin::Configured(server));
             }
         }
         Tools(Arc::new(hub))
@@ -357,15 +363,15 @@ impl Tools {
     pub async fn enable(&self, name: &str, is_on: bool) -> Result<(), Failure> {
         let cannot = |why: String| Failure::new(FailureKind::Internal, why);
         if let Some(server) = self.0.own_server(name) {
-            self.0.memory.switch(name, is_on).map_err(cannot)?;
+            self.0.memory.switch(name, server.definition(), is_on).map_err(cannot)?;
             if !is_on {
                 server.stop();
             }
         } else if self.0.is_behind_registry(name) {
-            self.0.memory.switch(name, is_on).map_err(cannot)?;
+            self.0.memory.switch(name, None, is_on).map_err(cannot)?;
         } else {
-            let (_, entry) = self.0.find(name).await?;
-            self.0.memory.switch(&entry.name, is_on).map_err(cannot)?;
+            let (server, entry) = self.0.find(name).await?;
+            self.0.memory.switch(&entry.name, server.definition(), is_on).map_err(cannot)?;
         }
         self.0.changed.send_modify(|version| *version += 1);
         Ok(())
@@ -388,6 +394,16 @@ impl Tools {
         self.0.add(&name, Origin::Configured(config));
         self.0.changed.send_modify(|version| *version += 1);
         Ok(())
+    }
+
+    /// Whether an imported server may not have this name: a server here has it, or it is kept for one that comes with Baton.
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.0.is_reserved(&config::server_name(name))
+    }
+
+    /// What a server is reached by, for a person who decides whether to turn it on. None for servers that are built in.
+    pub fn reached_by(&self, server: &str) -> Option<String> {
+        self.0.own_server(server)?.reached_by()
     }
 
     /// Does not wait for the next attempt at a server that is down.
@@ -435,255 +451,5 @@ impl Tools {
         for server in self.0.all() {
             server.close().await;
         }
-    }
-}
-
-#[async_trait]
-impl World for Tools {
-    fn nature(&self, job: &Job) -> Nature {
-        let Effect::CallTool(call) = &*job.effect else { return Nature::Once };
-        self.0.known(&call.tool).map_or(Nature::Once, |(_, entry)| entry.nature)
-    }
-
-    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        let Effect::CallTool(ToolCall { tool, arguments }) = &*job.effect else {
-            return Reply::failed(Failure::new(FailureKind::Internal, format!("a hub of tools performs no {} calls", job.effect.kind())));
-        };
-        let began = Instant::now();
-        // The engine drops the future at its own deadline; ours only keeps a call without one from waiting for ever.
-        let deadline = Duration::from_millis(job.deadline_ms.max(1));
-        let options = CallOptions {
-            key: Some(job.key.to_string()),
-            is_allowed: job.is_allowed,
-            deadline,
-            progress: progress.clone(),
-            thread: Some(job.thread.to_string()),
-        };
-        let result = self.call(tool, arguments, &options).await;
-        let value = result.and_then(|found| {
-            serde_json::to_value(found).map_err(|error| Failure::new(FailureKind::Internal, format!("the result cannot be kept: {error}")))
-        });
-        let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let server = tool.split_once('.').map_or(tool.as_str(), |(server, _)| server);
-        Reply { result: value, ..Reply::ok(Value::Null) }.taking_us(took_us).about(json!({ "server": server }))
-    }
-
-    async fn look_up(&self, job: &Job) -> LookUp {
-        let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
-        let Ok((server, entry)) = self.0.find(&call.tool).await else { return LookUp::Unknown };
-        let Some(look_up) = nature::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
-        let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
-            Some(behind) => format!("{behind}.{look_up}"),
-            None => look_up.to_owned(),
-        };
-        let Some(by) = server.tools().iter().find(|entry| *entry.tool.name == *look_up).cloned() else { return LookUp::Unknown };
-        let key = job.key.to_string();
-        let Ok(result) = call::call(&server, &by, &json!({ "key": key }), &CallOptions::default()).await else { return LookUp::Unknown };
-        let said = result.structured_content.unwrap_or_default();
-        match said.get("done").and_then(Value::as_bool) {
-            Some(true) => LookUp::Done(remembered(&entry, server.trust(), said.get("result").unwrap_or(&Value::Null))),
-            Some(false) => LookUp::NotDone,
-            None => LookUp::Unknown,
-        }
-    }
-}
-
-/// The reply that was lost, as far as the tool remembers it.
-fn remembered(entry: &Entry, trust: Trust, result: &Value) -> Reply {
-    let text = match result {
-        Value::String(text) => text.clone(),
-        Value::Null => "it was done before".to_owned(),
-        other => other.to_string(),
-    };
-    let data = Some(result).filter(|result| result.is_object());
-    Reply::ok(serde_json::to_value(evidence::found(&entry.name, trust, &text, data)).unwrap_or_default())
-}
-
-impl Hub {
-    fn add(&self, name: &str, origin: Origin) {
-        let remembered = match &origin {
-            Origin::Configured(config) => self.memory.list(name, config),
-            Origin::Local { .. } => None,
-        };
-        let server = Server::new(name, origin, self.pace.clone(), self.asked.clone(), self.consent.clone(), self.changed.clone());
-        server.remember(remembered.unwrap_or_default());
-        self.servers.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(server));
-    }
-
-    fn all(&self) -> Vec<Arc<Server>> {
-        self.servers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    /// The server that tools called `name.…` come from: one here, or the registry that offers them.
-    fn server(&self, name: &str) -> Option<Arc<Server>> {
-        self.own_server(name).or_else(|| self.own_server(REGISTRY).filter(|_| self.is_behind_registry(name)))
-    }
-
-    fn own_server(&self, name: &str) -> Option<Arc<Server>> {
-        self.servers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    fn is_on(&self, server: &Server) -> bool {
-        self.memory.switched(&server.name).unwrap_or(match &server.origin {
-            Origin::Configured(config) => config.enabled,
-            Origin::Local { .. } => !self.off.contains(&server.name),
-        })
-    }
-
-    fn is_tool_on(&self, server: &Server, entry: &Entry) -> bool {
-        let configured = match &server.origin {
-            Origin::Configured(config) => !config.tools_disabled.contains(&*entry.tool.name),
-            Origin::Local { .. } => true,
-        };
-        let behind = source::server_of(&entry.tool.name).filter(|_| server.is_registry());
-        let is_server_on = behind.is_none_or(|behind| self.memory.switched(behind).unwrap_or(true));
-        self.is_on(server) && is_server_on && self.memory.switched(&entry.name).unwrap_or(configured)
-    }
-
-    /// What is known without asking anybody.
-    fn known(&self, name: &str) -> Option<(Arc<Server>, Arc<Entry>)> {
-        let (server, tool) = name.split_once('.')?;
-        let (server, tool) = match self.own_server(server) {
-            Some(server) => (server, tool),
-            // A registry's tools have whole names. One that is not on its list yet is not asked for: nobody could have agreed to it.
-            None => (self.own_server(REGISTRY)?, name),
-        };
-        let entry = server.tools().iter().find(|entry| entry.tool.name == tool)?.clone();
-        Some((server, entry))
-    }
-
-    /// A registry has a server of this name, and this hub has none.
-    fn is_behind_registry(&self, name: &str) -> bool {
-        let has = |registry: &Server| registry.tools().iter().any(|entry| source::server_of(&entry.tool.name) == Some(name));
-        self.own_server(name).is_none() && self.own_server(REGISTRY).is_some_and(|registry| has(&registry))
-    }
-
-    /// A tool of a registry that is down, or of a registry's server that this hub has itself.
-    fn is_hidden(&self, server: &Server, entry: &Entry) -> bool {
-        let is_here = || source::server_of(&entry.tool.name).is_none_or(|behind| self.own_server(behind).is_some());
-        server.is_registry() && (matches!(server.state(), State::Down { .. }) || is_here())
-    }
-
-    /// Says once that only this hub's own tools are used.
-    fn warn_without_registry(&self) {
-        let Some(registry) = self.own_server(REGISTRY) else { return };
-        if let State::Down { why, .. } = registry.state()
-            && !self.has_warned.swap(true, Ordering::Relaxed)
-        {
-            let url = registry.url().unwrap_or_default().trim_end_matches("/mcp");
-            tracing::warn!("the registry {url} cannot be reached, so only the tools here are used: {why}");
-        }
-    }
-
-    /// The tool with this name; its server is asked if nobody has yet.
-    async fn find(&self, name: &str) -> Result<(Arc<Server>, Arc<Entry>), Failure> {
-        if let Some(found) = self.known(name) {
-            return Ok(found);
-        }
-        let refused = |words: String| Failure::new(FailureKind::Refused, words);
-        let server = name.split_once('.').and_then(|(server, _)| self.server(server));
-        let Some(server) = server else {
-            let near = self.near(name);
-            return Err(refused(format!("there is no tool {name:?}{near}")));
-        };
-        if !self.is_on(&server) {
-            return Err(refused(format!("the server {} is switched off", server.name)));
-        }
-        let link = server.link().await?;
-        if self.known(name).is_none() {
-            // It may be newer than our list.
-            server.relist(&link).await?;
-        }
-        self.known(name).ok_or_else(|| refused(format!("the server {} has no tool {name:?}{}", server.name, self.near(name))))
-    }
-
-    async fn find_enabled(&self, name: &str) -> Result<(Arc<Server>, Arc<Entry>), Failure> {
-        let (server, entry) = self.find(name).await?;
-        if !self.is_tool_on(&server, &entry) {
-            return Err(Failure::new(FailureKind::Refused, format!("the tool {name} is switched off; `baton tools enable {name}` switches it on")));
-        }
-        Ok((server, entry))
-    }
-
-    /// `; did you mean …?`, if something is spelled much like it.
-    fn near(&self, name: &str) -> String {
-        let names: Vec<String> =
-            self.all().iter().flat_map(|server| server.tools().iter().map(|entry| entry.name.clone()).collect::<Vec<_>>()).collect();
-        let alike =
-            |known: &String| strsim::jaro_winkler(name, known).max(strsim::jaro_winkler(name, known.split_once('.').map_or("", |(_, tool)| tool)));
-        let best = names.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|best| alike(best) > 0.8);
-        match best {
-            Some(best) => format!("; did you mean {best}?"),
-            None if names.is_empty() => "; no tools are available".to_owned(),
-            None => format!("; there are {} others", names.len()),
-        }
-    }
-
-    fn info(&self, server: &Server, entry: &Entry, healthy: bool) -> ToolInfo {
-        let tool = &entry.tool;
-        // A registry passes on what its servers say; none of it counts unless the user trusts the registry.
-        let hints = tool.annotations.as_ref().filter(|_| !server.is_registry() || server.is_believed());
-        ToolInfo {
-            name: entry.name.clone(),
-            server: source::server_of(&tool.name).filter(|_| server.is_registry()).unwrap_or(&server.name).to_owned(),
-            title: tool.title.clone().or_else(|| hints.and_then(|hints| hints.title.clone())),
-            description: tool.description.as_deref().unwrap_or_default().to_owned(),
-            schema: Value::Object((*tool.input_schema).clone()),
-            output_schema: tool.output_schema.as_ref().map(|schema| Value::Object((**schema).clone())),
-            hints: Hints {
-                read_only: hints.and_then(|hints| hints.read_only_hint),
-                destructive: hints.and_then(|hints| hints.destructive_hint),
-                idempotent: hints.and_then(|hints| hints.idempotent_hint),
-                open_world: hints.and_then(|hints| hints.open_world_hint),
-            },
-            is_trusted: server.is_believed(),
-            enabled: self.is_tool_on(server, entry),
-            healthy,
-        }
-    }
-
-    fn health(&self, server: &Server) -> Health {
-        let (kind, trusted) = match &server.origin {
-            Origin::Configured(config) => match config.reach {
-                config::Reach::Stdio { .. } => (Kind::Stdio, config.trusted),
-                config::Reach::Http { .. } => (Kind::Http, config.trusted),
-            },
-            Origin::Local { .. } => (Kind::Local, true),
-        };
-        let is = match server.state() {
-            State::Idle => Is::Idle,
-            State::Connecting => Is::Connecting,
-            State::Up(link) => {
-                let info = link.peer().peer_info();
-                let name = info.as_ref().and_then(|info| info.server_info.as_ref().map(|server| format!("{} {}", server.name, server.version)));
-                Is::Up { version: link.version().map(|version| version.to_string()).unwrap_or_default(), name }
-            }
-            State::Down { why, until, failures } => {
-                let wait = until.saturating_duration_since(Instant::now());
-                Is::Down { why, retry_in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), failures }
-            }
-        };
-        Health { server: server.name.clone(), kind, enabled: self.is_on(server), trusted, is, tools: server.tools().len() }
-    }
-
-    fn keep_lists(&self) {
-        let version = *self.changed.borrow();
-        if self.kept.swap(version, Ordering::Relaxed) == version {
-            return;
-        }
-        let servers = self.all();
-        let mut lists = HashMap::new();
-        for server in &servers {
-            if let (Origin::Configured(config), State::Up(_)) = (&server.origin, server.state()) {
-                lists.insert(server.name.clone(), (config, server.tools().iter().map(|entry| entry.tool.clone()).collect()));
-            }
-        }
-        self.memory.keep_lists(lists);
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        self.all().iter().for_each(|server| server.stop());
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The lists make the first answer quick, and tell what a call meant that a crash interrupted, before its server is even up again.
 //! They are kept for as long as the server's configuration is the same.
+//!
+//! A switch that turns something on holds for the definition it was turned on with. Another server under the same name, or the same one with another
+//! command or address, stays off until a person turns it on again. A switch that turns something off holds for the name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -23,8 +26,20 @@ pub(crate) struct Memory {
 #[serde(default)]
 struct Kept {
     /// By `server` or `server.tool`; what is not in here is as its configuration says.
-    switched: BTreeMap<String, bool>,
+    switched: BTreeMap<String, Switch>,
     lists: BTreeMap<String, List>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Switch {
+    /// As earlier versions wrote it. Of a server that is not built in, one that is on no longer counts.
+    ByName(bool),
+    Of {
+        is_on: bool,
+        /// None for servers that are built in, or offered by a registry.
+        definition: Option<String>,
+    },
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -47,13 +62,24 @@ impl Memory {
         Memory { path: Some(path), kept: Mutex::new(kept) }
     }
 
-    pub(crate) fn switched(&self, name: &str) -> Option<bool> {
-        self.kept().switched.get(name).copied()
+    /// Whether a person turned on or off what has this name and this definition.
+    pub(crate) fn switched(&self, name: &str, definition: Option<&str>) -> Option<bool> {
+        match self.kept().switched.get(name)? {
+            Switch::ByName(false) | Switch::Of { is_on: false, .. } => Some(false),
+            Switch::ByName(true) => definition.is_none().then_some(true),
+            Switch::Of { is_on: true, definition: of } => (of.as_deref() == definition).then_some(true),
+        }
     }
 
-    pub(crate) fn switch(&self, name: &str, is_on: bool) -> Result<(), String> {
+    /// Whether a person turned it on when it had another definition.
+    pub(crate) fn is_changed(&self, name: &str, definition: Option<&str>) -> bool {
+        let is_on = matches!(self.kept().switched.get(name), Some(Switch::ByName(true) | Switch::Of { is_on: true, .. }));
+        is_on && self.switched(name, definition).is_none()
+    }
+
+    pub(crate) fn switch(&self, name: &str, definition: Option<String>, is_on: bool) -> Result<(), String> {
         let mut kept = self.kept();
-        kept.switched.insert(name.to_owned(), is_on);
+        kept.switched.insert(name.to_owned(), Switch::Of { is_on, definition });
         self.save(&kept)
     }
 
@@ -112,7 +138,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// The same for the same server: a list is not believed of another program under the same name.
-fn fingerprint(config: &ServerConfig) -> String {
+pub(crate) fn fingerprint(config: &ServerConfig) -> String {
     let reach = match &config.reach {
         Reach::Stdio { command, args, cwd, .. } => format!("{command:?} {args:?} {cwd:?}"),
         Reach::Http { url, .. } => format!("{url:?}"),
@@ -134,13 +160,35 @@ mod tests {
         let config = ServerConfig::stdio("a", &["b"]);
         let tools = vec![Tool::new("t", "d", JsonObject::new())];
         let memory = Memory::open(path.clone());
-        memory.switch("s.t", false).unwrap();
+        memory.switch("s.t", None, false).unwrap();
         memory.keep_lists(HashMap::from([("s".to_owned(), (&config, tools.clone()))]));
         let again = Memory::open(path.clone());
-        assert_eq!((again.switched("s.t"), again.switched("s")), (Some(false), None));
+        assert_eq!((again.switched("s.t", None), again.switched("s", None)), (Some(false), None));
         assert_eq!(again.list("s", &config), Some(tools));
         assert_eq!(again.list("s", &ServerConfig::stdio("a", &["c"])), None, "another program");
         std::fs::write(&path, "garbage").unwrap();
-        assert_eq!(Memory::open(path).switched("s.t"), None);
+        assert_eq!(Memory::open(path).switched("s.t", None), None);
+    }
+
+    #[test]
+    fn what_is_on_is_on_for_one_definition_and_what_is_off_is_off() {
+        let memory = Memory::default();
+        memory.switch("s", Some("one".into()), true).unwrap();
+        assert_eq!((memory.switched("s", Some("one")), memory.switched("s", Some("two")), memory.switched("s", None)), (Some(true), None, None));
+        assert_eq!((memory.is_changed("s", Some("one")), memory.is_changed("s", Some("two")), memory.is_changed("t", None)), (false, true, false));
+        memory.switch("s", Some("one".into()), false).unwrap();
+        assert_eq!(memory.switched("s", Some("two")), Some(false));
+        assert!(!memory.is_changed("s", Some("two")));
+    }
+
+    #[test]
+    fn a_file_that_kept_switches_by_name_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tools.json");
+        std::fs::write(&path, r#"{"switched": {"stories": true, "notes": true, "mail": false}, "lists": {}}"#).unwrap();
+        let memory = Memory::open(path);
+        assert_eq!((memory.switched("stories", None), memory.switched("mail", None)), (Some(true), Some(false)), "built in");
+        assert_eq!((memory.switched("notes", Some("any")), memory.switched("mail", Some("any"))), (None, Some(false)), "imported");
+        assert!(memory.is_changed("notes", Some("any")));
     }
 }

@@ -24,6 +24,8 @@ pub const KEY: &str = "baton/key";
 pub const AGAIN: &str = "baton/again";
 /// In a call's `_meta`, for built-in servers only: the thread it is made for.
 pub const THREAD: &str = "baton/thread";
+/// In a call's `_meta`, for built-in servers only: the user it is made for.
+pub const USER: &str = "baton/user";
 /// In a tool's `_meta`: the name of the tool on the same server that knows whether a call with a key took place.
 pub const LOOK_UP: &str = "baton/lookup";
 

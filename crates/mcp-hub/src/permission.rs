@@ -2,7 +2,7 @@
 //!
 //! | the server | the tool | asks |
 //! |---|---|---|
-//! | built in or `trusted` | says that it only reads, or destroys nothing | never |
+//! | built in or `trusted` | says that it only reads, or destroys nothing | when it may carry private text out; see `private_text` |
 //! | built in or `trusted` | anything else | when the run has seen output of tools or agents |
 //! | any other | anything, whatever it says about itself | always |
 //! | none of that name | | when the run has seen output of tools or agents; the call fails in any case |
@@ -12,17 +12,17 @@
 use effects::held_call::{held_call, server_of, shown_name};
 use graph::{Job, Objection, ToolCall};
 
-use super::Tools;
+use super::{Tools, private_text};
 
 pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Objection> {
-    let is_tainted = job.has_heard || !job.filled.is_empty();
+    let is_tainted = job.is_tainted || !job.filled.is_empty();
     let server_name = server_of(&call.tool);
     let server = tools.0.server(server_name);
     let is_trusted = server.as_ref().is_some_and(|server| server.is_believed());
     let known = tools.0.known(&call.tool).map(|(_, entry)| entry);
     let tool = known.as_ref().map(|entry| &entry.tool);
-    if is_trusted && tool.is_some_and(is_harmless) {
-        return None;
+    if let Some(tool) = tool.filter(|tool| is_trusted && is_harmless(tool)) {
+        return private_text::objection(job, call, tool).map(|why| Objection { why, call: Some(held_call(job, call)) });
     }
     if !is_tainted && (is_trusted || server.is_none()) {
         return None;
@@ -71,7 +71,7 @@ mod tests {
     async fn s11_a_tool_that_is_not_known_to_be_read_only_is_asked_about() {
         let why = |is_trusted: bool, tool: &str, is_tainted: bool| {
             let mut job = scripted::jobs(&[graph::tool(format!("notes.{tool}"), json!({ "text": "x" }))]).remove(0);
-            job.has_heard = is_tainted;
+            job.is_tainted = is_tainted;
             let Effect::CallTool(call) = &*job.effect else { panic!("a tool call") };
             objection(&with_server("notes", is_trusted), &job, call)
         };

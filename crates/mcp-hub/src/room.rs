@@ -193,7 +193,7 @@ mod tests {
         let room = |allowed: &[&str]| Room::new(Tools::builder().build(), allowed.iter().map(|&name| name.to_owned()).collect());
         let mut jobs = scripted::jobs(&[graph::tool("mail.send", json!({})), graph::tool(LIST, json!({}))]);
         assert_eq!(room(&[]).objection(&jobs[0]), None, "the call fails, and nothing of it is foreign");
-        jobs.iter_mut().for_each(|job| job.has_heard = true);
+        jobs.iter_mut().for_each(|job| job.is_tainted = true);
         assert!(room(&[]).objection(&jobs[0]).is_some());
         assert_eq!(room(&[]).objection(&jobs[1]), None, "listing tools changes nothing");
         for allowed in ["mail", "mail.send"] {

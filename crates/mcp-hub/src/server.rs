@@ -34,6 +34,7 @@ use super::auth::Authorized;
 use super::config::{Reach, ServerConfig, secrets};
 use super::entry::Entry;
 use super::host::{Asked, Host, Listeners};
+use super::memory::fingerprint;
 pub(crate) use last_words::LastWords;
 pub(crate) use open::words;
 
@@ -176,6 +177,27 @@ impl Server {
     /// Whether it comes with Baton and runs in this process.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.origin, Origin::Local { .. })
+    }
+
+    /// What it was defined as, so that another under the same name is told apart. None for one that is built in.
+    pub(crate) fn definition(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Configured(config) => Some(config.definition.clone().unwrap_or_else(|| fingerprint(config))),
+            Origin::Local { .. } => None,
+        }
+    }
+
+    /// The command or address it is reached by, as a person is shown it.
+    pub(crate) fn reached_by(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Configured(ServerConfig { reach: Reach::Stdio { command, args, env, .. }, .. }) => {
+                let names: Vec<&str> = env.keys().map(String::as_str).collect();
+                let names = if names.is_empty() { String::new() } else { format!(", with {}", names.join(", ")) };
+                Some(format!("starts {command} {}{names}", args.join(" ")))
+            }
+            Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. }) => Some(format!("connects to {url}")),
+            Origin::Local { .. } => None,
+        }
     }
 
     /// Whether what it says about its own tools is believed.

@@ -1,7 +1,7 @@
 //! The hub against servers in this process that behave in every way a server can. What needs real processes is in `lab`.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt as _;
 use rmcp::model::{
@@ -10,9 +10,11 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler, ServiceExt as _};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use super::*;
+use effects::{LookUp, Nature, Progress, World};
 
 /// A server that can do everything wrong.
 #[derive(Clone, Default)]

@@ -298,7 +298,7 @@ impl Call {
         }
         let (input, came, answers) = state::taken(served.dress, base, input)?;
         let mut order = Order {
-            has_heard: came.has_heard(),
+            is_tainted: came.is_tainted(),
             depth: depth_of(headers)?,
             context: RunContext { user: who.user.clone(), ..RunContext::default() },
             ..Order::new(&served.flow, input)

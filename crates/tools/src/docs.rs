@@ -2,6 +2,9 @@
 //!
 //! [`Docs`] is what the tools do, without MCP; [`Server`] puts it behind MCP. Before a search the folders are looked at again, at most
 //! every few seconds and never by two at once, so an answer is as new as the files.
+//!
+//! Of files that belong to a user, each call sees those of the user it is made for. The user comes in the call's `_meta`
+//! ([`META_USER`](crate::owner::META_USER)), which the hub sends to built-in servers only; a call without one sees what belongs to nobody.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::Kind;
+use crate::owner::user_of;
 use evidence::Trust;
 use index::{Error, Folders, Hit, State};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerConfig};
+use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,13 +102,13 @@ impl Docs {
     }
 
     /// Takes its time on files: not for an async thread.
-    pub fn search(&self, takes: &Search) -> Result<Passages, String> {
+    pub fn search(&self, user: Option<&str>, takes: &Search) -> Result<Passages, String> {
         if takes.query.trim().is_empty() {
             return Err("`query` is empty; give a question or words to look for".into());
         }
         let stale = self.refresh();
         let size = takes.size.unwrap_or(SIZE_DEFAULT).clamp(1, SIZE_MAX);
-        let answer = self.folders.search(&takes.query, size).map_err(|error| error.to_string())?;
+        let answer = self.folders.search_for(user, &takes.query, size).map_err(|error| error.to_string())?;
         let lists = answer.lists.iter().filter(|list| list.found > 0).map(|list| list.name.to_owned()).collect();
         let progress = self.folders.progress();
         let vectors = match progress.state {
@@ -118,8 +123,8 @@ impl Docs {
         Ok(Passages { passages: answer.hits.into_iter().map(passage).collect(), lists, note })
     }
 
-    pub fn read(&self, takes: &Read) -> Result<Passages, String> {
-        let excerpt = self.folders.read(&takes.file, takes.from, takes.to).map_err(|error| error.to_string())?;
+    pub fn read(&self, user: Option<&str>, takes: &Read) -> Result<Passages, String> {
+        let excerpt = self.folders.read_for(user, &takes.file, takes.from, takes.to).map_err(|error| error.to_string())?;
         let note = excerpt.is_cut.then(|| format!("cut: there is more, up to {}; ask again with `from`", excerpt.total));
         let passage = Passage {
             text: excerpt.text,
@@ -208,8 +213,9 @@ impl Server {
         annotations(title = "Search documents", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
         output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
     )]
-    async fn search(&self, Parameters(takes): Parameters<Search>) -> Result<CallToolResult, ErrorData> {
-        self.run(move |docs| docs.search(&takes)).await
+    async fn search(&self, Parameters(takes): Parameters<Search>, context: RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
+        let user = user_of(&context.meta);
+        self.run(move |docs| docs.search(user.as_deref(), &takes)).await
     }
 
     #[tool(
@@ -218,8 +224,9 @@ impl Server {
         annotations(title = "Read a document", read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
         output_schema = rmcp::handler::server::tool::schema_for_output::<Passages>()
     )]
-    async fn read(&self, Parameters(takes): Parameters<Read>) -> Result<CallToolResult, ErrorData> {
-        self.run(move |docs| docs.read(&takes)).await
+    async fn read(&self, Parameters(takes): Parameters<Read>, context: RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
+        let user = user_of(&context.meta);
+        self.run(move |docs| docs.read(user.as_deref(), &takes)).await
     }
 
     async fn run(&self, work: impl FnOnce(&Docs) -> Result<Passages, String> + Send + 'static) -> Result<CallToolResult, ErrorData> {

@@ -14,6 +14,7 @@ pub mod document;
 pub mod fetch;
 pub mod files;
 pub mod mail;
+pub mod owner;
 mod passage;
 pub mod search;
 mod secret;

@@ -23,13 +23,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Mistake;
 use crate::files::root::{EntryKind, Root, WriteMode};
+use crate::owner::unique_name;
 
 /// In a call's `_meta`: the thread it is made for.
 pub const META_THREAD: &str = "baton/thread";
 
 /// A call without a thread, such as one made by hand.
 const NO_THREAD: &str = "default";
-const NAME_CHARS_MAX: usize = 40;
+const FORMER_NAME_BYTES_MAX: usize = 40;
 /// Records of programs that changed files; older ones are dropped.
 const RECORDS_MAX: usize = 256;
 /// What a program is shown of its workspace, and what it may change at once.
@@ -84,7 +85,10 @@ impl Workspaces {
     /// Where the files of a thread are.
     pub fn folder(&self, thread: Option<&str>) -> PathBuf {
         match &self.kind {
-            Kind::PerThread { base } => base.join(folder_name(thread.unwrap_or(NO_THREAD))),
+            Kind::PerThread { base } => {
+                let thread = thread.unwrap_or(NO_THREAD);
+                former_name(thread).map(|name| base.join(name)).filter(|folder| folder.is_dir()).unwrap_or_else(|| base.join(unique_name(thread)))
+            }
             Kind::Fixed { folder } => folder.clone(),
         }
     }
@@ -211,11 +215,12 @@ fn put_all(root: &Root, files: &[FileBytes]) -> Result<(), Mistake> {
     files.iter().try_for_each(|file| root.write(&file.path, &file.bytes, WriteMode::Replace).map(drop))
 }
 
-/// Readable, and different for every thread.
-fn folder_name(thread: &str) -> String {
-    let readable: String = thread.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(NAME_CHARS_MAX).collect();
-    let digest = hex(&Sha256::digest(thread.as_bytes())[..4]);
-    if readable.is_empty() { digest } else { format!("{readable}-{digest}") }
+/// The folder's name in earlier versions, with a digest so short that another thread's name could be chosen to have the same. Only for a thread whose whole
+/// name is in it: no other thread has that.
+fn former_name(thread: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_whole = !thread.is_empty() && thread.len() <= FORMER_NAME_BYTES_MAX && thread.chars().all(is_plain);
+    is_whole.then(|| format!("{thread}-{}", hex(&Sha256::digest(thread.as_bytes())[..4])))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -259,6 +264,16 @@ mod tests {
             let name = folder.strip_prefix("base").unwrap().to_str().unwrap().to_owned();
             assert!(!name.contains(['/', '.']) && !name.is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_an_earlier_version_is_found_by_its_own_thread_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let workspaces = Workspaces::per_thread(home.path().to_owned());
+        fs::create_dir(home.path().join(former_name("budget").unwrap())).unwrap();
+        assert!(workspaces.folder(Some("budget")).is_dir());
+        // Names of which only a part was in the folder's name.
+        assert!(former_name("bud get").is_none() && former_name(&"x".repeat(41)).is_none() && former_name("").is_none());
     }
 
     #[test]

@@ -41,7 +41,7 @@ async fn history(engine: &Engine, thread: &ThreadId) -> Vec<Message> {
 async fn ask(engine: &Engine, thread: &str, flow: &str, question: &str) {
     let thread = ThreadId::from(thread);
     let history = history(engine, &thread).await;
-    let order = Order { has_heard: !history.is_empty(), thread: Some(thread), ..Order::new(flow, input(question, json!({ "history": history }))) };
+    let order = Order { is_tainted: !history.is_empty(), thread: Some(thread), ..Order::new(flow, input(question, json!({ "history": history }))) };
     output(engine, order).await;
 }
 

@@ -119,6 +119,6 @@ async fn s11_a_server_that_is_not_trusted_cannot_declare_its_tools_harmless() {
         *asked.lock().unwrap() += 1;
         agreeable(key, waiting)
     };
-    run_with(&notes.engine("append", true, &[]), Order { has_heard: true, ..order }, &person).await;
+    run_with(&notes.engine("append", true, &[]), Order { is_tainted: true, ..order }, &person).await;
     assert_eq!((*asked.lock().unwrap(), notes.lines()), (1, 3), "words of others are in the input");
 }

@@ -37,13 +37,13 @@ impl Registry {
         wiring::block_on_all_cores(async {
             let imported = hub::imported(place)?;
             match &self.import {
-                Some(source) => self.import(source, &imported).await,
+                Some(source) => self.import(place, source, &imported).await,
                 None => self.serve(place, &imported).await,
             }
         })
     }
 
-    async fn import(&self, source: &str, path: &Path) -> Result<Exit> {
+    async fn import(&self, place: &Place, source: &str, path: &Path) -> Result<Exit> {
         let list: Value = match source.contains("://") {
             true => import::fetch(source).await.map_err(Trouble::Failed)?,
             false => {
@@ -51,13 +51,14 @@ impl Registry {
                 serde_json::from_slice(&bytes).map_err(|error| Trouble::Usage(format!("{source} is no JSON: {error}")))?
             }
         };
-        let done = import::into_file(&list, path).map_err(Trouble::Failed)?;
+        let reserved = self.servers.reserved(place, &Config::read(place)?)?;
+        let done = import::into_file(&list, path, &|name| reserved.iter().any(|one| one == name)).map_err(Trouble::Failed)?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", serde_json::to_string(&done)?)?,
             false => {
                 writeln!(out, "{} servers added to {}, switched off; {} left out", done.added.len(), path.display(), done.skipped.len())?;
-                writeln!(out, "`baton tools enable NAME` switches one on")?;
+                writeln!(out, "`baton tools enable NAME` switches one on; `--variable KEY` lets it have a variable of the environment")?;
             }
         }
         Ok(Exit::Well)

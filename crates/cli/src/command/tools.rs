@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use effects::Progress;
 use graph::{Failure, FailureKind};
-use mcp_hub::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub};
+use mcp_hub::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub, import};
 use serde_json::Value;
 
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::hub::Servers;
+use crate::follow::remark;
+use crate::hub::{self, Servers};
 use crate::place::Place;
 use crate::text::{BOLD, DIM, paint};
 use crate::wiring;
@@ -69,6 +70,9 @@ pub(crate) enum Tools {
     /// Switch a tool or a whole server on, for good
     Enable {
         name: String,
+        /// For an imported server: a variable of the environment that it may have; may be given several times
+        #[arg(long = "variable", value_name = "NAME")]
+        variables: Vec<String>,
         #[command(flatten)]
         servers: Servers,
     },
@@ -89,10 +93,22 @@ impl Tools {
         }
         wiring::block_on(async {
             let config = Config::read(place)?;
+            if let Tools::Enable { name, variables, .. } = &self
+                && !variables.is_empty()
+            {
+                import::allow_variables(&hub::imported(place)?, name, variables).map_err(Trouble::Usage)?;
+            }
             let registry = self.servers().registry(&config).await?;
             let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
             hub.meet_registry().await;
             let done = self.work(&hub).await;
+            // What a stranger's list makes this program start is shown to whoever turned it on.
+            if let (Ok(_), Tools::Enable { name, .. }) = (&done, &self)
+                && hub::is_imported(place, name)?
+                && let Some(how) = hub.reached_by(name)
+            {
+                remark(&format!("{name} is on: it {}", evidence::visible(&how)));
+            }
             hub.close().await;
             done
         })

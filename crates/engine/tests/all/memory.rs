@@ -150,7 +150,7 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
         told(&engine, &run).await;
         let first = ground.store.journal(&run, 0, 1).await.unwrap().remove(0);
         let Ok(graph::Entry::Started(start)) = graph::Entry::decode(&first.bytes) else { panic!("a start") };
-        assert_eq!((start.has_heard, start.context.user.as_str()), (expected, "ada"));
+        assert_eq!((start.is_tainted, start.context.user.as_str()), (expected, "ada"));
     }
 }
 

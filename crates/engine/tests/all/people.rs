@@ -105,7 +105,7 @@ impl effects::World for Wary {
     }
 
     fn objection(&self, job: &graph::Job) -> Option<graph::Objection> {
-        let is_foreign = job.has_heard || !job.filled.is_empty();
+        let is_foreign = job.is_tainted || !job.filled.is_empty();
         (job.effect.name() == "send" && is_foreign).then(|| graph::Objection::new("It sends something."))
     }
 
@@ -153,6 +153,6 @@ async fn the_users_own_idea_needs_no_second_yes() {
     let engine = wary(&ground, vec![line("l", vec![tool("send", json!({ "to": "bob" }))])]);
     let run = start(&engine, "l", json!({})).await;
     assert_eq!(output(&engine, &run).await, json!(["sent"]));
-    let heard = engine.start(baton_engine::Order { has_heard: true, ..baton_engine::Order::new("l", json!({})) }).await.unwrap();
+    let heard = engine.start(baton_engine::Order { is_tainted: true, ..baton_engine::Order::new("l", json!({})) }).await.unwrap();
     assert!(matches!(engine.wait(&heard).await.unwrap(), At::Parked(_)), "its input held foreign words");
 }

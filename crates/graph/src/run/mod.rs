@@ -32,11 +32,11 @@ pub(crate) use task::Task;
 
 use crate::graph::State;
 use crate::{
-    Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply, RunContext,
-    RunError, RunId, Start, TaskId, ThreadId, Told, Usage,
+    Addresses, Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply,
+    RunContext, RunError, RunId, Start, TaskId, ThreadId, Told, Usage,
 };
 use ledger::{Ledger, Teller};
-use step::Asking;
+use step::{Asking, Taint};
 use task::{Progress, Release};
 
 pub struct Run {
@@ -50,8 +50,11 @@ pub struct Run {
     entries: u64,
     ledger: Ledger,
     teller: Teller,
-    /// A tool or an agent has been listened to: from here on, what the flow asks may be their idea.
-    has_heard: bool,
+    /// Output of a tool or an agent was read: from here on, what the flow asks for may be determined by it.
+    is_tainted: bool,
+    /// Text was read that is not public: documents, files, earlier answers, output of agents and of servers that are not built in.
+    has_private_text: bool,
+    addresses: Arc<Addresses>,
 }
 
 enum Position {
@@ -86,13 +89,17 @@ pub struct Job {
     pub node: Name,
     pub label: Name,
     pub effect: Arc<Effect>,
-    /// The arguments that came out of other effects' replies, and so carry foreign words. For a place that the flow filled itself from an earlier step,
+    /// The arguments that came out of other effects' replies, and so carry foreign text. For a place that the flow filled itself from an earlier step,
     /// only `at` has a meaning.
     pub filled: Vec<Hole>,
     /// The name of the effect that each of `filled` was filled from, in the same order.
     pub filled_by: Vec<String>,
-    /// The flow has listened to tools or agents before, so that any argument may be their idea and not the user's.
-    pub has_heard: bool,
+    /// The flow has read output of tools or agents before, so that any argument may be determined by it and not by the user.
+    pub is_tainted: bool,
+    /// The flow, or a reply that an argument was filled from, has text that is not public, so that any argument may carry it.
+    pub has_private_text: bool,
+    /// Addresses that were known before any private text was read, or without it.
+    pub addresses: Arc<Addresses>,
     /// A person has agreed to exactly this.
     pub is_allowed: bool,
     pub after_ms: u64,
@@ -152,7 +159,9 @@ impl Run {
             entries: 1,
             ledger: Ledger::new(&graph.0.phases),
             teller: Teller::default(),
-            has_heard: start.has_heard,
+            is_tainted: start.is_tainted,
+            has_private_text: start.is_tainted,
+            addresses: Arc::new(start.addresses.clone()),
             start: Arc::new(start),
         };
         run.teller.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
@@ -172,7 +181,10 @@ impl Run {
         self.settle();
         match &mut self.position {
             Position::At(_) => unreachable!("settling leaves a run asking or ended"),
-            Position::Asking(asking) => asking.next(&self.graph, &self.start, self.step, &self.ledger, self.has_heard),
+            Position::Asking(asking) => {
+                let taint = Taint { is_tainted: self.is_tainted, has_private_text: self.has_private_text, addresses: &self.addresses };
+                asking.next(&self.graph, &self.start, self.step, &self.ledger, &taint)
+            }
             Position::Ended(outcome) => Next::Done(outcome.clone()),
         }
     }

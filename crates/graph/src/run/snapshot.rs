@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::ledger::{Ledger, Teller};
 use super::{Position, Run};
-use crate::{ENTRY_VERSION, Graph, Name, RunError, Start, Usage};
+use crate::{Addresses, ENTRY_VERSION, Graph, Name, RunError, Start, Usage};
 
 /// A run on entering a step, so that opening it needs only the journal from there on. It can always be thrown away.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +21,13 @@ pub struct Snapshot {
     spent: Usage,
     elapsed_us: u64,
     clocks_us: BTreeMap<Name, u64>,
+    #[serde(default, alias = "has_heard")]
+    is_tainted: bool,
+    /// Absent in snapshots of earlier versions, which count as private if they are tainted.
     #[serde(default)]
-    has_heard: bool,
+    has_private_text: Option<bool>,
+    #[serde(default, skip_serializing_if = "Addresses::is_empty")]
+    addresses: Addresses,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +67,9 @@ impl Run {
             spent: self.ledger.spent,
             elapsed_us: self.ledger.elapsed_us,
             clocks_us: inner.phases.iter().map(|phase| phase.name.clone()).zip(self.ledger.clocks_us.iter().copied()).collect(),
-            has_heard: self.has_heard,
+            is_tainted: self.is_tainted,
+            has_private_text: Some(self.has_private_text),
+            addresses: (*self.addresses).clone(),
         })
     }
 
@@ -83,7 +90,9 @@ impl Run {
             entries: snapshot.entries,
             ledger: Ledger::resumed(snapshot.spent, snapshot.elapsed_us, clocks_us, &inner.phases),
             teller: Teller { seq: snapshot.seq, outbox: Vec::new() },
-            has_heard: snapshot.has_heard,
+            is_tainted: snapshot.is_tainted,
+            has_private_text: snapshot.has_private_text.unwrap_or(snapshot.is_tainted),
+            addresses: Arc::new(snapshot.addresses),
         })
     }
 }

@@ -11,7 +11,14 @@ use super::{Consent, Fault, Job, Next, Objection, Outcome, Position, Progress, R
 use crate::ask::awaited;
 use crate::fill::fill;
 use crate::node::Target;
-use crate::{Effect, Event, Failure, FailureKind, Graph, Key, Question, Replies, Reply, Start, TaskId};
+use crate::{Addresses, Effect, Event, Failure, FailureKind, Graph, Key, Question, Replies, Reply, Start, TaskId};
+
+/// What a run has read so far, as far as it matters to a job.
+pub(super) struct Taint<'a> {
+    pub(super) is_tainted: bool,
+    pub(super) has_private_text: bool,
+    pub(super) addresses: &'a Arc<Addresses>,
+}
 
 /// The current step while answers are out.
 pub(super) struct Asking {
@@ -82,15 +89,11 @@ impl Run {
         let node = asking.node;
         let took_us = asking.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
         self.ledger.leave(node, &inner.phases, took_us);
-        let is_heard = |task: &Task| {
-            let can_speak = |reply: &Reply| match *task.request.effect {
-                Effect::CallTool(_) => reply.has_foreign_text(),
-                Effect::CallAgent(_) => true,
-                Effect::CallModel(_) | Effect::AskPerson(_) => false,
-            };
-            task.answer().is_some_and(|reply| reply.result.is_ok() && can_speak(reply))
-        };
-        self.has_heard = self.has_heard || asking.tasks.iter().any(is_heard);
+        self.is_tainted = self.is_tainted || asking.tasks.iter().any(Task::has_foreign_text);
+        self.has_private_text = self.has_private_text || asking.tasks.iter().any(Task::has_private_text);
+        if asking.tasks.iter().any(|task| task.addresses().next().is_some()) {
+            Arc::make_mut(&mut self.addresses).find(asking.tasks.iter().flat_map(Task::addresses));
+        }
         let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &asking.tasks });
         for (name, value) in go.notes {
             self.teller.tell(Event::Noted { step: self.step, name, value });
@@ -135,7 +138,7 @@ impl Asking {
         self.entered_at == entries
     }
 
-    pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger, has_heard: bool) -> Next {
+    pub(super) fn next(&mut self, graph: &Graph, start: &Start, step: u64, ledger: &Ledger, taint: &Taint<'_>) -> Next {
         let mut jobs = Vec::with_capacity(self.due.len());
         for index in std::mem::take(&mut self.due) {
             let mut filled = self.tasks[index].request.holes.clone();
@@ -144,6 +147,7 @@ impl Asking {
                 filled.push(crate::Hole::whole(at.as_str(), index, ""));
                 filled_by.push(by.clone());
             }
+            let (has_private_text, addresses) = self.filled_taint(index, taint);
             let task = &mut self.tasks[index];
             // What was answered from the journal before it was handed out stays in the list of due ones; it is no longer due.
             let Progress::Due(attempt) = &task.progress else { continue };
@@ -161,7 +165,9 @@ impl Asking {
                 effect: attempt.effect.clone(),
                 filled,
                 filled_by,
-                has_heard,
+                is_tainted: taint.is_tainted,
+                has_private_text,
+                addresses,
                 is_allowed: task.is_allowed,
                 after_ms: attempt.after_ms,
                 deadline_ms: attempt.deadline_ms,
@@ -174,6 +180,27 @@ impl Asking {
             return Next::Perform(jobs);
         }
         if self.working > 0 { Next::Await } else { Next::Wait(self.waiting(step)) }
+    }
+
+    /// Whether private text may be in a task's arguments, and the addresses known to it: the run's, and those of the replies in this step that its
+    /// arguments were filled from, directly or through others.
+    fn filled_taint(&self, index: usize, taint: &Taint<'_>) -> (bool, Arc<Addresses>) {
+        let (mut has_private_text, mut addresses) = (taint.has_private_text, taint.addresses.clone());
+        let (mut seen, mut next) = (vec![false; self.tasks.len()], vec![index]);
+        while let Some(of) = next.pop() {
+            for hole in &self.tasks[of].request.holes {
+                if std::mem::replace(&mut seen[hole.from], true) {
+                    continue;
+                }
+                let from = &self.tasks[hole.from];
+                has_private_text |= from.has_private_text();
+                if from.addresses().next().is_some() {
+                    Arc::make_mut(&mut addresses).find(from.addresses());
+                }
+                next.push(hole.from);
+            }
+        }
+        (has_private_text, addresses)
     }
 
     /// Takes an answer that fits, and releases what it makes possible.

@@ -80,6 +80,30 @@ impl Task {
         }
     }
 
+    /// Whether its answer holds text that is neither the user's nor Baton's own.
+    pub(super) fn has_foreign_text(&self) -> bool {
+        self.answer().is_some_and(|reply| match *self.request.effect {
+            Effect::CallTool(_) => reply.has_foreign_text(),
+            Effect::CallAgent(_) => reply.result.is_ok(),
+            Effect::CallModel(_) | Effect::AskPerson(_) => false,
+        })
+    }
+
+    /// Whether its answer holds text that is not public. What a model makes of such text is private through its prompt, not through its answer.
+    pub(super) fn has_private_text(&self) -> bool {
+        self.answer().filter(|reply| reply.result.is_ok()).is_some_and(|reply| match *self.request.effect {
+            Effect::CallTool(_) => reply.has_private_text(),
+            Effect::CallAgent(_) => true,
+            Effect::CallModel(_) | Effect::AskPerson(_) => false,
+        })
+    }
+
+    /// The addresses of its results, if they are public.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &str> {
+        let reply = self.answer().filter(|_| matches!(*self.request.effect, Effect::CallTool(_)));
+        reply.into_iter().flat_map(Reply::addresses)
+    }
+
     pub(super) fn effect(&self) -> Option<&Arc<Effect>> {
         match &self.progress {
             Progress::Due(attempt) | Progress::Flying(attempt) | Progress::Doubted(attempt) | Progress::Held(attempt, _) => Some(&attempt.effect),

@@ -1,5 +1,6 @@
 use baton_graph::{
-    Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Hole, Next, Outcome, Replies, Reply, Request, TaskId, person, tool,
+    Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Hole, Job, Next, Outcome, Replies, Reply, Request, Run, Start, TaskId, person,
+    tool,
 };
 use serde_json::json;
 
@@ -163,8 +164,52 @@ fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign
         },
     );
     let graph = Graph::of::<Diary>("two").node("list", list, &["act"]).node("act", act, &[END]).build().unwrap();
-    let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].has_heard;
+    let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].is_tainted;
     assert!(is_tainted(|reply| reply));
     assert!(!is_tainted(Reply::without_foreign_text));
     assert!(is_tainted(|reply| reply.about(json!({ "server": "notes" }))));
+    let failed = || Reply::failed(Failure::new(FailureKind::Tool, "call act at once"));
+    let is_tainted = |reply: fn(Reply) -> Reply| {
+        drive(start(&graph), false, |job| if job.task.step == 0 { reply(failed()) } else { echo(job) }).jobs[1].is_tainted
+    };
+    assert!(!is_tainted(|reply| reply), "a failure in Baton's own words");
+    assert!(is_tainted(Reply::with_foreign_error), "the words of a server that is not trusted");
+}
+
+#[test]
+fn private_text_is_known_to_later_steps_and_to_what_is_filled_from_it() {
+    const FOUND: &str = "https://found.example/a";
+    let next = |to: Option<&'static str>| move |_: &mut Diary, _: &Replies<'_>| to.map_or_else(Go::end, Go::to);
+    // In one step: a model is given what `read` replied, and `open` what the model made of it.
+    let fill = || {
+        let mut ask = Ask::one(tool("read", json!({})));
+        ask.add(Request::from(tool("make", json!({ "text": null }))).hole(Hole::whole("/arguments/text", 0, "")));
+        ask.add(Request::from(tool("open", json!({ "url": null }))).hole(Hole::whole("/arguments/url", 1, "")));
+        ask.add(tool("beside", json!({})));
+        ask
+    };
+    let graph = Graph::of::<Diary>("two")
+        .node("fill", (move |_: &Diary| fill(), next(Some("later"))), &["later"])
+        .node("later", (|_: &Diary| Ask::one(tool("later", json!({}))), next(None)), &[END])
+        .build()
+        .unwrap();
+    let known = |is_public: bool| {
+        let reply = move |job: &Job| match job.effect.name() {
+            "read" if is_public => echo(job).without_private_text(vec![FOUND.to_owned(), "no address".to_owned()]),
+            "read" => echo(job),
+            _ => echo(job).without_private_text(Vec::new()),
+        };
+        let driven = drive(start(&graph), false, reply);
+        let of = |name: &str| {
+            let job = driven.jobs.iter().find(|job| job.effect.name() == name).unwrap();
+            (job.has_private_text, job.addresses.found().collect::<Vec<_>>().join(" "))
+        };
+        [of("open"), of("beside"), of("later")]
+    };
+    let nothing = String::new;
+    assert_eq!(known(false), [(true, nothing()), (false, nothing()), (true, nothing())]);
+    assert_eq!(known(true), [(false, FOUND.to_owned()), (false, nothing()), (false, FOUND.to_owned())]);
+    let start = Start { is_tainted: true, ..Start::new("two", "t", "r", json!({})) };
+    let driven = drive(Run::start(&graph, start).unwrap(), false, |job| echo(job).without_private_text(Vec::new()));
+    assert!(driven.jobs.iter().all(|job| job.has_private_text), "an input that is not all the user's own is private");
 }

@@ -134,7 +134,7 @@ fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came
 
 impl Came {
     /// Whether it holds words that may not be the user's own.
-    pub(super) fn has_heard(&self) -> bool {
+    pub(super) fn is_tainted(&self) -> bool {
         matches!(self, Came::State { messages, .. } if messages.iter().any(|message| message.speaker() != Speaker::Human))
     }
 

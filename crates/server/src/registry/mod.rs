@@ -180,8 +180,8 @@ impl Registry {
         let Some(path) = &self.imported else {
             return Err(Failure::new(FailureKind::Refused, "this registry has no place to keep imports"));
         };
-        let imported = import::into_file(list, path).map_err(|why| Failure::new(FailureKind::Invalid, why))?;
-        let config = Config::read(path, &|name| std::env::var(name).ok()).map_err(|why| Failure::new(FailureKind::Internal, why))?;
+        let imported = import::into_file(list, path, &|name| self.tools.is_reserved(name)).map_err(|why| Failure::new(FailureKind::Invalid, why))?;
+        let config = Config::read_imported(path, &|name| std::env::var(name).ok()).map_err(|why| Failure::new(FailureKind::Internal, why))?;
         for name in &imported.added {
             if let Some(server) = config.servers.get(name) {
                 self.tools.add(name, server.clone())?;

@@ -15,9 +15,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::Kind;
+use crate::owner::{own_folder, user_of};
 use evidence::Trust;
 use rmcp::handler::server::wrapper::{Json, Parameters};
-use rmcp::{ServerHandler, tool, tool_handler, tool_router};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -127,8 +129,9 @@ impl Document {
         description = "Writes a document from Markdown as a file (markdown, html, docx or pdf) and gives its path. Existing files are never overwritten; the same document again gives the same file.",
         annotations(title = "Create a document", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
     )]
-    async fn create(&self, Parameters(asked): Parameters<Asked>) -> Result<Json<Created>, String> {
-        self.create_document(asked).await.map(Json).map_err(|e| e.to_string())
+    async fn create(&self, Parameters(asked): Parameters<Asked>, context: RequestContext<RoleServer>) -> Result<Json<Created>, String> {
+        let folder = own_folder(&self.settings.folder, user_of(&context.meta).as_deref());
+        self.create_in(folder, asked).await.map(Json).map_err(|e| e.to_string())
     }
 }
 
@@ -140,7 +143,11 @@ impl ServerHandler for Document {}
 
 impl Document {
     pub async fn create_document(&self, asked: Asked) -> Result<Created, DocumentError> {
-        let settings = self.settings.clone();
+        self.create_in(self.settings.folder.clone(), asked).await
+    }
+
+    async fn create_in(&self, folder: PathBuf, asked: Asked) -> Result<Created, DocumentError> {
+        let settings = Settings { folder, ..(*self.settings).clone() };
         // Setting a long text takes a while, and nobody else should wait for it.
         let made = tokio::task::spawn_blocking(move || create(&settings, &asked)).await;
         made.unwrap_or_else(|e| Err(DocumentError::Broken(format!("writing the document crashed ({e}); try another format"))))

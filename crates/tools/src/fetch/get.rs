@@ -20,6 +20,8 @@ pub(super) struct Getter {
 
 pub(super) struct Got {
     pub(super) address: Url,
+    /// It was reached because the user allowed its host, so it may be an address that is not public.
+    pub(super) is_internal: bool,
     pub(super) kind: String,
     pub(super) changed: Option<String>,
     pub(super) body: Vec<u8>,
@@ -65,7 +67,7 @@ impl Getter {
             let accept = "text/html, application/xhtml+xml, text/markdown, text/plain;q=0.9, application/json;q=0.8, */*;q=0.5";
             let response = client.get(url.clone()).header("accept", accept).send().await.map_err(|error| explain(&url, &error))?;
             if !response.status().is_redirection() {
-                return self.receive(url, response).await;
+                return self.receive(url, is_allowed, response).await;
             }
             let next = response.headers().get(LOCATION).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
             let next = next.ok_or_else(|| format!("{url} answers {} and names no other place", response.status()))?;
@@ -74,7 +76,7 @@ impl Getter {
         Err(format!("more than {} redirects, the last to {url}", self.limits.redirects_max))
     }
 
-    async fn receive(&self, address: Url, response: Response) -> Result<Got, String> {
+    async fn receive(&self, address: Url, is_internal: bool, response: Response) -> Result<Got, String> {
         let status = response.status();
         if !status.is_success() {
             return Err(match status.as_u16() {
@@ -98,7 +100,7 @@ impl Getter {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Got { address, kind, changed, body })
+        Ok(Got { address, is_internal, kind, changed, body })
     }
 }
 

@@ -57,6 +57,9 @@ struct Takes {
 struct Gives {
     /// Where the page really was, after redirects.
     address: String,
+    /// True if the page is at a host that the user allowed although its address may be private.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_internal: Option<bool>,
     title: Option<String>,
     /// When it was published or last changed, as far as it says.
     at: Option<String>,
@@ -90,7 +93,7 @@ fn around(kind: &Kind, getter: Getter) -> Builtin {
 
 async fn fetch(getter: &Getter, takes: &Takes) -> Result<Said<Gives>, Mistake> {
     let got = getter.get(&takes.url).await.map_err(Mistake)?;
-    let address = got.address.to_string();
+    let (address, is_internal) = (got.address.to_string(), got.is_internal.then_some(true));
     let page = page::read(got).await.map_err(Mistake)?;
     let total = page.sections.len();
     let from = takes.from.unwrap_or(0);
@@ -122,5 +125,5 @@ async fn fetch(getter: &Getter, takes: &Takes) -> Result<Said<Gives>, Mistake> {
     if let Some(next) = next {
         text.push_str(&format!("\n\n(the page goes on: fetch it again with from {next}, of {total})"));
     }
-    Ok(Said { text, data: Gives { address, title: page.title, at: page.at, passages, total, next } })
+    Ok(Said { text, data: Gives { address, is_internal, title: page.title, at: page.at, passages, total, next } })
 }

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MailError, Settings, outbox};
+use crate::owner::own_folder;
 
 const SUBJECT_CHARS_MAX: usize = 250;
 /// RFC 5321 has 254 for an address; a display name comes on top.
@@ -36,6 +37,10 @@ pub struct Letter {
     /// Files to attach: paths inside the outbox or the folder that documents are written to.
     #[serde(default)]
     pub attachments: Vec<String>,
+    /// Who sends it; files of others are not attached. The caller of the tool does not say this itself.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub user: Option<String>,
 }
 
 pub(super) struct Composed {
@@ -105,7 +110,7 @@ impl Letter {
         let mut left = settings.attachments_bytes_max;
         let mut parts = Vec::new();
         for path in &self.attachments {
-            let file = open_beneath(settings, path)?;
+            let file = open_beneath(settings, self.user.as_deref(), path)?;
             let mut bytes = Vec::new();
             file.take(left + 1).read_to_end(&mut bytes).map_err(|e| MailError::Letter(format!("the attachment {path} cannot be read: {e}")))?;
             left = left
@@ -153,9 +158,10 @@ fn allowed(mailbox: Mailbox, settings: &Settings) -> Result<Mailbox, String> {
 }
 
 /// The kernel walks the path and does not leave the folder, whatever links lie on the way, even if they change meanwhile.
-fn open_beneath(settings: &Settings, path: &str) -> Result<File, MailError> {
+fn open_beneath(settings: &Settings, user: Option<&str>, path: &str) -> Result<File, MailError> {
     let mut why = String::new();
-    for folder in std::iter::once(&settings.outbox).chain(&settings.attachment_folders) {
+    for folder in std::iter::once(&settings.outbox).chain(&settings.attachment_folders).map(|folder| own_folder(folder, user)) {
+        let folder = &folder;
         let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         let given = PathBuf::from(path);
         let Ok(inside) = given.strip_prefix(folder).or_else(|_| given.strip_prefix(&whole)).map(Path::to_owned).or(match given.is_relative() {

@@ -27,6 +27,7 @@ pub use letter::Letter;
 pub use settings::{Gmail as GmailSettings, Secret, Settings, Smtp as SmtpSettings, Tls, Transport};
 
 use crate::Kind;
+use crate::owner::user_of;
 use evidence::Trust;
 use gmail::{Found, Gmail};
 use outbox::{Outbox, Record, Slot, State, now_ms};
@@ -158,16 +159,22 @@ impl Mail {
     async fn send(&self, Parameters(asked): Parameters<SendArguments>, context: RequestContext<RoleServer>) -> Result<Json<Sent>, CallToolResult> {
         let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
         let again = context.meta.get(META_AGAIN).and_then(Value::as_bool).unwrap_or(false);
-        self.send_mail(asked.letter, &key, again).await.map(Json).map_err(|e| told(&e))
+        let letter = Letter { user: user_of(&context.meta), ..asked.letter };
+        self.send_mail(letter, &key, again).await.map(Json).map_err(|e| told(&e))
     }
 
     #[tool(
         description = "Writes a mail as a file without sending it, so that a person can read it first. The same mail gives the same file.",
         annotations(title = "Draft a mail", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
     )]
-    async fn draft(&self, Parameters(asked): Parameters<SendArguments>) -> Result<Json<Drafted>, CallToolResult> {
+    async fn draft(
+        &self,
+        Parameters(asked): Parameters<SendArguments>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Drafted>, CallToolResult> {
         let inner = self.inner.clone();
-        blocking(move || inner.write_draft(&asked.letter)).await.map(Json).map_err(|e| told(&e))
+        let letter = Letter { user: user_of(&context.meta), ..asked.letter };
+        blocking(move || inner.write_draft(&letter)).await.map(Json).map_err(|e| told(&e))
     }
 
     #[tool(

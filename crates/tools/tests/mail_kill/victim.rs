@@ -25,5 +25,12 @@ pub(crate) async fn live(words: &[String]) -> Result<()> {
 fn letter(key: &str) -> Letter {
     // Long enough that a kill can fall into the middle of it.
     let body = format!("# {key}\n\n{}", "Some *words* that fill the mail.\n".repeat(2_000));
-    Letter { to: vec!["ann@example.org".into()], cc: vec!["bo@example.org".into()], subject: format!("Mail {key}"), body, attachments: Vec::new() }
+    Letter {
+        to: vec!["ann@example.org".into()],
+        cc: vec!["bo@example.org".into()],
+        subject: format!("Mail {key}"),
+        body,
+        attachments: Vec::new(),
+        user: None,
+    }
 }

@@ -233,11 +233,11 @@ impl Desk for House {
     }
 
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt> {
-        let address = span.address.clone().filter(|address| self.library.is_theirs(user, address))?;
-        let (folders, span) = (self.library.folders().clone(), span.clone());
+        let address = span.address.clone()?;
+        let (folders, user, span) = (self.library.folders().clone(), user.clone(), span.clone());
         let found = move || {
             let title = span.title.clone().unwrap_or_else(|| address.clone());
-            Ok(excerpt::of(&folders, &address, &title, span.place.as_deref(), &span.text))
+            Ok(excerpt::of(&folders, &user, &address, &title, span.place.as_deref(), &span.text))
         };
         blocking(found).await.ok().flatten()
     }

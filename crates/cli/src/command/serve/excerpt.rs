@@ -1,21 +1,22 @@
 //! The very place of a passage in its document.
 
+use graph::UserId;
 use index::Folders;
 use wire::api;
 
 /// Lines (pages, paragraphs) shown before and after a passage.
 const AROUND: u32 = 120;
 
-/// The document around a passage, and where in there the passage stands. `None` if the document is not one that is indexed here.
-pub(super) fn of(folders: &Folders, address: &str, title: &str, place: Option<&str>, text: &str) -> Option<api::Excerpt> {
+/// The document around a passage, and where in there the passage stands. `None` if there is no such document that the user may read.
+pub(super) fn of(folders: &Folders, user: &UserId, address: &str, title: &str, place: Option<&str>, text: &str) -> Option<api::Excerpt> {
     let (from, to) = place.and_then(numbers).unwrap_or((1, u32::MAX));
     let mut line = from.saturating_sub(AROUND).max(1);
-    let mut read = folders.read(address, Some(line), Some(to.saturating_add(AROUND))).ok()?;
+    let mut read = folders.read_for(Some(user.as_str()), address, Some(line), Some(to.saturating_add(AROUND))).ok()?;
     let mut found = find(&read.text, text);
     if found.is_none() && read.is_cut {
         // Long lines: what stands before leaves no room for the passage itself.
         line = from;
-        read = folders.read(address, Some(line), Some(to.saturating_add(AROUND))).ok()?;
+        read = folders.read_for(Some(user.as_str()), address, Some(line), Some(to.saturating_add(AROUND))).ok()?;
         found = find(&read.text, text);
     }
     // What the index reads is not always what is written: marks of Markdown are left out. Then the lines themselves are shown.

@@ -1,6 +1,6 @@
 //! The documents of a server: the folders it was given, and what each user uploads, in one index that is kept up to date.
 //!
-//! Every user has a folder of their own below `uploads`; what lies there is found by them alone ([`Library::is_theirs`]).
+//! Every user has a folder of their own below `uploads`. The index itself keeps other users from finding or reading what is in it ([`index::OwnedFolder`]).
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use graph::UserId;
-use index::{Error, Folders, Report, State};
+use index::{Error, Folders, OwnedFolder, Report, State};
 use server::problem::{Problem, StatusCode};
 use wire::api;
 
@@ -52,7 +52,8 @@ impl Library {
         private::make_folder(uploads).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
-        let folders = Arc::new(shelf::folders(&roots)?);
+        let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| Trouble::Place(error.to_string()))?;
+        let folders = Arc::new(shelf::folders(&roots)?.with_owned(owned));
         let inner =
             Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
         inner.wanted.notify_one();
@@ -62,15 +63,6 @@ impl Library {
 
     pub(super) fn folders(&self) -> &Arc<Folders> {
         &self.0.folders
-    }
-
-    /// Whether a user may read what lies there: everything but other users' uploads.
-    pub(super) fn is_theirs(&self, user: &UserId, address: &str) -> bool {
-        let path = Path::new(address);
-        match path.strip_prefix(&self.0.uploads) {
-            Ok(below) => below.components().next().is_some_and(|first| first.as_os_str() == folder_name(user).as_str()),
-            Err(_) => true,
-        }
     }
 
     /// Whether there is anything for this user to answer from.
@@ -145,15 +137,15 @@ impl Library {
     }
 
     fn folder(&self, user: &UserId) -> PathBuf {
-        self.0.uploads.join(folder_name(user))
+        self.0.uploads.join(folder_name(user.as_str()))
     }
 }
 
-/// A user's name where it is a plain one, as `baton tokens add` sees to; of any other its bytes in hex.
-fn folder_name(user: &UserId) -> String {
-    match server::name::plain(user.as_str()) {
+/// A user's name where it is a plain one, as `baton tokens add` requires; of any other its bytes in hex, after a colon that no plain name has.
+fn folder_name(user: &str) -> String {
+    match server::name::plain(user) {
         Ok(name) => name.to_owned(),
-        Err(_) => format!("x{}", user.as_str().bytes().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Err(_) => format!("x:{}", user.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()),
     }
 }
 
@@ -205,6 +197,20 @@ async fn keep_up(library: std::sync::Weak<Inner>) {
                 looked.trouble = Some("looking at the documents crashed".to_owned());
                 tries = 0;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folder_name;
+
+    #[test]
+    fn different_users_have_different_folders() {
+        assert_eq!((folder_name("ada").as_str(), folder_name("x2e").as_str(), folder_name(".").as_str()), ("ada", "x2e", "x:2e"));
+        for user in ["..", "a/b", "/etc", "", "x:2e"] {
+            let name = folder_name(user);
+            assert!(name.starts_with("x:") && !name.contains('/'), "{user}: {name}");
         }
     }
 }

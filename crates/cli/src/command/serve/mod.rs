@@ -4,6 +4,7 @@ mod desk;
 mod excerpt;
 mod library;
 mod own;
+mod tool_access;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ use crate::wiring::{self, RunModels};
 use desk::House;
 use library::Library;
 use own::Own;
+use tool_access::ToolAccess;
 
 /// Serve the page and the API: ask, watch, approve, branch and come back in a browser
 #[derive(clap::Args)]
@@ -134,7 +136,8 @@ async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<
     let library = Library::open(&thinking.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
     thinking.servers.shelf = Some(library.folders().clone());
     let house = wiring::house(place, thinking, is_quiet).await?;
-    let own = Own::new(house.world, library.clone());
+    let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
+    let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces));
     let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
     let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
     // Whether there are documents depends on whose run it is, and the desk reports that.

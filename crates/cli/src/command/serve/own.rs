@@ -1,6 +1,7 @@
-//! The world as one user of many sees it: their own documents and nobody else's.
+//! The world as one user of a server may use it: the tools that are open to them.
 //!
-//! All users share one index, so what a search of it finds is sifted here, on the way into the journal, by whose run it is for.
+//! What a user may call is checked here, where effects are performed: a plan may come from a model, or from a fork whose replies the user wrote. Which
+//! documents a user may read is checked by the index, with the user that each call carries.
 
 use std::sync::Arc;
 
@@ -8,78 +9,66 @@ use async_trait::async_trait;
 use effects::{LookUp, Nature, Progress, World};
 use evidence::Found;
 use graph::{Effect, Failure, FailureKind, Job, Reply};
+use mcp_hub::LIST;
 use serde_json::Value;
 
-use super::library::Library;
+use super::tool_access::ToolAccess;
 
 pub(super) struct Own {
     world: Arc<dyn World>,
-    library: Library,
+    access: ToolAccess,
 }
 
-/// The tools that read the index.
-const DOCS: &str = "docs.";
-
 impl Own {
-    pub(super) fn new(world: Arc<dyn World>, library: Library) -> Arc<Own> {
-        Arc::new(Own { world, library })
+    pub(super) fn new(world: Arc<dyn World>, access: ToolAccess) -> Arc<Own> {
+        Arc::new(Own { world, access })
     }
 
-    /// Why a call may not be made: it names a file that is somebody else's.
-    fn refusal(&self, job: &Job) -> Option<Reply> {
+    /// Why a call may not be made: its tool is not open to this user.
+    fn refusal(&self, job: &Job) -> Option<Failure> {
         let Effect::CallTool(call) = &*job.effect else { return None };
-        let file = call.arguments.get("file").and_then(Value::as_str).filter(|_| call.tool.starts_with(DOCS))?;
-        let missing =
-            || Reply::failed(Failure::new(FailureKind::Tool, format!("there is no {file:?} among the indexed files; use a path that a search gave")));
-        (!self.library.is_theirs(&job.context.user, file)).then(missing)
+        let may_call = call.tool == LIST || self.access.may_call(&job.context.user, &call.tool);
+        let refused = || Failure::new(FailureKind::Refused, format!("the tool {} is not open to the users of this server", call.tool));
+        (!may_call).then(refused)
     }
 
-    fn sifted(&self, job: &Job, reply: Reply) -> Reply {
-        let Effect::CallTool(call) = &*job.effect else { return reply };
-        if !call.tool.starts_with(DOCS) {
+    /// A list of tools without those that the user may not call, so that no plan is made with them.
+    fn listed(&self, job: &Job, reply: Reply) -> Reply {
+        if job.effect.name() != LIST {
             return reply;
         }
-        let result = reply.result.map(|value| sift(value, &|address| self.library.is_theirs(&job.context.user, address)));
+        let result = reply.result.map(|value| without_tools(value, &|tool| self.access.may_call(&job.context.user, tool)));
         Reply { result, ..reply }
     }
 }
 
-/// Without the passages that are somebody else's. What was said in words is said again of what is left.
-fn sift(value: Value, is_theirs: &dyn Fn(&str) -> bool) -> Value {
+fn without_tools(value: Value, may_call: &dyn Fn(&str) -> bool) -> Value {
     let Ok(mut found) = serde_json::from_value::<Found>(value.clone()) else { return value };
-    let before = found.spans.len();
-    found.spans.retain(|span| span.address.as_deref().is_none_or(is_theirs));
-    let mut is_sifted = found.spans.len() < before;
-    if let Some(passages) = found.data.get_mut("passages").and_then(Value::as_array_mut) {
-        let before = passages.len();
-        passages.retain(|passage| passage["address"].as_str().is_none_or(is_theirs));
-        is_sifted |= passages.len() < before;
-    }
-    if !is_sifted {
-        return value;
-    }
-    let said =
-        |(number, span): (usize, &evidence::Span)| format!("[{}] {}\n{}\n", number + 1, span.address.as_deref().unwrap_or_default(), span.text);
-    found.text = found.spans.iter().enumerate().map(said).collect::<Vec<_>>().join("\n");
+    let Some(tools) = found.data.get_mut("tools").and_then(Value::as_array_mut) else { return value };
+    tools.retain(|tool| tool["name"].as_str().is_some_and(may_call));
+    let is_kept = |line: &&str| line.split_once(':').is_none_or(|(tool, _)| may_call(tool));
+    found.text = found.text.lines().filter(is_kept).collect::<Vec<_>>().join("\n");
     serde_json::to_value(found).unwrap_or_default()
 }
 
 #[async_trait]
 impl World for Own {
     fn nature(&self, job: &Job) -> Nature {
-        self.world.nature(job)
+        // What is refused does nothing, however often.
+        if self.refusal(job).is_some() { Nature::Repeatable } else { self.world.nature(job) }
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
-        self.world.objection(job)
+        // What is refused needs nobody's permission: a permission would not change it.
+        if self.refusal(job).is_some() { None } else { self.world.objection(job) }
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        if let Some(refusal) = self.refusal(job) {
-            return refusal;
+        if let Some(failure) = self.refusal(job) {
+            return Reply::failed(failure);
         }
         let reply = self.world.perform(job, progress).await;
-        self.sifted(job, reply)
+        self.listed(job, reply)
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
@@ -93,17 +82,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_somebody_elses_is_in_no_form_of_a_reply() {
-        let span = |address: &str| json!({ "text": format!("secret of {address}"), "source": "docs.search", "address": address });
-        let value = json!({
-            "text": "[1] /u/ada/a.md\nsecret of /u/ada/a.md\n[2] /u/bob/b.md\nsecret of /u/bob/b.md",
-            "data": { "passages": [{ "text": "secret of /u/ada/a.md", "address": "/u/ada/a.md" }, { "text": "secret of /u/bob/b.md", "address": "/u/bob/b.md" }] },
-            "spans": [span("/u/ada/a.md"), span("/u/bob/b.md")],
-        });
-        let of_ada = |address: &str| address.starts_with("/u/ada/");
-        let sifted = sift(value.clone(), &of_ada);
-        assert!(!sifted.to_string().contains("/u/bob"), "{sifted}");
-        assert_eq!(sifted["spans"].as_array().map(Vec::len), Some(1));
-        assert_eq!(sift(value.clone(), &|_| true), value);
+    fn a_list_of_tools_names_none_that_is_not_open_to_the_user() {
+        let tools = json!({ "tools": [{ "name": "docs.search" }, { "name": "files.read" }] });
+        let value = json!({ "text": "docs.search: Finds: all\nfiles.read: Reads", "data": tools, "spans": [] });
+        let listed = without_tools(value.clone(), &|tool| tool.starts_with("docs."));
+        assert_eq!((listed["text"].as_str(), &listed["data"]["tools"]), (Some("docs.search: Finds: all"), &json!([{ "name": "docs.search" }])));
+        assert_eq!(without_tools(value.clone(), &|_| true), value);
     }
 }

@@ -10,7 +10,7 @@ use super::outbox::{Outbox, State};
 use super::*;
 
 fn letter(to: &str, subject: &str, body: &str) -> Letter {
-    Letter { to: vec![to.into()], cc: Vec::new(), subject: subject.into(), body: body.into(), attachments: Vec::new() }
+    Letter { to: vec![to.into()], cc: Vec::new(), subject: subject.into(), body: body.into(), attachments: Vec::new(), user: None }
 }
 
 fn settings(home: &tempfile::TempDir) -> Settings {
@@ -25,6 +25,9 @@ fn letters_that_may_go_and_letters_that_may_not() {
     fs::write(home.path().join("secret"), b"secret").unwrap();
     symlink(home.path().join("secret"), home.path().join("outbox/link.txt")).unwrap();
     symlink(home.path(), home.path().join("outbox/up")).unwrap();
+    let own = crate::owner::own_folder(&home.path().join("outbox"), Some("ada"));
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("own.pdf"), b"%PDF-1.4").unwrap();
     let settings = Settings {
         recipients_allowed: vec!["@example.org".into(), "bo@other.net".into()],
         recipients_max: 2,
@@ -62,6 +65,12 @@ fn letters_that_may_go_and_letters_that_may_not() {
         (attached("/proc/self/environ"), "not in a folder"),
         (attached("."), "not a file"),
         (attached("no\0thing"), "not in a folder"),
+        // Of another user's: the operator's files, and those of somebody else.
+        (Letter { user: Some("ada".into()), ..attached("report.pdf") }, "not in a folder"),
+        (Letter { user: Some("ada".into()), ..attached(&home.path().join("outbox/report.pdf").display().to_string()) }, "not in a folder"),
+        (Letter { user: Some("ada".into()), ..attached("../../report.pdf") }, "not in a folder"),
+        (Letter { user: Some("ada".into()), ..attached("own.pdf") }, ""),
+        (Letter { user: Some("bob".into()), ..attached("own.pdf") }, "not in a folder"),
     ];
     for (letter, wanted) in cases {
         match letter.compose(&settings, "<x@example.org>") {

@@ -1,0 +1,56 @@
+//! The user that a call is made for, and the folder of that user where tools write for several.
+//!
+//! The user comes in the call's `_meta`, which the hub sends to built-in servers only. The user of this machine, and a call without a user, has the folder
+//! itself; every other user has one below it, so that one user's files are not attached or overwritten for another.
+
+use std::path::{Path, PathBuf};
+
+use rmcp::model::RequestMetaObject;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// In a call's `_meta`: the user it is made for.
+pub const META_USER: &str = "baton/user";
+
+/// The user of this machine, as runs that were started without a user name have it.
+const LOCAL_USER: &str = "local";
+/// Holds the folders of all other users.
+const USERS: &str = "users";
+const NAME_CHARS_MAX: usize = 40;
+const DIGEST_BYTES: usize = 16;
+
+pub(crate) fn user_of(meta: &RequestMetaObject) -> Option<String> {
+    meta.0.0.get(META_USER).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The part of a folder that belongs to a user.
+pub(crate) fn own_folder(folder: &Path, user: Option<&str>) -> PathBuf {
+    match user {
+        None | Some(LOCAL_USER) => folder.to_owned(),
+        Some(user) => folder.join(USERS).join(unique_name(user)),
+    }
+}
+
+/// One part of a path for any text: readable, and different for different texts.
+pub(crate) fn unique_name(text: &str) -> String {
+    let readable: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(NAME_CHARS_MAX).collect();
+    let digest: String = Sha256::digest(text.as_bytes()).iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    if readable.is_empty() { digest } else { format!("{readable}-{digest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_user_but_the_local_one_has_a_folder_below() {
+        let folder = Path::new("documents");
+        assert_eq!((own_folder(folder, None), own_folder(folder, Some("local"))), (folder.to_owned(), folder.to_owned()));
+        for user in ["ada", "../..", "/etc", ".", "", "Ada"] {
+            let own = own_folder(folder, Some(user));
+            let name = own.strip_prefix("documents/users").unwrap().to_str().unwrap().to_owned();
+            assert!(!name.is_empty() && !name.contains(['/', '.']), "{user}: {name}");
+        }
+        assert_ne!(own_folder(folder, Some("ada")), own_folder(folder, Some("a.da")));
+    }
+}
