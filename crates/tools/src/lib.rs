@@ -15,6 +15,7 @@ pub mod fetch;
 pub mod files;
 pub mod mail;
 mod passage;
+pub mod reader;
 pub mod search;
 mod secret;
 pub mod serve;

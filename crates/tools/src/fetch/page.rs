@@ -5,18 +5,29 @@ use std::time::Duration;
 use dom_smoothie::{Config, Readability, TextMode};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::Url;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use super::get::Got;
+use crate::reader::{Job, JobResult, ReaderProcess};
 use crate::time::rfc3339;
 
-pub(super) struct Page {
+/// What is known of a body beside its bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Fetched {
+    pub(crate) address: String,
+    pub(crate) kind: String,
+    pub(crate) changed: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Page {
     pub(super) title: Option<String>,
     pub(super) at: Option<String>,
     pub(super) sections: Vec<Section>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Section {
     /// The headings above it, outermost first.
     pub(super) heading: Option<String>,
@@ -47,31 +58,40 @@ pub(super) fn check_kind(address: &Url, kind: &str) -> Result<(), String> {
     Err(format!("{address} is `{bare}`, which is not text; look for a page that describes it"))
 }
 
-pub(super) async fn read(got: Got) -> Result<Page, String> {
+/// In the reader process if there is one, and otherwise on a thread of this process.
+pub(super) async fn read(got: Got, reader: Option<&ReaderProcess>) -> Result<Page, String> {
     let turn = TURNS.acquire().await.map_err(|_| "the reader is closing".to_owned())?;
     let address = got.address.clone();
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let fetched = Fetched { address: got.address.to_string(), kind: got.kind, changed: got.changed };
+    if let Some(reader) = reader {
+        return match reader.run_async(Job::Page(fetched), got.body, READ_MAX).await {
+            Ok(JobResult::Page(page)) => page,
+            Ok(JobResult::Document(_)) => Err(format!("{address} could not be parsed; try another source")),
+            Err(why) => Err(format!("{address}: {why}; try another source")),
+        };
+    }
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     let work = move || {
-        // Nobody may be waiting any more, and the turn is over only when the work is.
-        let _ = tell.send(read_now(&got));
+        // The receiver may be gone, and the turn is over only when the work is.
+        let _ = sender.send(parse(&fetched, &got.body));
         drop(turn);
     };
     let thread = std::thread::Builder::new().name("page".into()).stack_size(STACK_BYTES);
     thread.spawn(work).map_err(|error| format!("no thread to read on: {error}; try again"))?;
-    match tokio::time::timeout(READ_MAX, told).await {
+    match tokio::time::timeout(READ_MAX, receiver).await {
         Ok(Ok(end)) => end,
-        Ok(Err(_)) => Err(format!("{address} could not be taken apart; try another source")),
-        Err(_) => Err(format!("{address} takes longer than {} s to take apart; try another source", READ_MAX.as_secs())),
+        Ok(Err(_)) => Err(format!("{address} could not be parsed; try another source")),
+        Err(_) => Err(format!("{address} takes longer than {} s to parse; try another source", READ_MAX.as_secs())),
     }
 }
 
-fn read_now(got: &Got) -> Result<Page, String> {
-    let kind = bare(&got.kind);
-    let text = decode(&got.body, &got.kind);
+pub(crate) fn parse(fetched: &Fetched, body: &[u8]) -> Result<Page, String> {
+    let kind = bare(&fetched.kind);
+    let text = decode(body, &fetched.kind);
     if text.contains('\0') {
-        return Err(format!("{} says it is text and is not", got.address));
+        return Err(format!("{} says it is text and is not", fetched.address));
     }
-    let changed = got.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
+    let changed = fetched.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
     let changed =
         changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).and_then(|since| rfc3339(i64::try_from(since.as_secs()).ok()?));
     let begin = text.trim_start();
@@ -80,18 +100,18 @@ fn read_now(got: &Got) -> Result<Page, String> {
         let title = begin.lines().next().and_then(|line| line.strip_prefix("# ")).map(|line| line.trim().to_owned());
         return Ok(Page { title, at: changed, sections: sections(&text) });
     }
-    let (title, at, markdown) = readable(&text, &got.address);
+    let (title, at, markdown) = readable(&text, &fetched.address);
     Ok(Page { title, at: at.or(changed), sections: sections(&markdown) })
 }
 
 /// Title, date and Markdown of a page.
-fn readable(html: &str, address: &Url) -> (Option<String>, Option<String>, String) {
+fn readable(html: &str, address: &str) -> (Option<String>, Option<String>, String) {
     let plain = || (title_of(html), None, stripped(html));
     if depth(html) > DEPTH_MAX {
         return plain();
     }
     let config = Config { text_mode: TextMode::Markdown, max_elements_to_parse: ELEMENTS_MAX, ..Config::default() };
-    let article = Readability::new(html, Some(address.as_str()), Some(config)).and_then(|mut reader| reader.parse());
+    let article = Readability::new(html, Some(address), Some(config)).and_then(|mut reader| reader.parse());
     let Ok(article) = article else { return plain() };
     let text = article.text_content.to_string();
     let all = stripped(html);
