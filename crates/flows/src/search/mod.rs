@@ -22,6 +22,7 @@
 
 pub mod html;
 mod plan;
+mod sanitize;
 mod synthesis;
 
 #[cfg(test)]

@@ -26,16 +26,21 @@ pub(super) struct Limits {
 /// Runs as a reader and never returns. `arguments` are those after [`super::READER_COMMAND`]. To be called before anything else is set up:
 /// no runtime, no threads.
 pub fn reader_main(arguments: &[String]) -> ! {
+    enter(arguments, serve)
+}
+
+/// Gives up all rights and limits itself, then runs `body` and ends.
+pub fn enter(arguments: &[String], body: impl FnOnce() -> io::Result<()>) -> ! {
     let limits = match arguments {
         [limits] => serde_json::from_str(limits).map_err(|error| error.to_string()),
         _ => Err("a reader is started by Baton itself, with its limits".into()),
     };
-    let ended = limits.and_then(|limits| confine(&limits)).and_then(|()| serve().map_err(|error| error.to_string()));
+    let ended = limits.and_then(|limits| confine(&limits)).and_then(|()| body().map_err(|error| error.to_string()));
     match ended {
         Ok(()) => std::process::exit(0),
         Err(why) => {
             eprintln!("{why}");
-            std::process::exit(super::worker::CONFINEMENT_FAILED);
+            std::process::exit(super::worker::FAILED);
         }
     }
 }
@@ -75,6 +80,8 @@ fn confine(limits: &Limits) -> Result<(), String> {
         (Resource::Memlock, 0),
     ];
     for (resource, max) in resources {
+        // One that is lower already stays.
+        let max = rustix::process::getrlimit(resource).maximum.map_or(max, |now| now.min(max));
         rustix::process::setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) }).map_err(explain("limits"))?;
     }
     // On a kernel without Landlock, the list of allowed calls already keeps files and the network away.

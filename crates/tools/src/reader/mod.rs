@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use index::{Document, ReadLimits, Skipped};
 
-pub use child::reader_main;
+pub use child::{enter, reader_main};
 pub(crate) use job::{Job, JobResult};
 use worker::{Failure, Order};
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::job::{Job, JobResult};
 use super::{READER_COMMAND, Settings, child, frame};
 
-/// The exit code of a child that could not be confined.
-pub(super) const CONFINEMENT_FAILED: i32 = 70;
+/// The exit code of a child that could not be confined, or was given something else than jobs.
+pub(super) const FAILED: i32 = 70;
 /// Starting the child is not part of a job's time.
 const START_MAX: Duration = Duration::from_secs(10);
 /// A child is replaced after this much time on jobs. Its processor time is limited to more than that and one job.
@@ -172,7 +172,8 @@ impl Running {
         };
         let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         match status.signal() {
-            None if status.code() == Some(CONFINEMENT_FAILED) => Failure::Start(stderr.trim().to_owned()),
+            // No document makes it exit by itself.
+            None => Failure::Start(if stderr.trim().is_empty() { status.to_string() } else { stderr.trim().to_owned() }),
             _ if stderr.contains("memory allocation of") => Failure::TooMuchMemory,
             Some(libc::SIGXCPU) => Failure::TooSlow,
             _ if stderr.contains("overflowed its stack") => Failure::Crashed("stack overflow".into()),
