@@ -4,7 +4,7 @@
 //! connection may go, on the very addresses it is made to; [`get`] bounds what comes back; [`page`] makes text of it.
 //!
 //! Limits a user meets: no scripts are run, so pages that build themselves in the browser are nearly empty; a proxy of the system is
-//! not used, because behind it nobody could check where a name leads; PDF is refused.
+//! not used, because behind it nobody could check where a name leads; PDF and DOCX are read only where there is a reader process.
 
 mod get;
 mod guard;
@@ -74,11 +74,12 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
     Ok(around(kind, Getter::new(allowed, &lookup, LIMITS)?, settings.reader.clone()))
 }
 
-fn around(kind: &Kind, getter: Getter, reader: Option<Arc<ReaderProcess>>) -> Builtin {
+fn around(kind: &Kind, mut getter: Getter, reader: Option<Arc<ReaderProcess>>) -> Builtin {
+    getter.has_reader = reader.is_some();
     let getter = Arc::new(getter);
     let fetch = Tool::new(
         "fetch",
-        "Read a web page (HTML, text, Markdown, JSON, XML) as readable passages with its title and date. Use it on addresses that `search` \
+        "Read a web page (HTML, text, Markdown, JSON, XML, PDF, DOCX) as readable passages with its title and date. Use it on addresses that `search` \
          found or the user named. Long pages come in parts: go on with `from`.",
         Hints::READS_WORLD,
         move |takes: Takes, _| {

@@ -1,9 +1,11 @@
 //! Text out of a body: decode, keep what a reader would read, and cut it into passages at headings.
 
+use std::path::Path;
 use std::time::Duration;
 
 use dom_smoothie::{Config, Readability, TextMode};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use index::ReadLimits;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -40,17 +42,23 @@ const SECTION_BYTES_MAX: usize = 1_600;
 const DEPTH_MAX: usize = 400;
 const ELEMENTS_MAX: usize = 60_000;
 const STACK_BYTES: usize = 32 << 20;
+const DOCUMENT_TEXT_BYTES_MAX: u64 = 32 << 20;
 const READ_MAX: Duration = Duration::from_secs(30);
 /// Reading a page is work for a processor, and this many may be read at once.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
-/// Refuses what is no text before its bytes are fetched.
-pub(super) fn check_kind(address: &Url, kind: &str) -> Result<(), String> {
+/// Refuses what cannot be read before its bytes are fetched. PDF and DOCX need a reader process.
+pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<(), String> {
     let bare = bare(kind);
-    if bare == "application/pdf" || (bare.is_empty() && address.path().ends_with(".pdf")) {
-        return Err(format!(
-            "{address} is a PDF, which is not read here; look for the same as a web page, or put the file into a folder that `docs` searches"
-        ));
+    if let Some(format) = document_format(&bare, address.path()) {
+        return match has_reader {
+            true => Ok(()),
+            false => Err(format!(
+                "{address} is a {} file, which is not read here; look for the same as a web page, or put the file into a folder that \
+                 `docs` searches",
+                format.to_uppercase()
+            )),
+        };
     }
     if is_html(&bare) || is_text(&bare) || bare.is_empty() {
         return Ok(());
@@ -87,13 +95,17 @@ pub(super) async fn read(got: Got, reader: Option<&ReaderProcess>) -> Result<Pag
 
 pub(crate) fn parse(fetched: &Fetched, body: &[u8]) -> Result<Page, String> {
     let kind = bare(&fetched.kind);
+    let path = fetched.address.split(['?', '#']).next().unwrap_or_default();
+    let changed = fetched.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
+    let changed =
+        changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).and_then(|since| rfc3339(i64::try_from(since.as_secs()).ok()?));
+    if let Some(format) = document_format(&kind, path) {
+        return document(fetched, path, format, changed, body);
+    }
     let text = decode(body, &fetched.kind);
     if text.contains('\0') {
         return Err(format!("{} says it is text and is not", fetched.address));
     }
-    let changed = fetched.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
-    let changed =
-        changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).and_then(|since| rfc3339(i64::try_from(since.as_secs()).ok()?));
     let begin = text.trim_start();
     let is_page = is_html(&kind) || (kind.is_empty() && begin.starts_with('<') && !begin.starts_with("<?xml"));
     if !is_page {
@@ -102,6 +114,36 @@ pub(crate) fn parse(fetched: &Fetched, body: &[u8]) -> Result<Page, String> {
     }
     let (title, at, markdown) = readable(&text, &fetched.address);
     Ok(Page { title, at: at.or(changed), sections: sections(&markdown) })
+}
+
+/// `pdf` or `docx`, by the media type, or by the address where there is none.
+fn document_format(kind: &str, path: &str) -> Option<&'static str> {
+    match kind {
+        "application/pdf" => Some("pdf"),
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => Some("docx"),
+        "" | "application/octet-stream" => ["pdf", "docx"].into_iter().find(|ending| path.to_lowercase().ends_with(&format!(".{ending}"))),
+        _ => None,
+    }
+}
+
+fn document(fetched: &Fetched, path: &str, format: &str, at: Option<String>, body: &[u8]) -> Result<Page, String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let limits = ReadLimits { bytes_max: DOCUMENT_TEXT_BYTES_MAX, time_max: READ_MAX };
+    let read = index::read_document(Path::new(&format!("{stem}.{format}")), body, limits);
+    let read = read.map_err(|why| format!("{}: {why}; try another source", fetched.address))?;
+    let mut sections = Vec::new();
+    let mut blocks = read.texts().peekable();
+    while let Some((text, place)) = blocks.next() {
+        let mut text = text.to_owned();
+        while let Some((more, _)) = blocks.next_if(|(more, other)| *other == place && text.len() + more.len() < SECTION_BYTES_MAX) {
+            text.push_str("\n\n");
+            text.push_str(more);
+        }
+        let heading: Vec<(usize, String)> = place.into_iter().map(|place| (1, place.to_string())).collect();
+        close(&mut sections, &heading, &mut text);
+    }
+    Ok(Page { title: Some(read.title().to_owned()), at, sections })
 }
 
 /// Title, date and Markdown of a page.

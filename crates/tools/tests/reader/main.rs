@@ -202,6 +202,8 @@ async fn pages_are_parsed_by_the_reader() {
     let app = axum::Router::new()
         .route("/hostile", axum::routing::get(move || async move { axum::response::Html(hostile) }))
         .route("/honest", axum::routing::get(move || async move { axum::response::Html(honest) }));
+    let pdf = |bytes: Vec<u8>| axum::routing::get(move || async move { ([("content-type", "application/pdf")], bytes) });
+    let app = app.route("/harbour.pdf", pdf(self::honest().1)).route("/self.pdf", pdf(documents::pdf_with_self_referencing_form()));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });
@@ -210,7 +212,12 @@ async fn pages_are_parsed_by_the_reader() {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     tokio::spawn(fetch.serve(theirs));
     let client = ().serve(ours).await.unwrap();
-    for (path, words) in [("hostile", None), ("honest", Some("High water comes twice"))] {
+    for (path, words) in [
+        ("hostile", None),
+        ("self.pdf", Some("crashed the reader (stack overflow)")),
+        ("honest", Some("High water comes twice")),
+        ("harbour.pdf", Some("page 2")),
+    ] {
         let arguments = json!({ "url": format!("http://{base}/{path}") });
         let call = CallToolRequestParams::new("fetch").with_arguments(arguments.as_object().unwrap().clone());
         let reply = tokio::time::timeout(HANG, client.call_tool(call)).await.unwrap().unwrap();
