@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::{DeflateEncoder, ZlibEncoder};
 
 /// All of them: a file name, and its bytes.
-pub fn all() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("self-reference.pdf", pdf_with_self_referencing_form()),
         ("double-deflate.pdf", pdf_compressed_twice()),
@@ -26,25 +26,25 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// A form that draws itself: a parser that follows it recurses until its stack is full.
-pub fn pdf_with_self_referencing_form() -> Vec<u8> {
+pub(crate) fn pdf_with_self_referencing_form() -> Vec<u8> {
     let form = "/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /F 5 0 R >> >>";
     pdf(&[page("/XObject << /F 5 0 R >>"), stream("", b"/F Do"), stream(form, b"/F Do")])
 }
 
 /// Forms that each draw the next one twice: as many drawings as there are subsets of the forms.
-pub fn pdf_with_nested_forms() -> Vec<u8> {
+pub(crate) fn pdf_with_nested_forms() -> Vec<u8> {
     const FORMS: usize = 40;
     let mut objects = vec![page("/XObject << /F 5 0 R >>"), stream("", b"/F Do")];
     for form in 0..FORMS {
         let next = if form + 1 < FORMS { format!("/XObject << /F {} 0 R >>", 6 + form) } else { String::new() };
         let head = format!("/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << {next} >>");
-        objects.push(stream(&head, if form + 1 < FORMS { b"/F Do /F Do" } else { b"BT (a) Tj ET" }));
+        objects.push(stream(&head, if form + 1 < FORMS { b"/F Do /F Do".as_slice() } else { b"q Q" }));
     }
     pdf(&objects)
 }
 
 /// 16 kB that unpack to 16 MB that unpack to 16 GB.
-pub fn pdf_compressed_twice() -> Vec<u8> {
+pub(crate) fn pdf_compressed_twice() -> Vec<u8> {
     let inner = zlib_of_zeros(16 << 10);
     let mut outer = ZlibEncoder::new(Vec::new(), Compression::best());
     outer.write_all(&inner).unwrap();
@@ -52,19 +52,19 @@ pub fn pdf_compressed_twice() -> Vec<u8> {
 }
 
 /// An array in an array in an array.
-pub fn pdf_with_deep_objects() -> Vec<u8> {
+pub(crate) fn pdf_with_deep_objects() -> Vec<u8> {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     pdf(&[page(""), stream("", format!("{deep} TJ").as_bytes()), deep.into_bytes()])
 }
 
 /// A heading of a megabyte over many paragraphs, each of which knows its heading.
-pub fn docx_with_a_long_heading() -> Vec<u8> {
+pub(crate) fn docx_with_a_long_heading() -> Vec<u8> {
     let heading = format!("<w:p><w:pPr><w:pStyle w:val=\"Heading1\"/></w:pPr><w:r><w:t>{}</w:t></w:r></w:p>", "h".repeat(1_000_000));
     docx(&format!("{heading}{}", "<w:p><w:r><w:t>a</w:t></w:r></w:p>".repeat(20_000)))
 }
 
 /// Headings that each stand under all that came before.
-pub fn docx_with_deep_headings() -> Vec<u8> {
+pub(crate) fn docx_with_deep_headings() -> Vec<u8> {
     let mut body = String::new();
     for level in 0..20_000 {
         let style = format!("<w:pPr><w:pStyle w:val=\"Heading{level}\"/></w:pPr>");
@@ -73,7 +73,7 @@ pub fn docx_with_deep_headings() -> Vec<u8> {
     docx(&body)
 }
 
-pub fn markdown_with_a_long_heading() -> String {
+pub(crate) fn markdown_with_a_long_heading() -> String {
     format!("# {}\n\n{}", "h".repeat(500_000), "a\n\n".repeat(100_000))
 }
 

@@ -115,7 +115,6 @@ fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
 
 /// An answer, and all that tools replied on the way to it.
 async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
-    let engine = &api.0.engine;
     let closing = engine::closing_of(row);
     let output = match closing.map(|closing| closing.outcome) {
         Some(Outcome::Done { output }) => output,
@@ -124,10 +123,13 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
         None => return Err(Problem::conflict("there is no answer yet; the run's events say when there is")),
     };
     let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
-    let past = family_past(engine, &row.run).await;
     let (api, row) = (api.clone(), row.clone());
-    // Rendering takes a while for long answers, and no other request may wait for it.
-    let put_together = tokio::task::spawn_blocking(move || put_together(&api, &row, output, &past));
+    // Replaying a run and rendering its answer take a while for long ones, and no other request may wait for it.
+    let runtime = tokio::runtime::Handle::current();
+    let put_together = tokio::task::spawn_blocking(move || {
+        let past = runtime.block_on(family_past(&api.0.engine, &row.run));
+        put_together(&api, &row, output, &past)
+    });
     put_together.await.map_err(|error| Problem::internal(&error))
 }
 

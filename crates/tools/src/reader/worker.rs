@@ -176,6 +176,8 @@ impl Running {
             None => Failure::Start(if stderr.trim().is_empty() { status.to_string() } else { stderr.trim().to_owned() }),
             _ if stderr.contains("memory allocation of") => Failure::TooMuchMemory,
             Some(libc::SIGXCPU) => Failure::TooSlow,
+            // A raised stack limit keeps Rust from recognising an overflow of its main thread; its code is safe, so it is hardly anything else.
+            Some(libc::SIGSEGV | libc::SIGBUS) => Failure::Crashed("stack overflow".into()),
             _ if stderr.contains("overflowed its stack") => Failure::Crashed("stack overflow".into()),
             _ => Failure::Crashed(status.to_string()),
         }
