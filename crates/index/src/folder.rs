@@ -4,7 +4,7 @@
 //! whatever happens in between is done again and never lost. Hidden files and what `.gitignore` names are not looked at, links are
 //! not followed, and every other file that is left out is reported with the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -400,9 +400,11 @@ fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, Seen), Skipped> {
 impl Report {
     /// How many files were left out for each reason, the most frequent first.
     pub fn reasons(&self) -> Vec<(String, usize)> {
-        let names: BTreeSet<String> = self.skipped.values().map(ToString::to_string).collect();
-        let count = |name: &String| self.skipped.values().filter(|skipped| skipped.to_string() == *name).count();
-        let mut reasons: Vec<(String, usize)> = names.into_iter().map(|name| (name.clone(), count(&name))).collect();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for skipped in self.skipped.values() {
+            *counts.entry(skipped.to_string()).or_default() += 1;
+        }
+        let mut reasons: Vec<(String, usize)> = counts.into_iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         reasons
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ const INTERRUPTIONS_MAX: u32 = 2;
 /// Kept beside the index; to be opened only by the process that may write the index.
 pub(crate) struct ReadingLog {
     path: PathBuf,
+    file: Option<File>,
     state: State,
 }
 
@@ -48,7 +49,7 @@ impl ReadingLog {
             let known = state.interrupted.get(&file).filter(|known| known.hash == hash).map_or(0, |known| known.times);
             state.interrupted.insert(file, Interrupted { hash, times: known + 1 });
         }
-        ReadingLog { path, state }
+        ReadingLog { path, file: None, state }
     }
 
     /// Whether this process ended so often while it read this content that it is not read again.
@@ -75,14 +76,17 @@ impl ReadingLog {
         if self.path.exists() { self.write(true) } else { Ok(()) }
     }
 
-    fn write(&self, is_synced: bool) -> io::Result<()> {
-        let new = self.path.with_extension("json.new");
-        let mut file = File::create(&new)?;
-        file.write_all(&serde_json::to_vec(&self.state)?)?;
-        if is_synced {
-            file.sync_data()?;
-        }
-        fs::rename(new, &self.path)
+    fn write(&mut self, is_synced: bool) -> io::Result<()> {
+        let text = serde_json::to_vec(&self.state)?;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::options().create(true).write(true).truncate(false).open(&self.path)?),
+        };
+        // In place, since it is written for every file. A process that ends in between was reading nothing.
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&text)?;
+        file.set_len(text.len() as u64)?;
+        if is_synced { file.sync_all() } else { Ok(()) }
     }
 }
 

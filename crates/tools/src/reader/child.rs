@@ -64,9 +64,9 @@ fn confine(limits: &Limits) -> Result<(), String> {
     }
     rustix::thread::set_no_new_privs(true).map_err(explain("no new privileges"))?;
     sandbox::close_inherited().map_err(|error| format!("closing inherited files: {error}"))?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(explain("not dumpable"))?;
-    // Where memory of the whole machine or service runs out, this process is ended before its parent. Best effort.
+    // Where memory of the whole machine or service runs out, this process is ended before its parent. Best effort, and only while dumpable.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(explain("not dumpable"))?;
     let taken = sandbox::memory_now().map_err(|error| format!("reading its own size: {error}"))?;
     let mib = 1 << 20;
     let resources = [

@@ -65,19 +65,15 @@ pub(super) fn run(settings: &Settings, orders: &Receiver<Order>) {
         };
         let Order { job, bytes, time_max, answer } = order;
         let result = match reader.take().map_or_else(|| Running::start(settings), Ok) {
-            Ok(mut running) => {
-                let result = running.perform(&job, bytes, time_max);
-                let result = match result {
-                    Ok(result) => {
-                        reader = Some(running).filter(|running| running.jobs < settings.jobs_max && running.worked < WORK_MAX);
-                        Ok(result)
-                    }
-                    Err(Stopped::Late) => Err(Failure::TooSlow),
-                    Err(Stopped::Ended) => Err(running.why_it_ended()),
-                    Err(Stopped::Garbage(why)) => Err(Failure::Crashed(why)),
-                };
-                result
-            }
+            Ok(mut running) => match running.perform(&job, bytes, time_max) {
+                Ok(result) => {
+                    reader = Some(running).filter(|running| running.jobs < settings.jobs_max && running.worked < WORK_MAX);
+                    Ok(result)
+                }
+                Err(Stopped::Late) => Err(Failure::TooSlow),
+                Err(Stopped::Ended) => Err(running.why_it_ended()),
+                Err(Stopped::Garbage(why)) => Err(Failure::Crashed(why)),
+            },
             Err(why) => Err(Failure::Start(why)),
         };
         answer(result);
