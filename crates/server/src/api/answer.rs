@@ -5,7 +5,6 @@
 //! numbers that are cited. Where no model was, passages are found by their source alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::LazyLock;
 
 use axum::extract::{Path, State};
 use axum::http::header;
@@ -26,7 +25,7 @@ use crate::problem::Problem;
 
 /// Answers put together at once. It takes a processor and some memory, so more wait.
 const AT_ONCE_MAX: usize = 2;
-static TURNS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(AT_ONCE_MAX));
+static TURNS: Semaphore = Semaphore::const_new(AT_ONCE_MAX);
 /// Sentences of one answer that are reported. Flows cut answers before that; runs of older versions may have more.
 const SENTENCES_MAX: usize = 5_000;
 
@@ -122,11 +121,13 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
         Some(Outcome::Cancelled { reason }) => return Err(Problem::conflict(format!("there is no answer: the run was stopped ({reason})"))),
         None => return Err(Problem::conflict("there is no answer yet; the run's events say when there is")),
     };
-    let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
     let (api, row) = (api.clone(), row.clone());
     // Replaying a run and rendering its answer take a while for long ones, and no other request may wait for it.
     let runtime = tokio::runtime::Handle::current();
     let put_together = tokio::task::spawn_blocking(move || {
+        // Until the work is done, also when nobody waits for it any more.
+        let _turn = turn;
         let past = runtime.block_on(family_past(&api.0.engine, &row.run));
         put_together(&api, &row, output, &past)
     });
