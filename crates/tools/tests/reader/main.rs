@@ -139,7 +139,8 @@ fn a_reader_cannot_reach_files_network_or_processes() {
     child.stdin.take().unwrap().write_all(listener.local_addr().unwrap().to_string().as_bytes()).unwrap();
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(said, "file: refused\nown file: refused\nnetwork: refused\nthread: refused\nprocess: refused\n", "{:?}", child.wait());
+    let status = child.wait().unwrap();
+    assert_eq!(said, "file: refused\nown file: refused\nnetwork: refused\nthread: refused\nprocess: refused\n", "{status}");
     // Nobody but Baton starts a reader.
     let stranger = Command::new(std::env::current_exe().unwrap()).arg(READER_COMMAND).arg(r#"{"memory_mib_max":1}"#).output().unwrap();
     assert!(!stranger.status.success());
