@@ -13,6 +13,7 @@ use crate::config;
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
 use crate::rank::ByMeaning;
+use crate::reader;
 use crate::shelf;
 
 /// Made-up data has no place in an answer until somebody wants it there: `baton tools enable stories`.
@@ -206,6 +207,7 @@ impl Servers {
         }
         wanted.workspaces = Some(workspaces);
         wanted.private_hosts.extend(config.private_hosts.iter().cloned());
+        wanted.reader = Some(reader::for_pages()?);
         wanted.code = config.code.clone();
         (wanted.document, wanted.mail) = (Some(documents), Some(mail));
         let docs = self.documents(settings);

@@ -26,6 +26,7 @@ mod private;
 mod pull;
 mod question;
 mod rank;
+mod reader;
 mod sample;
 mod served;
 mod settings;
@@ -77,10 +78,12 @@ Environment:
 fn main() -> ExitCode {
     heaps::one_a_core();
     let arguments: Vec<String> = std::env::args().collect();
-    if let [_, command, rest @ ..] = arguments.as_slice()
-        && command == tools::code::WORKER_COMMAND
-    {
-        tools::code::worker_main(rest);
+    if let [_, command, rest @ ..] = arguments.as_slice() {
+        match command.as_str() {
+            tools::code::WORKER_COMMAND => tools::code::worker_main(rest),
+            tools::reader::READER_COMMAND => tools::reader::reader_main(rest),
+            _ => {}
+        }
     }
     take_cores();
     let baton = Baton::parse();

@@ -6,6 +6,7 @@ use index::{Folders, Limits, Model, Npm, Sources};
 
 use crate::exit::{Result, Trouble};
 use crate::private;
+use crate::reader;
 
 /// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
 pub(crate) fn model(is_wanted: bool) -> Result<Model> {
@@ -41,7 +42,8 @@ pub(crate) fn folders(folders: &[PathBuf]) -> Result<Folders> {
             home_of(&whole?.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join("+"))?
         }
     };
-    Folders::open(folders, &home, &model, Limits::default()).map_err(|error| Trouble::Usage(error.to_string()))
+    let folders = Folders::open(folders, &home, &model, Limits::default()).map_err(|error| Trouble::Usage(error.to_string()))?;
+    Ok(folders.with_reader(reader::for_index()?))
 }
 
 /// The index of one folder, known by its whole path.

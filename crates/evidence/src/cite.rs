@@ -5,6 +5,8 @@
 //! answer names a *source*, all spans of one address together: a reader wants to know which document, not which cut of it, and `[3]` twice says
 //! more than `[3]` and `[4]` for the same page. Which spans a sentence stands on stays in `Cited::checked`.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Checked, Options, Sentence, Status};
@@ -60,21 +62,31 @@ pub struct Source {
 
 pub const UNSUPPORTED_MARK: &str = " *(not supported by the sources)*";
 pub const WEAK_MARK: &str = " *(weakly supported)*";
+/// An answer is cut after this many bytes or sentences, whichever comes first: every sentence is checked against every span, and is kept with its
+/// status.
+const ANSWER_BYTES_MAX: usize = 128 << 10;
+const SENTENCES_MAX: usize = 2_000;
+pub const CUT_NOTE: &str = "\n\n*(The answer is cut here: it has more than 2,000 sentences or 128 KiB.)*";
 pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
 
 /// The clean answer. The spans are those that were shown to the model, in that order.
 pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'_>) -> Cited {
-    let seen = fence::visible(answer);
-    let (tidy, unlinked) = link::unlinked(link::without_source_list(seen.trim()), spans.all());
+    let kept = &answer[..answer.floor_char_boundary(ANSWER_BYTES_MAX)];
+    let seen = fence::visible(kept);
+    let (mut tidy, unlinked) = link::unlinked(link::without_source_list(seen.trim()), spans.all());
     let mut scanner = Scanner::default();
-    let units = units(&tidy);
+    let mut units = units(&tidy);
+    let mut is_cut = kept.len() < answer.len();
+    if let Some(end) = units.get(SENTENCES_MAX).map(|unit| unit.range.start) {
+        is_cut = true;
+        tidy.truncate(end);
+        units.truncate(SENTENCES_MAX);
+        units.iter_mut().for_each(|unit| unit.block_range.end = unit.block_range.end.min(end));
+    }
     let mut cited = Cited { unlinked, ..Cited::default() };
     let sentences: Vec<Sentence> = units.iter().map(|unit| mended(unit, spans, &mut scanner, options)).collect();
-    for number in sentences.iter().flat_map(|sentence| &sentence.missing) {
-        if !cited.refused.contains(number) {
-            cited.refused.push(*number);
-        }
-    }
+    let mut refused = BTreeSet::new();
+    cited.refused.extend(sentences.iter().flat_map(|sentence| &sentence.missing).filter(|number| refused.insert(**number)));
     let goes = |index: usize| strict == Strict::Remove && sentences[index].status == Status::Unsupported;
     let mut body = String::with_capacity(tidy.len() + 64);
     let mut at = 0;
@@ -127,6 +139,9 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
         cited.sources.clear();
     }
     neutralize(&mut body, cited.sources.len());
+    if is_cut {
+        body.push_str(CUT_NOTE);
+    }
     cited.body = body;
     cited
 }
@@ -303,6 +318,17 @@ fn neutralize(body: &mut String, sources: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_answer_is_cut_and_says_so() {
+        for raw in ["A b. ".repeat(150_000), "word ".repeat(200_000), "[9] ".repeat(200_000), "[a](b)[1] ".repeat(100_000), ">".repeat(400_000)] {
+            let cited = cite(&raw, &Spans::new(&[]), Strict::Remove, &Options::default());
+            assert!(cited.checked.sentences.len() <= SENTENCES_MAX && cited.body.len() <= 2 * ANSWER_BYTES_MAX);
+            assert!(cited.body.ends_with(CUT_NOTE), "{}", &cited.body[cited.body.len().saturating_sub(200)..]);
+        }
+        let whole = "A b. ".repeat(1_999);
+        assert!(!cite(&whole, &Spans::new(&[]), Strict::Mark, &Options::default()).body.contains("cut here"));
+    }
 
     fn spans() -> Vec<Span> {
         let span = |text: &str, title: &str, address: &str, place: &str| Span {

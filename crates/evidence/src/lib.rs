@@ -78,7 +78,7 @@ mod words;
 
 pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
 pub use citation::{Citation, citations};
-pub use cite::{Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
+pub use cite::{CUT_NOTE, Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
 pub use fact::{Fact, FactKind, Filter};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
 pub use label::task_label;

@@ -1,13 +1,16 @@
 //! Links in a model's answer. An address that no span has is the model's own invention, or somebody's trap; only its words stay.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::citation::{citations, code_ranges};
 use crate::span::Span;
 
 /// The text with every link and picture to an unknown address replaced by its words, and those addresses.
 pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
-    let code = code_ranges(text);
-    let cites = citations(text);
-    let is_kept = |at: usize| code.iter().chain(cites.iter().map(|cite| &cite.range)).any(|range| range.contains(&at));
+    // Ends by starts: ranges of code do not overlap one another, and neither do citations.
+    let code: BTreeMap<usize, usize> = code_ranges(text).into_iter().map(|range| (range.start, range.end)).collect();
+    let cites: BTreeMap<usize, usize> = citations(text).into_iter().map(|cite| (cite.range.start, cite.range.end)).collect();
+    let is_kept = |at: usize| [&code, &cites].iter().any(|ranges| ranges.range(..=at).next_back().is_some_and(|(_, end)| at < *end));
     let is_known = |address: &str| {
         let bare = address.trim_end_matches('/');
         !bare.is_empty()
@@ -17,6 +20,7 @@ pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
     };
     let mut out = String::with_capacity(text.len());
     let mut gone: Vec<String> = Vec::new();
+    let mut known_gone: BTreeSet<&str> = BTreeSet::new();
     let mut copied = 0;
     let mut from = 0;
     while let Some(found) = text[from..].find("](") {
@@ -34,7 +38,7 @@ pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
         }
         out.push_str(&text[copied..open - usize::from(is_picture)]);
         out.push_str(&text[open + 1..close]);
-        if !gone.iter().any(|other| other == address) {
+        if known_gone.insert(address) {
             gone.push(address.to_owned());
         }
         copied = end + 1;

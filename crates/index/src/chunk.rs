@@ -13,7 +13,7 @@ pub(crate) fn passages(document: Document, passages_max: usize) -> Vec<Passage> 
     let mut passages: Vec<Passage> = Vec::new();
     for block in blocks.into_iter().flat_map(cut) {
         if let Some(last) = passages.last_mut()
-            && last.headings == block.headings
+            && *last.headings == *block.headings
             && last.text.len() + block.text.len() < PASSAGE_BYTES
             && let Some(place) = joined(last.place, block.place)
         {
@@ -26,9 +26,9 @@ pub(crate) fn passages(document: Document, passages_max: usize) -> Vec<Passage> 
         if passages.len() == passages_max {
             break;
         }
-        let part = passages.last().filter(|last| last.headings == block.headings).map_or(0, |last| last.part + 1);
+        let part = passages.last().filter(|last| *last.headings == *block.headings).map_or(0, |last| last.part + 1);
         let title = block.headings.last().cloned().unwrap_or_else(|| title.clone());
-        passages.push(Passage { text: block.text, title, headings: block.headings, place: block.place, links: block.links, part });
+        passages.push(Passage { text: block.text, title, headings: block.headings.to_vec(), place: block.place, links: block.links, part });
     }
     passages
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn block(heading: &str, text: &str, from: u32, to: u32) -> Block {
-        Block { headings: vec![heading.into()], text: text.into(), place: Some(Place::Lines(from, to)), links: Vec::new() }
+        Block { headings: vec![heading.to_owned()].into(), text: text.into(), place: Some(Place::Lines(from, to)), links: Vec::new() }
     }
 
     fn cut_up(blocks: Vec<Block>) -> Vec<(String, Option<Place>, u32)> {

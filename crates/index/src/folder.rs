@@ -4,28 +4,29 @@
 //! whatever happens in between is done again and never lost. Hidden files and what `.gitignore` names are not looked at, links are
 //! not followed, and every other file that is left out is reported with the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ignore::WalkBuilder;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::corpus::{Answer, Corpus};
+use crate::manifest::{Entry, Manifest, Seen};
 use crate::owned::OwnedFolder;
 use crate::passage::Place;
-use crate::read::{self, Skipped};
+use crate::read::{self, ReadLimits, Skipped};
+use crate::reader::{InProcess, Reader};
+use crate::reading::ReadingLog;
 use crate::vectors::{Model, Progress};
 use crate::{Error, chunk};
 
 /// Another way of reading or cutting: everything is read again.
 const VERSION: u32 = 1;
-/// A file changed this shortly before it was read can change again with the same time.
-const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 /// Passages written between commits, so that a large folder that is interrupted has not been read in vain.
 const COMMIT_PASSAGES: usize = 50_000;
 
@@ -34,7 +35,7 @@ pub struct Limits {
     pub files_max: usize,
     pub file_bytes_max: u64,
     pub file_passages_max: usize,
-    /// For one file; only formats that can hang are watched.
+    /// For one file; small text files are not timed.
     pub file_time_max: Duration,
     /// Of an excerpt.
     pub excerpt_bytes_max: usize,
@@ -60,6 +61,7 @@ pub struct Folders {
     limits: Limits,
     /// The root whose files each belong to one user, if there is one.
     owned: Option<OwnedFolder>,
+    reader: Arc<dyn Reader>,
 }
 
 /// What a look at the folders came to.
@@ -114,13 +116,28 @@ impl Folders {
         }
         let corpus = Corpus::open(&home, model)?;
         let manifest = if corpus.passages() == 0 { Manifest::default() } else { manifest };
-        Ok(Folders { roots: real, home, corpus, manifest: Mutex::new(Manifest { version: VERSION, ..manifest }), limits, owned: None })
+        Ok(Folders {
+            roots: real,
+            home,
+            corpus,
+            manifest: Mutex::new(Manifest { version: VERSION, ..manifest }),
+            limits,
+            owned: None,
+            reader: Arc::new(InProcess),
+        })
     }
 
     /// Files below this folder are found and read by their owner alone.
+    #[must_use]
     pub fn with_owned(mut self, owned: OwnedFolder) -> Self {
         self.owned = Some(owned);
         self
+    }
+
+    /// Files that others wrote are parsed by `reader`, not in this process.
+    #[must_use]
+    pub fn with_reader(self, reader: Arc<dyn Reader>) -> Self {
+        Folders { reader, ..self }
     }
 
     /// Reads what changed. When this returns, all of it is found by full text; vectors follow.
@@ -133,6 +150,8 @@ impl Folders {
         report.unchanged = seen.len() - stale.len();
         if !gone.is_empty() || !stale.is_empty() {
             let mut change = self.corpus.change()?;
+            // Only one process has the right to change the index, so what this says was left by one that ended.
+            let mut log = ReadingLog::open(&self.home);
             for file in &gone {
                 change.remove(file);
                 let was = manifest.files.remove(file);
@@ -142,7 +161,7 @@ impl Folders {
             for (done, (file, seen)) in stale.iter().enumerate() {
                 tell(Step::Reading { file, done, total: stale.len() });
                 let known = manifest.files.get(*file);
-                let (entry, passages) = self.read_file(file, seen, known);
+                let (entry, passages) = self.read_file(file, seen, known, &mut log);
                 match (known.filter(|known| known.skipped.is_none()), &passages) {
                     (Some(known), None) if known.hash == entry.hash => report.unchanged += 1,
                     (Some(_), Some(_)) => report.changed += 1,
@@ -159,6 +178,7 @@ impl Folders {
                 manifest.files.insert((*file).clone(), entry);
                 if pending > COMMIT_PASSAGES {
                     tell(Step::Writing);
+                    self.close(&mut log)?;
                     change.commit()?;
                     self.keep(&manifest)?;
                     change = self.corpus.change()?;
@@ -166,6 +186,7 @@ impl Folders {
                 }
             }
             tell(Step::Writing);
+            self.close(&mut log)?;
             change.commit()?;
             self.keep(&manifest)?;
         }
@@ -199,9 +220,8 @@ impl Folders {
         let name = path.to_string_lossy().into_owned();
         let broken = |why: String| Error::NotHere(format!("{name} cannot be read: {why}"));
         let (bytes, seen) = read_bytes(&path, self.limits.file_bytes_max).map_err(|skipped| broken(skipped.to_string()))?;
-        let parts = self.parts(&path, bytes).map_err(|skipped| broken(skipped.to_string()))?;
-        let total = parts.last().map_or(0, |(number, _)| *number);
         let from = from.unwrap_or(1).max(1);
+        let (total, parts) = self.parts(&path, bytes, from).map_err(|skipped| broken(skipped.to_string()))?;
         let to = to.unwrap_or(u32::MAX).min(total);
         if from > to {
             return Err(Error::NotHere(format!("{name} ends at {total}; there is nothing from {from}")));
@@ -292,7 +312,7 @@ impl Folders {
     }
 
     /// What to write down about a file, and its passages if they are not those that are known.
-    fn read_file(&self, file: &str, seen: &Seen, known: Option<&Entry>) -> (Entry, Option<Vec<crate::Passage>>) {
+    fn read_file(&self, file: &str, seen: &Seen, known: Option<&Entry>, log: &mut ReadingLog) -> (Entry, Option<Vec<crate::Passage>>) {
         let path = Path::new(file);
         let mut entry = Entry { size: seen.size, time: seen.time, is_settled: seen.is_settled(), hash: String::new(), skipped: None };
         let read = read_bytes(path, self.limits.file_bytes_max).and_then(|(bytes, _)| {
@@ -300,8 +320,13 @@ impl Folders {
             if known.is_some_and(|known| known.hash == entry.hash) {
                 return Ok(None);
             }
-            let limits = read::Limits { bytes_max: self.limits.file_bytes_max, time_max: self.limits.file_time_max };
-            Ok(Some(chunk::passages(read::read(path, bytes, limits)?, self.limits.file_passages_max)))
+            if log.is_blocked(file, &entry.hash) {
+                return Err(Skipped::Crashed("the program ended twice while it read this file".into()));
+            }
+            log.begin(file, &entry.hash, !read::is_small_text(path, bytes.len())).map_err(|error| Skipped::NoReader(error.to_string()))?;
+            let document = self.reader.read(path, bytes, self.read_limits());
+            log.end();
+            Ok(Some(chunk::passages(document?, self.limits.file_passages_max)))
         });
         match read {
             Ok(Some(passages)) => (entry, Some(passages)),
@@ -310,10 +335,22 @@ impl Folders {
                 (entry, None)
             }
             Err(why) => {
+                if matches!(why, Skipped::NoReader(_)) {
+                    // As if it had never been looked at, so that it is tried again.
+                    entry = Entry { is_settled: false, hash: String::new(), ..entry };
+                }
                 entry.skipped = Some(why);
                 (entry, None)
             }
         }
+    }
+
+    fn read_limits(&self) -> ReadLimits {
+        ReadLimits { bytes_max: self.limits.file_bytes_max, time_max: self.limits.file_time_max }
+    }
+
+    fn close(&self, log: &mut ReadingLog) -> Result<(), Error> {
+        log.close().map_err(|error| Error::folder(&self.home, &error))
     }
 
     /// A file that is in the index and that the user may see, by its whole path or by the rest of it after a folder. Nothing else can be read, and
@@ -336,15 +373,20 @@ impl Folders {
         if may_see(&real) { Ok(real) } else { Err(missing()) }
     }
 
-    fn parts(&self, path: &Path, bytes: Vec<u8>) -> Result<Vec<(u32, String)>, Skipped> {
-        let has_lines = std::str::from_utf8(&bytes).is_ok();
-        if has_lines {
-            let text = String::from_utf8(bytes).unwrap_or_default();
-            return Ok((1..).zip(text.lines().map(str::to_owned)).collect());
+    /// How many lines, pages or paragraphs a file has, and those from `from` on, not much longer than an excerpt.
+    fn parts(&self, path: &Path, bytes: Vec<u8>, from: u32) -> Result<(u32, Vec<(u32, String)>), Skipped> {
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            let total = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
+            let mut left = self.limits.excerpt_bytes_max + 2;
+            let lines = (1..).zip(text.lines()).skip(from as usize - 1).take_while(|(_, line)| {
+                let is_wanted = left > 0;
+                left = left.saturating_sub(line.len() + 1);
+                is_wanted
+            });
+            return Ok((total, lines.map(|(number, line)| (number, line.to_owned())).collect()));
         }
-        let limits = read::Limits { bytes_max: self.limits.file_bytes_max, time_max: self.limits.file_time_max };
         let mut parts: BTreeMap<u32, String> = BTreeMap::new();
-        for block in read::read(path, bytes, limits)?.blocks {
+        for block in self.reader.read(path, bytes, self.read_limits())?.blocks {
             let number = match block.place {
                 Some(Place::Page(number) | Place::Paragraphs(number, _) | Place::Lines(number, _)) => number,
                 None => 1,
@@ -355,7 +397,8 @@ impl Folders {
             }
             part.push_str(&block.text);
         }
-        Ok(parts.into_iter().collect())
+        let total = parts.keys().next_back().copied().unwrap_or(0);
+        Ok((total, parts.into_iter().collect()))
     }
 
     fn manifest(&self) -> MutexGuard<'_, Manifest> {
@@ -366,69 +409,6 @@ impl Folders {
         manifest.write(&self.home).map_err(|error| Error::folder(&self.home, &error))?;
         *self.manifest() = manifest.clone();
         Ok(())
-    }
-}
-
-/// A file as a look at its folder shows it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Seen {
-    size: u64,
-    /// Nanoseconds since 1970.
-    time: i128,
-}
-
-impl Seen {
-    fn of(about: &fs::Metadata) -> Self {
-        let time = about.modified().ok().map_or(0, |time| match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => after.as_nanos() as i128,
-            Err(before) => -(before.duration().as_nanos() as i128),
-        });
-        Seen { size: about.len(), time }
-    }
-
-    fn seconds(&self) -> Option<i64> {
-        i64::try_from(self.time.div_euclid(1_000_000_000)).ok().filter(|seconds| *seconds != 0)
-    }
-
-    /// Old enough that a change from now on will have another time.
-    fn is_settled(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
-        now - self.time > CLOCK_GRAIN.as_nanos() as i128
-    }
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Manifest {
-    version: u32,
-    files: BTreeMap<String, Entry>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
-    size: u64,
-    time: i128,
-    is_settled: bool,
-    hash: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    skipped: Option<Skipped>,
-}
-
-impl Manifest {
-    /// One that cannot be read is none: the folders are read again.
-    fn read(home: &Path) -> Self {
-        let text = fs::read(home.join("files.json")).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
-    }
-
-    fn write(&self, home: &Path) -> std::io::Result<()> {
-        let new = home.join("files.json.new");
-        fs::write(&new, serde_json::to_vec(self)?)?;
-        File::open(&new)?.sync_all()?;
-        fs::rename(new, home.join("files.json"))
-    }
-
-    fn is_current(&self, file: &str, seen: &Seen) -> bool {
-        self.files.get(file).is_some_and(|entry| entry.is_settled && entry.size == seen.size && entry.time == seen.time)
     }
 }
 
@@ -448,9 +428,11 @@ fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, Seen), Skipped> {
 impl Report {
     /// How many files were left out for each reason, the most frequent first.
     pub fn reasons(&self) -> Vec<(String, usize)> {
-        let names: BTreeSet<String> = self.skipped.values().map(ToString::to_string).collect();
-        let count = |name: &String| self.skipped.values().filter(|skipped| skipped.to_string() == *name).count();
-        let mut reasons: Vec<(String, usize)> = names.into_iter().map(|name| (name.clone(), count(&name))).collect();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for skipped in self.skipped.values() {
+            *counts.entry(skipped.to_string()).or_default() += 1;
+        }
+        let mut reasons: Vec<(String, usize)> = counts.into_iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         reasons
     }

@@ -15,6 +15,8 @@ use crate::words;
 const TITLE_WORDS_MAX: usize = 10;
 /// A name that stands in more than one of this many passages is a common word.
 const COMMON_ONE_IN: usize = 40;
+/// Of passages with the same name, so many are followed.
+const NAMESAKES_MAX: usize = 200;
 /// However few passages there are.
 const COMMON_MIN: usize = 4;
 /// Passages looked at to see whether links are worth anything.
@@ -94,10 +96,12 @@ impl Links {
     /// The rows a text names, in the order they are named.
     pub(crate) fn named(&self, text: &str) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
+        let mut known = HashSet::new();
         self.scan(text, |name, rows, words| {
             if !self.common.contains(name) {
-                for row in rows {
-                    if !named.iter().any(|known| known.row == *row) {
+                // One name on thousands of passages must not cost every search their number.
+                for row in rows.iter().take(NAMESAKES_MAX) {
+                    if known.insert(*row) {
                         named.push(Named { row: *row, words, namesakes: rows.len() });
                     }
                 }

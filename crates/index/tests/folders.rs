@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use baton_index::{Answer, Error, Folders, Limits, Model, Report, Sources, State};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 struct Place {
@@ -237,4 +238,44 @@ fn excerpts_are_bounded() {
     let page = folders.read("harbour.pdf", Some(2), Some(2)).unwrap();
     assert!(page.text.contains("customs house") && !page.text.contains("pilot"), "{page:?}");
     assert!(matches!(folders.read("nothing.txt", None, None), Err(Error::NotHere(_))));
+}
+
+#[test]
+fn a_file_whose_reading_ended_the_process_twice_is_skipped_until_it_changes() {
+    let place = Place::with_files();
+    let file = fs::canonicalize(place.folder.path().join("harbour.pdf")).unwrap();
+    let name = file.to_str().unwrap();
+    let hash: String = Sha256::digest(fs::read(&file).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let left_behind = |times: u32| {
+        let attempt = serde_json::json!({ "file": name, "hash": hash });
+        let interrupted = serde_json::json!({ name: { "hash": hash, "times": times } });
+        let log = serde_json::json!({ "reading": attempt, "interrupted": interrupted });
+        fs::write(place.home.path().join("reading.json"), log.to_string()).unwrap();
+    };
+    left_behind(0);
+    let report = refresh(&place.open());
+    assert_eq!((report.files, report.skipped.len()), (6, 0), "once may have been a person: {report:?}");
+
+    fs::remove_dir_all(place.home.path()).unwrap();
+    fs::create_dir(place.home.path()).unwrap();
+    left_behind(1);
+    let folders = place.open();
+    let report = refresh(&folders);
+    let why = report.skipped.get(name).map(ToString::to_string).unwrap_or_default();
+    assert!(why.contains("ended twice") && why.contains("until it changes"), "{report:?}");
+    assert_eq!((report.files, refresh(&folders).skipped.len()), (5, 1));
+    let mut changed = fs::read(&file).unwrap();
+    changed.extend(b"\n% changed\n");
+    fs::write(&file, changed).unwrap();
+    assert_eq!(refresh(&folders).files, 6);
+}
+
+#[test]
+fn heading_paths_do_not_multiply_with_the_blocks_under_them() {
+    let place = Place::new();
+    place.write("long.md", &format!("# {}\n\n{}", "h".repeat(500_000), "a\n\n".repeat(100_000)));
+    let folders = place.open();
+    assert_eq!(refresh(&folders).files, 1);
+    let hit = &folders.search("a h", 1).unwrap();
+    assert!(hit.hits.iter().all(|hit| hit.passage.title.len() <= 300));
 }

@@ -19,6 +19,8 @@
 //!
 //! What goes wrong is said in LangServe's forms: 422 with a `detail`, and in a stream, where the status has been said, as `event: error`.
 
+mod batch;
+mod run_config;
 mod state;
 mod streams;
 
@@ -38,26 +40,22 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use engine::{At, Engine, EngineError, Order};
-use futures::StreamExt as _;
-use futures::stream::FuturesOrdered;
 use graph::{Outcome, RunContext, RunId, UserId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
-use wire::langserve::{About, AboutAll, Batch, Batched, Config, Configs, Description, Filter, Invoke, Invoked, Refusal};
+use wire::langserve::{About, Config, Description, Filter, Invoke, Invoked, Refusal};
 
-use crate::api::{Api, said, thread_named};
+use crate::api::{Api, said};
 use crate::guard::{self, Guard, Who};
 use crate::problem::Problem;
 use crate::traced::traced;
+use run_config::RunConfig;
 use state::Came;
 pub use state::Dress;
 
-/// Runs of one batch that go at once; the others wait.
-const BATCH_AT_ONCE: usize = 32;
-const BATCH_MAX: usize = 1_000;
 const KEY_BYTES_MAX: usize = 500;
 
 /// A flow, and how it is served.
@@ -150,7 +148,7 @@ impl Service {
     pub fn routes(self) -> Router {
         Router::new()
             .route("/{path}/invoke", post(invoke))
-            .route("/{path}/batch", post(batch))
+            .route("/{path}/batch", post(batch::batch))
             .route("/{path}/stream", post(streams::stream))
             .route("/{path}/stream_log", post(streams::stream_log))
             .route("/{path}/stream_events", post(streams::stream_events))
@@ -236,44 +234,9 @@ async fn invoke(State(service): State<Service>, Path(path): Path<String>, caller
 async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) -> Result<(RunId, Value), Refused> {
     let served = service.served(path)?;
     let Invoke { input, config, .. } = read(body)?;
-    let call = Call::of(service, served, caller, input, &config, None).await?;
+    let config = RunConfig::of(service, served, caller, &config).await?;
+    let call = Call::of(service, served, caller, input, &config, None)?;
     service.finish(call).await
-}
-
-async fn batch(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Result<Response, Refused> {
-    Ok(json_of(StatusCode::OK, &batched(&service, &path, &caller, &body).await?))
-}
-
-async fn batched(service: &Service, path: &str, caller: &Caller, body: &[u8]) -> Result<Batched, Refused> {
-    let served = service.served(path)?;
-    let Batch { inputs, config, .. } = read(body)?;
-    if inputs.len() > BATCH_MAX {
-        return Err(Refused::wrong("too_long", &["inputs"], format!("a batch has at most {BATCH_MAX} inputs, not {}", inputs.len())));
-    }
-    let configs: Vec<Config> = match config {
-        Configs::One(config) => vec![*config; inputs.len()],
-        Configs::Each(configs) if configs.len() == inputs.len() => configs,
-        Configs::Each(configs) => {
-            let words = format!("Number of configs ({}) must match number of inputs ({})", configs.len(), inputs.len());
-            return Err(Refused::plain(StatusCode::UNPROCESSABLE_ENTITY, words));
-        }
-    };
-    // All are looked at before any is begun.
-    let mut calls = Vec::with_capacity(inputs.len());
-    for (index, (input, config)) in inputs.into_iter().zip(&configs).enumerate() {
-        calls.push(Call::of(service, served, caller, input, config, Some(index)).await?);
-    }
-    let (mut output, mut about) = (Vec::new(), AboutAll::default());
-    let mut waiting = calls.into_iter();
-    let mut going: FuturesOrdered<_> = waiting.by_ref().take(BATCH_AT_ONCE).map(|call| service.finish(call)).collect();
-    while let Some(finished) = going.next().await {
-        let (run, value) = finished?;
-        output.push(value);
-        about.responses.push(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() });
-        about.run_ids.push(uuid_of(&run));
-        going.extend(waiting.next().map(|call| service.finish(call)));
-    }
-    Ok(Batched { output, metadata: about })
 }
 
 /// One run that is about to be started or answered.
@@ -281,20 +244,17 @@ struct Call {
     order: Order,
     came: Came,
     answers: Vec<state::Answer>,
+    settings: Arc<Value>,
     is_one_of_many: bool,
 }
 
 impl Call {
     /// `index` says which of a batch it is.
-    async fn of(service: &Service, served: &Served, caller: &Caller, input: Value, config: &Config, index: Option<usize>) -> Result<Call, Refused> {
+    fn of(service: &Service, served: &Served, caller: &Caller, input: Value, config: &RunConfig, index: Option<usize>) -> Result<Call, Refused> {
         let Caller { who, headers } = caller;
         let mut base = served.base.clone();
         if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {
             base.extend(api.0.desk.given(&who.user));
-        }
-        match served.settings.of(config)? {
-            Value::Null => {}
-            settings => base.extend([("settings".to_owned(), settings)]),
         }
         let (input, came, answers) = state::taken(served.dress, base, input)?;
         let mut order = Order {
@@ -304,20 +264,26 @@ impl Call {
             ..Order::new(&served.flow, input)
         };
         order.title = came.title();
-        if let Some(thread) =
-            config.configurable.as_ref().and_then(|all| all.get("thread_id")).and_then(Value::as_str).filter(|name| !name.is_empty())
-        {
-            order.thread = Some(thread_named(&service.0.engine, who, thread).await?);
-        }
+        order.thread.clone_from(&config.thread);
         order.run = keyed(headers, &who.user, &served.flow, index)?;
-        Ok(Call { order, came, answers, is_one_of_many: index.is_some() })
+        Ok(Call { order, came, answers, settings: config.settings.clone(), is_one_of_many: index.is_some() })
     }
 
-    async fn finish(self, engine: &Engine) -> Result<(RunId, Value), Refused> {
+    /// The order with the settings in its input.
+    fn take_order(&mut self) -> Order {
+        let mut order = std::mem::replace(&mut self.order, Order::new("", Value::Null));
+        if let (Value::Object(fields), false) = (&mut order.input, self.settings.is_null()) {
+            fields.insert("settings".to_owned(), Value::clone(&self.settings));
+        }
+        order
+    }
+
+    async fn finish(mut self, engine: &Engine) -> Result<(RunId, Value), Refused> {
+        let order = self.take_order();
         let came = self.came;
-        let (flow, user) = (self.order.flow.clone(), self.order.context.user.clone());
+        let (flow, user) = (order.flow.clone(), order.context.user.clone());
         let (run, at) = match self.answers.as_slice() {
-            [] => engine.perform(self.order).await.map_err(Refused::of)?,
+            [] => engine.perform(order).await.map_err(Refused::of)?,
             answers => {
                 let run = state::answer(engine, &user, &flow, answers).await?;
                 let at = engine.wait(&run).await.map_err(Refused::of)?;

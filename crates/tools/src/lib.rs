@@ -16,6 +16,7 @@ pub mod files;
 pub mod mail;
 pub mod owner;
 mod passage;
+pub mod reader;
 pub mod search;
 mod secret;
 pub mod serve;

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::reader::ReaderProcess;
 use crate::workspace::Workspaces;
 use crate::{Secret, Thinker, code, document, mail};
 
@@ -20,6 +21,8 @@ pub struct Settings {
     pub private_hosts: Vec<String>,
     /// The folders `docs` searches. Without any there is no such server.
     pub docs: Option<Arc<index::Folders>>,
+    /// Parses the pages that `fetch` gets. Without one they are parsed in this process, which a hostile page can block.
+    pub reader: Option<Arc<ReaderProcess>>,
     pub code: code::Settings,
     /// Without a folder of the caller's there is no such server, and no `mail` either: they write.
     pub document: Option<document::Settings>,
@@ -36,6 +39,7 @@ impl Settings {
             workspaces: None,
             private_hosts: Vec::new(),
             docs: None,
+            reader: None,
             code: code::Settings::default(),
             document: None,
             mail: None,

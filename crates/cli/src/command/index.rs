@@ -6,6 +6,7 @@ use index::{Error, Folders, Limits, Progress, State, Step};
 use serde_json::json;
 
 use crate::exit::{Exit, Result, Trouble};
+use crate::reader;
 use crate::shelf;
 use crate::text::{BOLD, DIM, YELLOW, paint};
 
@@ -36,6 +37,7 @@ impl Index {
         let model = shelf::model(!self.no_vectors && self.wait)?;
         let home = shelf::of_folder(&self.folder)?;
         let folders = Folders::open(std::slice::from_ref(&self.folder), &home, &model, Limits::default()).map_err(|error| trouble(&error))?;
+        let folders = folders.with_reader(reader::for_index()?);
         let mut line = Line::new(self.json);
         let report = folders.refresh(&mut |step| line.step(step)).map_err(|error| trouble(&error))?;
         line.clear();

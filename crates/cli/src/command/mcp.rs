@@ -74,6 +74,7 @@ impl Mcp {
         if name == "docs" && !self.docs.is_empty() {
             settings.docs = Some(std::sync::Arc::new(crate::shelf::folders(&self.docs)?));
         }
+        settings.reader = Some(crate::reader::for_pages()?);
         settings.private_hosts.extend(self.allow_host.iter().cloned());
         if name != SUMMARY && self.model.is_some() {
             return Err(Trouble::Usage(format!("--model is for `baton mcp {SUMMARY}`; {name} needs no model")));

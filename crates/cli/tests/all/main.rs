@@ -9,6 +9,7 @@ mod chat;
 mod crash;
 mod eval;
 mod eval_tasks;
+mod hostile_content;
 mod mcp;
 mod memory;
 mod models;

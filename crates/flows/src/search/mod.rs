@@ -23,6 +23,7 @@
 
 pub mod html;
 mod plan;
+mod sanitize;
 mod synthesis;
 
 #[cfg(test)]

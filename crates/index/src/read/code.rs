@@ -101,7 +101,7 @@ fn push(document: &mut Document, outline: &Outline, lines: &[&str], start: usize
     }
     let (first, last) = (start + skipped, end - trailing);
     let text = lines[first..last].iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
-    document.blocks.push(Block { headings: outline.path(), text, place: Some(Place::Lines(first as u32 + 1, last as u32)), links: Vec::new() });
+    document.push(Block { headings: outline.path(), text, place: Some(Place::Lines(first as u32 + 1, last as u32)), links: Vec::new() });
 }
 
 /// The comments, attributes and decorators directly above a definition are its own.

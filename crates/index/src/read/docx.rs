@@ -6,18 +6,18 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 
-use super::{Block, Document, Limits, Outline, Skipped};
+use super::{Block, Document, Outline, ReadLimits, Skipped};
 use crate::passage::Place;
 
 const MEMBERS_MAX: usize = 10_000;
 
-pub(super) fn read(bytes: &[u8], limits: Limits) -> Result<Document, Skipped> {
+pub(super) fn read(bytes: &[u8], limits: ReadLimits) -> Result<Document, Skipped> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|error| Skipped::Broken(error.to_string()))?;
     if archive.len() > MEMBERS_MAX {
         return Err(Skipped::Broken(format!("more than {MEMBERS_MAX} members")));
     }
     let mut member = archive.by_name("word/document.xml").map_err(|error| Skipped::Broken(format!("word/document.xml: {error}")))?;
-    // What it says its size is proves nothing: a bomb is found out by counting.
+    // The size in its header may be false, so the bytes are counted.
     let mut xml = Vec::new();
     member.by_ref().take(limits.bytes_max + 1).read_to_end(&mut xml).map_err(|error| Skipped::Broken(error.to_string()))?;
     if xml.len() as u64 > limits.bytes_max {
@@ -95,7 +95,7 @@ fn parse(xml: &str) -> Result<Document, Skipped> {
 
 fn push(document: &mut Document, outline: &Outline, text: String, number: u32) {
     if !text.is_empty() {
-        document.blocks.push(Block { headings: outline.path(), text, place: Some(Place::Paragraphs(number, number)), links: Vec::new() });
+        document.push(Block { headings: outline.path(), text, place: Some(Place::Paragraphs(number, number)), links: Vec::new() });
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         archive.finish().unwrap().into_inner()
     }
 
-    const LIMITS: Limits = Limits { bytes_max: 1 << 20, time_max: Duration::from_secs(5) };
+    const LIMITS: ReadLimits = ReadLimits { bytes_max: 1 << 20, time_max: Duration::from_secs(5) };
 
     #[test]
     fn paragraphs_and_tables() {

@@ -157,7 +157,7 @@ impl Reader<'_> {
             Some(level) => self.outline.enter(level, text),
             None => {
                 let place = Place::Lines(self.lines.at(block.start), self.lines.at(block.end.saturating_sub(1).max(block.start)));
-                self.document.blocks.push(Block { headings: self.outline.path(), text, place: Some(place), links });
+                self.document.push(Block { headings: self.outline.path(), text, place: Some(place), links });
             }
         }
     }

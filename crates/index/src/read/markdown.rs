@@ -77,7 +77,7 @@ fn push(document: &mut Document, outline: &Outline, text: &str, lines: &Lines, r
         return;
     }
     let place = Place::Lines(lines.at(range.start), lines.at(range.start + block.len() - 1));
-    document.blocks.push(Block { headings: outline.path(), text: block.to_owned(), place: Some(place), links });
+    document.push(Block { headings: outline.path(), text: block.to_owned(), place: Some(place), links });
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Files become documents: blocks of text that know their headings and where they stand. One file here for each format.
 //!
-//! Whatever is in a file, reading it ends with a document or with the reason there is none; a reader that panics is such a reason.
-//! Limit: a PDF that drives its reader out of memory takes the process with it. Sizes and time are bounded to make that hard.
+//! Whatever is in a file, reading it ends with a document or with the reason there is none; a reader that panics is such a reason. What a
+//! document can hold is bounded. How much memory, stack and time a PDF or DOCX takes to read is not bounded here: see `reader.rs`.
 
 mod code;
 mod docx;
@@ -10,26 +10,57 @@ mod markdown;
 mod pdf;
 mod text;
 
+mod outline;
+mod packed;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::passage::Place;
+pub(crate) use outline::HeadingPath;
+use outline::{Outline, cut_heading};
+
+/// Blocks of one document. Further ones are left out, as passages beyond `file_passages_max` are.
+const BLOCKS_MAX: usize = 250_000;
+/// A longer link is not followed.
+const LINK_BYTES_MAX: usize = 2_000;
+/// Text files up to this size are read in the caller's process even where a reader process is used: their parsers take linear memory, and
+/// even quadratic time would be short.
+const IN_PROCESS_BYTES_MAX: usize = 64 << 10;
 
 /// What a document is cut from.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Document {
+pub struct Document {
     pub(crate) title: String,
     pub(crate) blocks: Vec<Block>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Block {
-    /// From the outermost to the innermost; in code, the symbols it stands in.
-    pub(crate) headings: Vec<String>,
+    /// In code, the symbols it stands in.
+    pub(crate) headings: HeadingPath,
     pub(crate) text: String,
     pub(crate) place: Option<Place>,
     pub(crate) links: Vec<String>,
+}
+
+impl Document {
+    fn push(&mut self, mut block: Block) {
+        if self.blocks.len() < BLOCKS_MAX {
+            block.links.retain(|link| link.len() <= LINK_BYTES_MAX);
+            self.blocks.push(block);
+        }
+    }
+
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The text of each block and where it stands, in order.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, Option<Place>)> {
+        self.blocks.iter().map(|block| (block.text.as_str(), block.place))
+    }
 }
 
 /// Why a file is not in the index.
@@ -48,17 +79,25 @@ pub enum Skipped {
     Broken(String),
     #[error("took longer than {seconds_max} s to read")]
     TooSlow { seconds_max: u64 },
+    #[error("needs more than {mib_max} MiB of memory to read; it is skipped until it changes")]
+    TooMuchMemory { mib_max: u64 },
+    #[error("reading it crashed the reader ({0}); it is skipped until it changes")]
+    Crashed(String),
+    /// Not the file's fault: it is tried again.
+    #[error("the document reader does not work: {0}")]
+    NoReader(String),
     #[error("its name is not Unicode")]
     Name,
     #[error("there are more files than {files_max}")]
     TooMany { files_max: usize },
 }
 
+/// Limits on reading one file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct ReadLimits {
     /// Of a file, and of what comes out of it when it is unpacked.
-    pub(crate) bytes_max: u64,
-    pub(crate) time_max: Duration,
+    pub bytes_max: u64,
+    pub time_max: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,16 +123,23 @@ fn kind(path: &Path) -> Kind {
     }
 }
 
-pub(crate) fn read(path: &Path, bytes: Vec<u8>, limits: Limits) -> Result<Document, Skipped> {
+/// Whether a file is plain text, and small enough to be read in the caller's process.
+pub fn is_small_text(path: &Path, bytes: usize) -> bool {
+    bytes <= IN_PROCESS_BYTES_MAX && !matches!(kind(path), Kind::Pdf | Kind::Docx)
+}
+
+/// Reads a document on this thread. Hostile PDF and DOCX files can take any amount of memory, stack and time, so call it in a process that
+/// limits them.
+pub fn read_document(path: &Path, bytes: &[u8], limits: ReadLimits) -> Result<Document, Skipped> {
     if bytes.len() as u64 > limits.bytes_max {
         return Err(Skipped::TooLarge { bytes_max: limits.bytes_max });
     }
     let kind = kind(path);
     let read = catch_unwind(AssertUnwindSafe(|| match kind {
         Kind::Pdf => pdf::read(bytes, limits),
-        Kind::Docx => docx::read(&bytes, limits),
+        Kind::Docx => docx::read(bytes, limits),
         kind => {
-            let text = text_of(&bytes)?;
+            let text = text_of(bytes)?;
             Ok(match kind {
                 Kind::Markdown => markdown::read(&text),
                 Kind::Html => html::read(&text),
@@ -102,7 +148,7 @@ pub(crate) fn read(path: &Path, bytes: Vec<u8>, limits: Limits) -> Result<Docume
             })
         }
     }));
-    let mut document = read.unwrap_or_else(|_| Err(Skipped::Broken("its reader gave up on it".into())))?;
+    let mut document = read.unwrap_or_else(|_| Err(Skipped::Broken("its parser panicked".into())))?;
     document.blocks.retain(|block| block.text.chars().any(char::is_alphanumeric));
     if document.blocks.is_empty() {
         return Err(Skipped::Empty);
@@ -110,6 +156,7 @@ pub(crate) fn read(path: &Path, bytes: Vec<u8>, limits: Limits) -> Result<Docume
     if document.title.trim().is_empty() {
         document.title = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     }
+    document.title = cut_heading(document.title);
     Ok(document)
 }
 
@@ -151,29 +198,14 @@ impl Lines {
     }
 }
 
-/// Keeps the path of headings as they come.
-#[derive(Default)]
-struct Outline(Vec<(u32, String)>);
-
-impl Outline {
-    fn enter(&mut self, level: u32, heading: String) {
-        self.0.retain(|(outer, _)| *outer < level);
-        self.0.push((level, heading));
-    }
-
-    fn path(&self) -> Vec<String> {
-        self.0.iter().map(|(_, heading)| heading.clone()).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { bytes_max: 1 << 20, time_max: Duration::from_secs(20) };
+    const LIMITS: ReadLimits = ReadLimits { bytes_max: 1 << 20, time_max: Duration::from_secs(20) };
 
     fn why(name: &str, bytes: &[u8]) -> String {
-        read(Path::new(name), bytes.to_vec(), LIMITS).unwrap_err().to_string()
+        read_document(Path::new(name), bytes, LIMITS).unwrap_err().to_string()
     }
 
     #[test]
@@ -199,7 +231,7 @@ mod tests {
     fn text_comes_in_several_encodings() {
         let wide: Vec<u8> = [0xff, 0xfe].into_iter().chain("Grüße\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
         for bytes in [b"\xef\xbb\xbfGr\xc3\xbc\xc3\x9fe".to_vec(), wide] {
-            assert_eq!(read(Path::new("note.txt"), bytes, LIMITS).unwrap().blocks[0].text, "Grüße");
+            assert_eq!(read_document(Path::new("note.txt"), &bytes, LIMITS).unwrap().blocks[0].text, "Grüße");
         }
     }
 }

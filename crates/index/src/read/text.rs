@@ -4,7 +4,7 @@ use super::{Block, Document};
 use crate::passage::Place;
 
 pub(super) fn read(text: &str) -> Document {
-    let mut blocks = Vec::new();
+    let mut document = Document::default();
     let mut lines: Vec<&str> = Vec::new();
     let mut start = 1;
     for (number, line) in (1..).zip(text.lines().chain(std::iter::once(""))) {
@@ -14,11 +14,11 @@ pub(super) fn read(text: &str) -> Document {
             }
             lines.push(line.trim_end());
         } else if !lines.is_empty() {
-            blocks.push(Block { text: lines.join("\n"), place: Some(Place::Lines(start, number - 1)), ..Default::default() });
+            document.push(Block { text: lines.join("\n"), place: Some(Place::Lines(start, number - 1)), ..Default::default() });
             lines.clear();
         }
     }
-    Document { title: String::new(), blocks }
+    document
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! the number a passage had when it was shown, so the showing is looked up: the last time a model of the run that answered was given all the
 //! numbers that are cited. Where no model was, passages are found by their source alone.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -13,12 +15,19 @@ use evidence::{Found, Span};
 use graph::{Effect, Event, Outcome, RunId, Told};
 use serde_json::Value;
 use store::RunRow;
+use tokio::sync::Semaphore;
 use wire::api;
 
 use super::Api;
 use crate::desk::{Export, Format};
 use crate::guard::Who;
 use crate::problem::Problem;
+
+/// Answers put together at once. It takes a processor and some memory, so more wait.
+const AT_ONCE_MAX: usize = 2;
+static TURNS: Semaphore = Semaphore::const_new(AT_ONCE_MAX);
+/// Sentences of one answer that are reported. Flows cut answers before that; runs of older versions may have more.
+const SENTENCES_MAX: usize = 5_000;
 
 pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Who>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
     let row = api.run(&who, &run).await?;
@@ -105,7 +114,6 @@ fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
 
 /// An answer, and all that tools replied on the way to it.
 async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
-    let engine = &api.0.engine;
     let closing = engine::closing_of(row);
     let output = match closing.map(|closing| closing.outcome) {
         Some(Outcome::Done { output }) => output,
@@ -113,8 +121,21 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
         Some(Outcome::Cancelled { reason }) => return Err(Problem::conflict(format!("there is no answer: the run was stopped ({reason})"))),
         None => return Err(Problem::conflict("there is no answer yet; the run's events say when there is")),
     };
-    let past = family_past(engine, &row.run).await;
-    let speaker = speaker(api, row, &past);
+    let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let (api, row) = (api.clone(), row.clone());
+    // Replaying a run and rendering its answer take a while for long ones, and no other request may wait for it.
+    let runtime = tokio::runtime::Handle::current();
+    let put_together = tokio::task::spawn_blocking(move || {
+        // Until the work is done, also when nobody waits for it any more.
+        let _turn = turn;
+        let past = runtime.block_on(family_past(&api.0.engine, &row.run));
+        put_together(&api, &row, output, &past)
+    });
+    put_together.await.map_err(|error| Problem::internal(&error))
+}
+
+fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<Told>)]) -> (api::Answer, Vec<Found>) {
+    let speaker = speaker(api, row, past);
     let told = past.iter().find(|(run, _)| *run == speaker).map(|(_, told)| told.as_slice()).unwrap_or_default();
     let said = past.first().into_iter().flat_map(|(_, told)| told).rev().find_map(|told| match &told.event {
         Event::Said { role, content } if role == "assistant" => Some(content.clone()),
@@ -126,26 +147,31 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
         (other, None) => format!("```json\n{}\n```", serde_json::to_string_pretty(other).unwrap_or_default()),
     };
     // Flows that check nothing have no such lists, or others of the same name.
-    let list = |name: &str| output.get(name).cloned().unwrap_or_default();
+    let mut list = |name: &str| output.get_mut(name).map(Value::take).unwrap_or_default();
     let sources: Vec<evidence::Source> = serde_json::from_value(list("sources")).unwrap_or_default();
-    let sentences: Vec<evidence::Sentence> = serde_json::from_value(list("sentences")).unwrap_or_default();
-    let replies = found(&past);
+    let mut sentences = list("sentences");
+    if let Value::Array(sentences) = &mut sentences {
+        sentences.truncate(SENTENCES_MAX);
+    }
+    let sentences: Vec<evidence::Sentence> = serde_json::from_value(sentences).unwrap_or_default();
+    let files = serde_json::from_value(list("files")).unwrap_or_default();
+    let replies = found(past);
     let spans = spans(&sources, &sentences, told, &replies);
     let (model, is_extracted) = thinker(told);
     let answer = api::Answer {
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.desk.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
-        sentences: sentences.iter().map(|sentence| as_said(sentence, &markdown)).collect(),
+        sentences: as_said(&sentences, &markdown),
         sources: sources.into_iter().map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans }).collect(),
         spans,
-        files: serde_json::from_value(list("files")).unwrap_or_default(),
+        files,
         is_extracted,
         flow: output.get("flow").and_then(Value::as_str).unwrap_or(&row.flow).to_owned(),
         run: speaker.to_string(),
         model,
         markdown,
     };
-    Ok((answer, replies))
+    (answer, replies)
 }
 
 /// The run that gave the answer: a flow that delegates passes on the answer of the flow it started.
@@ -177,9 +203,10 @@ fn thinker(told: &[Told]) -> (Option<String>, bool) {
     (model, is_extracted)
 }
 
-fn as_said(sentence: &evidence::Sentence, markdown: &str) -> api::Sentence {
-    let units = |bytes: usize| markdown.get(..bytes).map_or(0, |head| head.encode_utf16().count());
-    api::Sentence {
+fn as_said(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentence> {
+    let units = utf16_offsets(markdown, sentences.iter().flat_map(|sentence| [sentence.range.start, sentence.range.end]));
+    let unit = |byte: usize| units.get(&byte).copied().unwrap_or(0);
+    let said = sentences.iter().map(|sentence| api::Sentence {
         text: sentence.text.clone(),
         status: match sentence.status {
             evidence::Status::Supported => api::SentenceStatus::Supported,
@@ -189,9 +216,21 @@ fn as_said(sentence: &evidence::Sentence, markdown: &str) -> api::Sentence {
         },
         score: sentence.score,
         cites: sentence.cites.clone(),
-        range: (units(sentence.range.start), units(sentence.range.end)),
+        range: (unit(sentence.range.start), unit(sentence.range.end)),
         problems: sentence.problems.iter().map(|problem| problem.words.clone()).collect(),
+    });
+    said.collect()
+}
+
+/// How many UTF-16 units stand before each of these bytes, in one pass over the text. Bytes within a character or beyond the text are left out.
+fn utf16_offsets(text: &str, bytes: impl Iterator<Item = usize>) -> BTreeMap<usize, usize> {
+    let mut offsets: BTreeMap<usize, usize> = bytes.filter(|byte| text.is_char_boundary(*byte)).map(|byte| (byte, 0)).collect();
+    let (mut at, mut units) = (0, 0);
+    for (byte, offset) in &mut offsets {
+        units += text[at..*byte].encode_utf16().count();
+        (at, *offset) = (*byte, units);
     }
+    offsets
 }
 
 /// The passages that are cited, by their numbers.
@@ -201,8 +240,10 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
     numbers.sort_unstable();
     numbers.dedup();
     let Some(&last) = numbers.last() else { return Vec::new() };
-    let found: Vec<Span> = replies.iter().flat_map(|reply| reply.spans.iter().cloned()).collect();
-    let source_of = |number: usize| sources.iter().find(|source| source.spans.contains(&number));
+    let found: Vec<&Span> = replies.iter().flat_map(|reply| &reply.spans).collect();
+    let by_number: HashMap<usize, &evidence::Source> =
+        sources.iter().rev().flat_map(|source| source.spans.iter().map(move |number| (*number, source))).collect();
+    let source_of = |number: usize| by_number.get(&number).copied();
     let fits = |shown: &[&str]| {
         let is_of = |number: usize, source: &evidence::Source| {
             let line = shown[number - 1].lines().next().unwrap_or_default();
@@ -217,10 +258,12 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
         let shown: Vec<&str> = call.messages.iter().filter(|message| message.role == "evidence").map(|message| message.content.as_str()).collect();
         fits(&shown).then_some(shown)
     });
-    let mut used = Vec::new();
+    // Written once, not once a citation.
+    let contents: Vec<String> = if shown.is_some() { found.iter().map(|span| evidence::message_content(span)).collect() } else { Vec::new() };
+    let mut used = HashSet::new();
     let whole = |number: usize| -> Option<api::Span> {
         let span = match &shown {
-            Some(shown) => by_content(shown[number - 1], &found),
+            Some(shown) => by_content(shown[number - 1], &found, &contents),
             None => {
                 let source = source_of(number)?;
                 let is_it = |span: &Span| match &source.address {
@@ -228,7 +271,7 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
                     None => span.task.as_ref().or(span.title.as_ref()) == Some(&source.title),
                 };
                 let place = found.iter().enumerate().position(|(at, span)| is_it(span) && !used.contains(&at))?;
-                used.push(place);
+                used.insert(place);
                 found[place].clone()
             }
         };
@@ -239,21 +282,19 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
     numbers.into_iter().filter_map(whole).collect()
 }
 
-/// The passage that was shown so. One that was only shown in part is that part.
-fn by_content(content: &str, found: &[Span]) -> Span {
+/// The passage that was shown so. One that was only shown in part is that part. `contents` are those of `found`, as a model is shown them.
+fn by_content(content: &str, found: &[&Span], contents: &[String]) -> Span {
     let (head, text) = content.split_once('\n').unwrap_or(("", content));
+    let halves = |at: usize| contents[at].split_once('\n').unwrap_or_default();
     // Of several with these words, the one with this first line; older versions of this program wrote another.
-    let said =
-        |span: &Span| evidence::message_content(span).split_once('\n').map(|(first, whole)| (first == head, whole.to_owned())).unwrap_or_default();
-    let whole = |span: &&Span| said(span).1 == text;
-    let part = |span: &&Span| said(span).1.contains(text.trim());
-    let is_named = |span: &&Span| said(span).0;
-    let found = |fits: &dyn Fn(&&Span) -> bool| found.iter().filter(fits).find(is_named).or_else(|| found.iter().find(fits));
-    if let Some(span) = found(&whole) {
-        return span.clone();
+    let first =
+        |fits: &dyn Fn(&usize) -> bool| (0..found.len()).filter(fits).find(|at| halves(*at).0 == head).or_else(|| (0..found.len()).find(fits));
+    if let Some(at) = first(&|at| halves(*at).1 == text) {
+        return found[at].clone();
     }
-    match found(&part) {
-        Some(span) => Span { text: text.to_owned(), ..span.clone() },
+    let part = text.trim();
+    match first(&|at| halves(*at).1.contains(part)) {
+        Some(at) => Span { text: text.to_owned(), ..found[at].clone() },
         None => Span {
             text: text.to_owned(),
             title: Some(head.trim_start_matches("Source: ").to_owned()).filter(|title| !title.is_empty()),
@@ -266,17 +307,18 @@ fn by_content(content: &str, found: &[Span]) -> Span {
 fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Found> {
     let mut all = Vec::new();
     for (_, told) in past {
+        let mut calls = HashMap::new();
+        for told in told {
+            if let Event::Asked { task, effect, .. } = &told.event
+                && let Effect::CallTool(call) = &**effect
+            {
+                calls.entry(*task).or_insert(call);
+            }
+        }
         for event in told {
             let Event::Replied { task, reply, .. } = &event.event else { continue };
             let Ok(value) = &reply.result else { continue };
-            let call = told.iter().find_map(|told| match &told.event {
-                Event::Asked { task: of, effect, .. } if of == task => match &**effect {
-                    Effect::CallTool(call) => Some(call),
-                    Effect::CallModel(_) | Effect::CallAgent(_) | Effect::AskPerson(_) => None,
-                },
-                _ => None,
-            });
-            let (Some(call), Ok(mut found)) = (call, serde_json::from_value::<Found>(value.clone())) else { continue };
+            let (Some(call), Ok(mut found)) = (calls.get(task), serde_json::from_value::<Found>(value.clone())) else { continue };
             if found.spans.is_empty() {
                 let data = Some(&found.data).filter(|data| !data.is_null());
                 found = evidence::found(&call.tool, evidence::Trust::Untrusted, &found.text, data);
@@ -291,4 +333,19 @@ fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Found> {
 fn label(spans: &mut [Span], call: &graph::ToolCall) {
     let label = evidence::task_label(&call.tool, &call.arguments);
     spans.iter_mut().filter(|span| span.task.is_none()).for_each(|span| span.task = Some(label.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_counted_in_one_pass() {
+        let text = "aü😀b";
+        let offsets = utf16_offsets(text, [8, 0, 3, 1, 4, 99, 7].into_iter());
+        assert_eq!(offsets.into_iter().collect::<Vec<_>>(), [(0, 0), (1, 1), (3, 2), (7, 4), (8, 5)]);
+        // A pass for each sentence takes minutes.
+        let long = "A b. ".repeat(200_000);
+        assert_eq!(utf16_offsets(&long, (0..long.len()).step_by(5)).len(), 200_000);
+    }
 }

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tracing::Instrument as _;
 use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
 
-use super::{Call, Caller, Came, Refused, Sent, Service, Watching, outcome, read, state, uuid_of};
+use super::{Call, Caller, Came, Refused, RunConfig, Sent, Service, Watching, outcome, read, state, uuid_of};
 use crate::api::runs::hold;
 
 /// Events that may wait for a reader; past that the stream waits for it, and the run does not.
@@ -49,7 +49,9 @@ pub(super) async fn stream_events(State(service): State<Service>, Path(path): Pa
 async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching, form: Form) -> Begun {
     let Watching { input, config, filter } = watching;
     let shown = input.clone();
-    let call = Call::of(&service, service.served(path)?, caller, input, &config, None).await?;
+    let served = service.served(path)?;
+    let run_config = RunConfig::of(&service, served, caller, &config).await?;
+    let call = Call::of(&service, served, caller, input, &run_config, None)?;
     // Whoever is refused hears it before a stream begins, where a status can still say it.
     let open = match &service.0.api {
         Some(api) => Some((api.0.quota.stream(&caller.who.user)?, api.0.metrics.stream_opened())),
@@ -68,9 +70,10 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching
     Ok(response)
 }
 
-async fn tell(service: Service, call: Call, place: Option<OwnedSemaphorePermit>, mut teller: Teller) {
+async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut teller: Teller) {
     let engine = &service.0.engine;
-    let Call { mut order, came, answers, is_one_of_many: _ } = call;
+    let mut order = call.take_order();
+    let Call { came, answers, .. } = call;
     // The run is named before it is started, so that its first words are heard.
     let run = order.run.get_or_insert_with(engine::fresh).clone();
     let mut watcher = engine.watch(&run, 0);

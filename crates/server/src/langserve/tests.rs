@@ -144,6 +144,18 @@ async fn p3_batches_keep_their_order_and_their_configs() {
 }
 
 #[tokio::test]
+async fn what_a_batch_repeats_is_bounded() {
+    let (base, _) = serve().await;
+    let url = format!("{base}/inc/batch");
+    let inputs = |count: usize| vec![json!({ "x": 1 }); count];
+    let (status, body, _) = post(url.clone(), json!({ "inputs": inputs(1_001) }).to_string(), &[]).await;
+    assert_eq!((status, &body["detail"][0]["msg"]), (422, &json!("a batch has at most 1000 inputs, not 1001")), "{body}");
+    let tags = vec!["tag"; 101];
+    let (status, body, _) = post(url, json!({ "inputs": inputs(1), "config": { "tags": tags } }).to_string(), &[]).await;
+    assert_eq!((status, &body["detail"][0]["type"]), (422, &json!("too_long")), "{body}");
+}
+
+#[tokio::test]
 async fn p3_errors_have_langserves_forms() {
     let (base, _) = serve().await;
     for (path, body, expected_status, place, words) in [

@@ -90,7 +90,7 @@ fn outer(limits: &Limits) -> Result<i32, String> {
         return Err("the parent is gone".into());
     }
     rustix::thread::set_no_new_privs(true).map_err(say("no new privileges"))?;
-    close_strangers().map_err(|e| format!("closing what was inherited: {e}"))?;
+    close_inherited().map_err(|e| format!("closing what was inherited: {e}"))?;
     let mut walls = Walls { up: vec!["no new privileges".into()], missing: Vec::new() };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let apart =
@@ -145,11 +145,11 @@ fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
         rustix::process::setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) }).map_err(say("limits"))?;
     }
     walls.up.push("limits (processor, memory, files, processes)".into());
-    let locked = walls.note("landlock", &landlock(&limits.scratch));
+    let locked = walls.note("landlock", &landlock(Some(&limits.scratch)));
     if !rooted && !locked {
         return Err(format!("nothing here keeps files away, so nothing is run: {}", walls.missing.join("; ")));
     }
-    seccomp().map_err(|e| format!("seccomp: {e}"))?;
+    seccomp(Calls::PipesAndFiles).map_err(|e| format!("seccomp: {e}"))?;
     walls.up.push("allowed calls (seccomp)".into());
     Ok(walls)
 }
@@ -168,7 +168,8 @@ fn own_root(limits: &Limits) -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-fn landlock(scratch: &Path) -> Result<(), String> {
+/// Keeps away every file but those of `scratch`, and the network.
+pub(crate) fn landlock(scratch: Option<&Path>) -> Result<(), String> {
     let abi = ABI::V6;
     let mine = AccessFs::from_all(abi)
         & !(AccessFs::Execute
@@ -182,10 +183,10 @@ fn landlock(scratch: &Path) -> Result<(), String> {
     let build = || -> Result<RulesetStatus, landlock::RulesetError> {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(abi))?;
         let ruleset = ruleset.handle_access(AccessNet::from_all(abi))?.scope(Scope::from_all(abi))?.create()?;
-        let ruleset = match PathFd::new(scratch) {
-            Ok(fd) => ruleset.add_rule(PathBeneath::new(fd, mine))?,
+        let ruleset = match scratch.map(PathFd::new) {
+            Some(Ok(fd)) => ruleset.add_rule(PathBeneath::new(fd, mine))?,
             // Without its scratch it has no files at all.
-            Err(_) => ruleset,
+            Some(Err(_)) | None => ruleset,
         };
         Ok(ruleset.restrict_self()?.ruleset)
     };
@@ -198,8 +199,9 @@ fn landlock(scratch: &Path) -> Result<(), String> {
 
 /// Every call that is not named is refused. None of these starts a process, opens a connection, follows or signals another process,
 /// makes a link, or has memory run that was written to.
-fn seccomp() -> Result<(), String> {
-    let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+pub(crate) fn seccomp(calls: Calls) -> Result<(), String> {
+    let file_calls = if calls == Calls::PipesAndFiles { FILE_CALLS } else { &[] };
+    let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().chain(file_calls).map(|call| (*call, Vec::new())).collect();
     let only = |index, op, value| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
         Ok(vec![SeccompRule::new(vec![SeccompCondition::new(index, SeccompCmpArgLen::Dword, op, value)?])?])
     };
@@ -216,31 +218,29 @@ fn seccomp() -> Result<(), String> {
     seccompiler::apply_filter(&program).map_err(|e| e.to_string())
 }
 
+/// Which calls are left to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// It can open no file.
+    PipesOnly,
+    PipesAndFiles,
+}
+
 const ALLOWED: &[i64] = &[
-    // Its pipes and its scratch.
+    // Its pipes.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
     libc::SYS_writev,
-    libc::SYS_pread64,
-    libc::SYS_lseek,
     libc::SYS_close,
-    libc::SYS_openat,
     libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_getdents64,
     libc::SYS_fcntl,
-    libc::SYS_ftruncate,
-    libc::SYS_mkdirat,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    // Memory (mmap and mprotect are below, without the right to execute).
+    // Memory (mmap and mprotect are added without the right to execute).
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_brk,
     libc::SYS_madvise,
-    // Time, chance, its own thread and its own end.
+    // Time, random numbers, its own thread and its own end.
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
@@ -257,6 +257,19 @@ const ALLOWED: &[i64] = &[
     libc::SYS_restart_syscall,
     libc::SYS_exit,
     libc::SYS_exit_group,
+];
+
+const FILE_CALLS: &[i64] = &[
+    libc::SYS_pread64,
+    libc::SYS_lseek,
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_getdents64,
+    libc::SYS_ftruncate,
+    libc::SYS_mkdirat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_mkdir,
     #[cfg(target_arch = "x86_64")]
@@ -268,7 +281,7 @@ const ALLOWED: &[i64] = &[
 ];
 
 /// Whatever files the parent left open besides the three pipes.
-fn close_strangers() -> io::Result<()> {
+pub(crate) fn close_inherited() -> io::Result<()> {
     let open: Vec<i32> = fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for fd in open.into_iter().filter(|fd| *fd > 2) {
         // The one that listed them is closed already.
@@ -277,7 +290,7 @@ fn close_strangers() -> io::Result<()> {
     Ok(())
 }
 
-fn memory_now() -> io::Result<u64> {
+pub(crate) fn memory_now() -> io::Result<u64> {
     let pages = fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = pages.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
     Ok(pages * rustix::param::page_size() as u64)

@@ -8,6 +8,7 @@ mod html;
 mod markdown;
 mod page;
 mod pdf;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 pub const KIND: Kind = Kind {
     name: "document",
@@ -51,6 +53,9 @@ impl Default for Settings {
         Self { folder: PathBuf::from("documents"), markdown_bytes_max: 2_000_000, sources_max: 500, file_bytes_max: 50_000_000 }
     }
 }
+
+/// Documents of the whole process that are laid out at once; it takes a processor and some memory, so more wait.
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// The server.
 #[derive(Clone)]
@@ -148,8 +153,14 @@ impl Document {
 
     async fn create_in(&self, folder: PathBuf, asked: Asked) -> Result<Created, DocumentError> {
         let settings = Settings { folder, ..(*self.settings).clone() };
-        // Setting a long text takes a while, and nobody else should wait for it.
-        let made = tokio::task::spawn_blocking(move || create(&settings, &asked)).await;
+        let turn = TURNS.acquire().await.map_err(|e| DocumentError::Broken(e.to_string()))?;
+        let work = move || {
+            let created = create(&settings, &asked);
+            // Not earlier: the work goes on when nobody waits for it any more.
+            drop(turn);
+            created
+        };
+        let made = tokio::task::spawn_blocking(work).await;
         made.unwrap_or_else(|e| Err(DocumentError::Broken(format!("writing the document crashed ({e}); try another format"))))
     }
 }
@@ -172,6 +183,9 @@ fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> 
     let digest = folder::hex(&serde_json::to_vec(asked).map_err(|e| DocumentError::Broken(e.to_string()))?);
     let made = folder::make(&settings.folder, &name, extension, &digest, || {
         let page = page::read(&asked.markdown, title, &asked.sources)?;
+        if asked.format != Format::Markdown {
+            page.check_size()?;
+        }
         let mut notices = Vec::new();
         let bytes = match asked.format {
             Format::Markdown => markdown::write(&asked.markdown, title, &asked.sources).into_bytes(),

@@ -3,7 +3,7 @@
 //! Citations become notes here: `[^x]` with its definition, and `[n]` or `[^n]` where `n` is the number of a source. Notes are
 //! numbered in the order in which they are first met, as word processors do it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -13,6 +13,9 @@ use super::{DocumentError, Source};
 
 /// Lists in quotes in lists … deeper than anybody reads, and still far from any stack's end.
 pub(super) const NESTING_MAX: usize = 16;
+
+/// A longer address is not a link: it would be repeated for every line of the words that it is on.
+const ADDRESS_BYTES_MAX: usize = 2_000;
 
 /// Stands for an escaped bracket while citations are looked for; nobody's alphabet.
 const ESCAPED: char = '\u{E001}';
@@ -91,12 +94,13 @@ pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> R
         events: events.into_iter().peekable(),
         sources,
         met: Vec::new(),
-        definitions: Vec::new(),
+        numbers: HashMap::new(),
+        definitions: HashMap::new(),
         in_note: false,
     };
     let mut blocks = reader.blocks(0)?;
     let uncited: Vec<&Source> =
-        sources.iter().enumerate().filter(|(i, _)| !reader.met.contains(&Met::Source(i + 1))).map(|(_, source)| source).collect();
+        sources.iter().enumerate().filter(|(i, _)| !reader.numbers.contains_key(&Met::Source(i + 1))).map(|(_, source)| source).collect();
     if !uncited.is_empty() {
         let words = if uncited.len() == sources.len() { "Sources" } else { "Further sources" };
         blocks.push(Block::Heading { level: 2, inside: vec![Inline::text(words)] });
@@ -105,7 +109,7 @@ pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> R
     }
     let notes = reader.met.iter().map(|met| match met {
         Met::Source(number) => reader.sources[number - 1].inlines(),
-        Met::Label(label) => reader.definitions.iter().find(|(name, _)| name == label).map(|(_, inside)| inside.clone()).unwrap_or_default(),
+        Met::Label(label) => reader.definitions.get(label).cloned().unwrap_or_default(),
     });
     let notes = notes.collect();
     let title = title.map(clean).map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
@@ -156,7 +160,7 @@ pub(super) fn plain(inlines: &[Inline]) -> String {
     out
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Met {
     Label(String),
     Source(usize),
@@ -167,7 +171,9 @@ struct Reader<'a> {
     defined: BTreeSet<String>,
     sources: &'a [Source],
     met: Vec<Met>,
-    definitions: Vec<(String, Vec<Inline>)>,
+    /// The number that each has as a note.
+    numbers: HashMap<Met, usize>,
+    definitions: HashMap<String, Vec<Inline>>,
     /// Notes have no notes of their own: what would be one is text.
     in_note: bool,
 }
@@ -232,7 +238,7 @@ impl Reader<'_> {
                 let was = std::mem::replace(&mut self.in_note, true);
                 let inside = flatten(self.blocks(depth)?);
                 self.in_note = was;
-                self.definitions.push((label.to_string(), inside));
+                self.definitions.entry(label.to_string()).or_insert(inside);
                 None
             }
             Tag::Table(align) => Some(self.table(align, depth)?),
@@ -334,11 +340,13 @@ impl Reader<'_> {
             }));
             return;
         }
-        let known = self.met.iter().position(|other| *other == met);
+        let known = self.numbers.get(&met).copied();
+        let number = known.unwrap_or(self.met.len() + 1);
         if known.is_none() {
-            self.met.push(met);
+            self.met.push(met.clone());
+            self.numbers.insert(met, number);
         }
-        inlines.push(Inline::Note { number: known.unwrap_or(self.met.len() - 1) + 1, first: known.is_none() });
+        inlines.push(Inline::Note { number, first: known.is_none() });
     }
 
     /// Puts down the words so far, with the citations in them as notes.
@@ -369,7 +377,9 @@ pub(super) fn citations(text: &str, sources: usize) -> Vec<(std::ops::Range<usiz
     let mut from = 0;
     while let Some(open) = text[from..].find('[').map(|at| at + from) {
         from = open + 1;
-        let Some(close) = text[from..].find(']').map(|at| at + from) else { break };
+        // Nothing but numbers is looked at, so that a bracket that is never closed costs nothing.
+        let is_other = |c: char| !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, ',' | '^' | '+'));
+        let Some(close) = text[from..].find(is_other).map(|at| at + from).filter(|at| text[*at..].starts_with(']')) else { continue };
         let numbers = text[open + 1..close].split(',').map(|part| part.trim().trim_start_matches('^').parse::<usize>());
         let numbers: Result<Vec<_>, _> = numbers.collect();
         if let Ok(numbers) = numbers
@@ -397,7 +407,8 @@ fn marked(tag: &Tag<'_>, inside: Vec<Inline>) -> Inline {
 fn link(to: &str, inside: Vec<Inline>) -> Inline {
     let to = clean(to);
     let lower = to.to_lowercase();
-    match ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme)) && !to.contains(char::is_whitespace) {
+    let is_link = to.len() <= ADDRESS_BYTES_MAX && ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
+    match is_link && !to.contains(char::is_whitespace) {
         true => Inline::Link { to, inside },
         false => Inline::Emphasis { inside },
     }

@@ -289,3 +289,35 @@ fn the_tool_says_what_it_is() {
     let schema = serde_json::to_value(&*tool.input_schema).unwrap();
     assert_eq!(schema["required"], serde_json::json!(["markdown", "format"]), "{schema:#}");
 }
+
+#[test]
+fn what_is_too_much_to_lay_out_is_refused_with_the_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = Settings { folder: home.path().into(), ..Settings::default() };
+    let wide = format!("|{}\n|{}\n{}", "a|".repeat(200), "-|".repeat(200), "|b\n".repeat(100));
+    let long = format!("|a|b|\n|-|-|\n{}", "|c|d|\n".repeat(40_000));
+    let cases = [
+        (wide.as_str(), "columns in one table"),
+        (long.as_str(), "cells"),
+        (&"*a* ".repeat(100_000), "pieces of formatted text"),
+        (&"a ".repeat(900_000), "words"),
+        (&"> ".repeat(100_000), "nested"),
+    ];
+    for (markdown, why) in cases {
+        for format in [Format::Html, Format::Docx, Format::Pdf] {
+            let error = create(&settings, &asked(markdown, format)).unwrap_err().to_string();
+            assert!(error.contains(why) && error.len() < 300, "{format:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn notes_brackets_and_links_are_read_once() {
+    // Each takes minutes when notes, brackets or addresses are searched or copied once for each use.
+    let labels: String = (0..60_000).map(|n| format!("[^a{n}]")).chain((0..60_000).map(|n| format!("\n\n[^a{n}]: b"))).collect();
+    page::read(&labels, None, &[]).unwrap();
+    page::read(&format!("{}]", "[".repeat(1_500_000)), None, &sources()).unwrap();
+    let link = format!("[{}](https://a.example/{})", "a ".repeat(100_000), "b".repeat(1_900));
+    let pdf = written(&link, Format::Pdf);
+    assert!(pdf.len() < 20_000_000, "{}", pdf.len());
+}

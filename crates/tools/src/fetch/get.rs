@@ -16,6 +16,8 @@ pub(super) struct Getter {
     open: Client,
     allowed: Vec<Allowed>,
     limits: Limits,
+    /// PDF and DOCX can be parsed.
+    pub(super) has_reader: bool,
 }
 
 pub(super) struct Got {
@@ -43,7 +45,7 @@ impl Getter {
                 .build();
             built.map_err(|error| format!("no HTTP client: {error}"))
         };
-        Ok(Getter { guarded: client(true)?, open: client(false)?, allowed, limits })
+        Ok(Getter { guarded: client(true)?, open: client(false)?, allowed, limits, has_reader: false })
     }
 
     pub(super) async fn get(&self, address: &str) -> Result<Got, String> {
@@ -89,7 +91,7 @@ impl Getter {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let kind = header(CONTENT_TYPE).unwrap_or_default();
         let changed = header(LAST_MODIFIED);
-        super::page::check_kind(&address, &kind)?;
+        super::page::check_kind(&address, &kind, self.has_reader)?;
         let most = self.limits.body_bytes_max;
         let mut body = Vec::new();
         let mut chunks = response.bytes_stream();

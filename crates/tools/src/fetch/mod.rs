@@ -4,11 +4,11 @@
 //! connection may go, on the very addresses it is made to; [`get`] bounds what comes back; [`page`] makes text of it.
 //!
 //! Limits a user meets: no scripts are run, so pages that build themselves in the browser are nearly empty; a proxy of the system is
-//! not used, because behind it nobody could check where a name leads; PDF is refused.
+//! not used, because behind it nobody could check where a name leads; PDF and DOCX are read only where there is a reader process.
 
 mod get;
 mod guard;
-mod page;
+pub(crate) mod page;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +19,7 @@ use evidence::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::reader::ReaderProcess;
 use crate::{Builtin, Hints, Kind, Mistake, Passage, Passages, Said, Settings, Tool, Toolset};
 use get::Getter;
 use guard::{Allowed, Lookup, SystemLookup};
@@ -73,28 +74,29 @@ struct Gives {
 fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
     let allowed = settings.private_hosts.iter().map(|host| Allowed::read(host)).collect::<Result<Vec<_>, _>>()?;
     let lookup: Arc<dyn Lookup> = Arc::new(SystemLookup);
-    Ok(around(kind, Getter::new(allowed, &lookup, LIMITS)?))
+    Ok(around(kind, Getter::new(allowed, &lookup, LIMITS)?, settings.reader.clone()))
 }
 
-fn around(kind: &Kind, getter: Getter) -> Builtin {
+fn around(kind: &Kind, mut getter: Getter, reader: Option<Arc<ReaderProcess>>) -> Builtin {
+    getter.has_reader = reader.is_some();
     let getter = Arc::new(getter);
     let fetch = Tool::new(
         "fetch",
-        "Read a web page (HTML, text, Markdown, JSON, XML) as readable passages with its title and date. Use it on addresses that `search` \
+        "Read a web page (HTML, text, Markdown, JSON, XML, PDF, DOCX) as readable passages with its title and date. Use it on addresses that `search` \
          found or the user named. Long pages come in parts: go on with `from`.",
         Hints::READS_WORLD,
         move |takes: Takes, _| {
-            let getter = Arc::clone(&getter);
-            async move { fetch(&getter, &takes).await }
+            let (getter, reader) = (Arc::clone(&getter), reader.clone());
+            async move { fetch(&getter, reader.as_deref(), &takes).await }
         },
     );
     kind.around(Toolset::new(kind.name, kind.about, [fetch]))
 }
 
-async fn fetch(getter: &Getter, takes: &Takes) -> Result<Said<Gives>, Mistake> {
+async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &Takes) -> Result<Said<Gives>, Mistake> {
     let got = getter.get(&takes.url).await.map_err(Mistake)?;
     let (address, is_internal) = (got.address.to_string(), got.is_internal.then_some(true));
-    let page = page::read(got).await.map_err(Mistake)?;
+    let page = page::read(got, reader).await.map_err(Mistake)?;
     let total = page.sections.len();
     let from = takes.from.unwrap_or(0);
     if from > 0 && from >= total {

@@ -1,22 +1,35 @@
 //! Text out of a body: decode, keep what a reader would read, and cut it into passages at headings.
 
+use std::path::Path;
 use std::time::Duration;
 
 use dom_smoothie::{Config, Readability, TextMode};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use index::ReadLimits;
 use reqwest::Url;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use super::get::Got;
+use crate::reader::{Job, JobResult, ReaderProcess};
 use crate::time::rfc3339;
 
-pub(super) struct Page {
+/// What is known of a body beside its bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Fetched {
+    pub(crate) address: String,
+    pub(crate) kind: String,
+    pub(crate) changed: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Page {
     pub(super) title: Option<String>,
     pub(super) at: Option<String>,
     pub(super) sections: Vec<Section>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Section {
     /// The headings above it, outermost first.
     pub(super) heading: Option<String>,
@@ -29,17 +42,23 @@ const SECTION_BYTES_MAX: usize = 1_600;
 const DEPTH_MAX: usize = 400;
 const ELEMENTS_MAX: usize = 60_000;
 const STACK_BYTES: usize = 32 << 20;
+const DOCUMENT_TEXT_BYTES_MAX: u64 = 32 << 20;
 const READ_MAX: Duration = Duration::from_secs(30);
 /// Reading a page is work for a processor, and this many may be read at once.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
-/// Refuses what is no text before its bytes are fetched.
-pub(super) fn check_kind(address: &Url, kind: &str) -> Result<(), String> {
+/// Refuses what cannot be read before its bytes are fetched. PDF and DOCX need a reader process.
+pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<(), String> {
     let bare = bare(kind);
-    if bare == "application/pdf" || (bare.is_empty() && address.path().ends_with(".pdf")) {
-        return Err(format!(
-            "{address} is a PDF, which is not read here; look for the same as a web page, or put the file into a folder that `docs` searches"
-        ));
+    if let Some(format) = document_format(&bare, address.path()) {
+        return match has_reader {
+            true => Ok(()),
+            false => Err(format!(
+                "{address} is a {} file, which is not read here; look for the same as a web page, or put the file into a folder that \
+                 `docs` searches",
+                format.to_uppercase()
+            )),
+        };
     }
     if is_html(&bare) || is_text(&bare) || bare.is_empty() {
         return Ok(());
@@ -47,51 +66,94 @@ pub(super) fn check_kind(address: &Url, kind: &str) -> Result<(), String> {
     Err(format!("{address} is `{bare}`, which is not text; look for a page that describes it"))
 }
 
-pub(super) async fn read(got: Got) -> Result<Page, String> {
+/// In the reader process if there is one, and otherwise on a thread of this process.
+pub(super) async fn read(got: Got, reader: Option<&ReaderProcess>) -> Result<Page, String> {
     let turn = TURNS.acquire().await.map_err(|_| "the reader is closing".to_owned())?;
     let address = got.address.clone();
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let fetched = Fetched { address: got.address.to_string(), kind: got.kind, changed: got.changed };
+    if let Some(reader) = reader {
+        return match reader.run_async(Job::Page(fetched), got.body, READ_MAX).await {
+            Ok(JobResult::Page(page)) => page,
+            Ok(JobResult::Document(_)) => Err(format!("{address} could not be parsed; try another source")),
+            Err(why) => Err(format!("{address}: {why}; try another source")),
+        };
+    }
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     let work = move || {
-        // Nobody may be waiting any more, and the turn is over only when the work is.
-        let _ = tell.send(read_now(&got));
+        // The receiver may be gone, and the turn is over only when the work is.
+        let _ = sender.send(parse(&fetched, &got.body));
         drop(turn);
     };
     let thread = std::thread::Builder::new().name("page".into()).stack_size(STACK_BYTES);
     thread.spawn(work).map_err(|error| format!("no thread to read on: {error}; try again"))?;
-    match tokio::time::timeout(READ_MAX, told).await {
+    match tokio::time::timeout(READ_MAX, receiver).await {
         Ok(Ok(end)) => end,
-        Ok(Err(_)) => Err(format!("{address} could not be taken apart; try another source")),
-        Err(_) => Err(format!("{address} takes longer than {} s to take apart; try another source", READ_MAX.as_secs())),
+        Ok(Err(_)) => Err(format!("{address} could not be parsed; try another source")),
+        Err(_) => Err(format!("{address} takes longer than {} s to parse; try another source", READ_MAX.as_secs())),
     }
 }
 
-fn read_now(got: &Got) -> Result<Page, String> {
-    let kind = bare(&got.kind);
-    let text = decode(&got.body, &got.kind);
-    if text.contains('\0') {
-        return Err(format!("{} says it is text and is not", got.address));
-    }
-    let changed = got.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
+pub(crate) fn parse(fetched: &Fetched, body: &[u8]) -> Result<Page, String> {
+    let kind = bare(&fetched.kind);
+    let path = fetched.address.split(['?', '#']).next().unwrap_or_default();
+    let changed = fetched.changed.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
     let changed =
         changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).and_then(|since| rfc3339(i64::try_from(since.as_secs()).ok()?));
+    if let Some(format) = document_format(&kind, path) {
+        return document(fetched, path, format, changed, body);
+    }
+    let text = decode(body, &fetched.kind);
+    if text.contains('\0') {
+        return Err(format!("{} says it is text and is not", fetched.address));
+    }
     let begin = text.trim_start();
     let is_page = is_html(&kind) || (kind.is_empty() && begin.starts_with('<') && !begin.starts_with("<?xml"));
     if !is_page {
         let title = begin.lines().next().and_then(|line| line.strip_prefix("# ")).map(|line| line.trim().to_owned());
         return Ok(Page { title, at: changed, sections: sections(&text) });
     }
-    let (title, at, markdown) = readable(&text, &got.address);
+    let (title, at, markdown) = readable(&text, &fetched.address);
     Ok(Page { title, at: at.or(changed), sections: sections(&markdown) })
 }
 
+/// `pdf` or `docx`, by the media type, or by the address where there is none.
+fn document_format(kind: &str, path: &str) -> Option<&'static str> {
+    match kind {
+        "application/pdf" => Some("pdf"),
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => Some("docx"),
+        "" | "application/octet-stream" => ["pdf", "docx"].into_iter().find(|ending| path.to_lowercase().ends_with(&format!(".{ending}"))),
+        _ => None,
+    }
+}
+
+fn document(fetched: &Fetched, path: &str, format: &str, at: Option<String>, body: &[u8]) -> Result<Page, String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let limits = ReadLimits { bytes_max: DOCUMENT_TEXT_BYTES_MAX, time_max: READ_MAX };
+    let read = index::read_document(Path::new(&format!("{stem}.{format}")), body, limits);
+    let read = read.map_err(|why| format!("{}: {why}; try another source", fetched.address))?;
+    let mut sections = Vec::new();
+    let mut blocks = read.texts().peekable();
+    while let Some((text, place)) = blocks.next() {
+        let mut text = text.to_owned();
+        while let Some((more, _)) = blocks.next_if(|(more, other)| *other == place && text.len() + more.len() < SECTION_BYTES_MAX) {
+            text.push_str("\n\n");
+            text.push_str(more);
+        }
+        let heading: Vec<(usize, String)> = place.into_iter().map(|place| (1, place.to_string())).collect();
+        close(&mut sections, &heading, &mut text);
+    }
+    Ok(Page { title: Some(read.title().to_owned()), at, sections })
+}
+
 /// Title, date and Markdown of a page.
-fn readable(html: &str, address: &Url) -> (Option<String>, Option<String>, String) {
+fn readable(html: &str, address: &str) -> (Option<String>, Option<String>, String) {
     let plain = || (title_of(html), None, stripped(html));
     if depth(html) > DEPTH_MAX {
         return plain();
     }
     let config = Config { text_mode: TextMode::Markdown, max_elements_to_parse: ELEMENTS_MAX, ..Config::default() };
-    let article = Readability::new(html, Some(address.as_str()), Some(config)).and_then(|mut reader| reader.parse());
+    let article = Readability::new(html, Some(address), Some(config)).and_then(|mut reader| reader.parse());
     let Ok(article) = article else { return plain() };
     let text = article.text_content.to_string();
     let all = stripped(html);

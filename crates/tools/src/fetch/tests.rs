@@ -329,7 +329,7 @@ async fn open(stage: &Stage, time_max: Duration) -> (Session, Arc<Names>) {
     let allowed = vec![Allowed::read(&format!("page.test:{}", stage.port)).unwrap()];
     let lookup: Arc<dyn Lookup> = Arc::<Names>::clone(&names);
     let getter = Getter::new(allowed, &lookup, limits).unwrap();
-    (session_of(Arc::new(around(&KIND, getter))).await, names)
+    (session_of(Arc::new(around(&KIND, getter, None))).await, names)
 }
 
 #[tokio::test]

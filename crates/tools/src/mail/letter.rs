@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};
-use pulldown_cmark::{Options, Parser, html};
+use pulldown_cmark::{Event, Options, Parser, html};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -202,8 +202,39 @@ fn content_type(path: &str) -> ContentType {
     ContentType::parse(kind).unwrap_or(ContentType::TEXT_PLAIN)
 }
 
+/// Quotes and lists nested deeper than this are written as if they were not nested further.
+const NESTING_MAX: usize = 32;
+
 fn html_of(markdown: &str) -> String {
+    let mut depth = 0_usize;
+    let events = Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).filter_map(|event| match event {
+        Event::Start(_) => {
+            depth += 1;
+            (depth <= NESTING_MAX).then_some(event)
+        }
+        Event::End(_) => {
+            depth = depth.saturating_sub(1);
+            (depth < NESTING_MAX).then_some(event)
+        }
+        // The sanitizer takes quadratic time and memory on unbalanced tags, so it gets none but those written here.
+        Event::Html(html) | Event::InlineHtml(html) => Some(Event::Text(without_tags(&html).into())),
+        event => Some(event),
+    });
     let mut out = String::new();
-    html::push_html(&mut out, Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH));
+    html::push_html(&mut out, events);
     ammonia::clean(&out)
+}
+
+fn without_tags(html: &str) -> String {
+    let mut out = String::new();
+    let mut is_tag = false;
+    for c in html.chars() {
+        match c {
+            '<' => is_tag = true,
+            '>' => is_tag = false,
+            c if !is_tag => out.push(c),
+            _ => {}
+        }
+    }
+    out
 }

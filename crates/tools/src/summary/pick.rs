@@ -92,13 +92,14 @@ fn sentences(text: &str) -> Vec<&str> {
         for (at, c) in block.char_indices() {
             let after = &block[at + c.len_utf8()..];
             let is_end = match c {
-                '.' | '!' | '?' => {
+                // A word is looked at only where a space follows, so each is looked at once.
+                '.' | '!' | '?' if after.is_empty() || after.starts_with(char::is_whitespace) => {
                     let word = block[begin..at].rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
                     let is_short = c == '.'
                         && (word.chars().count() == 1
                             || ["e.g", "i.e", "etc", "vs", "dr", "mr", "mrs", "no", "fig", "cf", "approx"].contains(&word.as_str()));
                     let then = after.trim_start().chars().next();
-                    (after.is_empty() || after.starts_with(char::is_whitespace)) && then.is_none_or(|c| !c.is_lowercase()) && !is_short
+                    then.is_none_or(|c| !c.is_lowercase()) && !is_short
                 }
                 '。' | '！' | '？' => true,
                 _ => false,

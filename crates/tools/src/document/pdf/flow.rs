@@ -1,5 +1,7 @@
 //! From blocks to pages: what stands where. Footnotes take their room from the foot of the page on which they are first cited.
 
+use std::sync::Arc;
+
 use super::fonts::Fonts;
 use super::lines::{BLACK, GREY, Line, Look, Piece, Setter};
 use crate::document::DocumentError;
@@ -21,13 +23,16 @@ const RULE: [u8; 3] = [175, 175, 180];
 const PALE: [u8; 3] = [243, 244, 246];
 /// Notes take at most this much of a page; what is more goes to the next.
 const NOTES_SHARE: f32 = 0.6;
-/// Ten thousand pages are a mistake somewhere.
 const PAGES_MAX: usize = 5_000;
+/// Pieces of text, boxes and links of all pages.
+const DRAWN_MAX: usize = 2_000_000;
+/// The head of a table is repeated on each page unless it has more lines than this.
+const HEAD_LINES_MAX: usize = 8;
 
 pub(super) enum Drawn {
     Text { x: f32, y: f32, piece: Piece },
     Box { x: f32, y: f32, width: f32, height: f32, color: [u8; 3] },
-    Link { x: f32, y: f32, width: f32, height: f32, to: String },
+    Link { x: f32, y: f32, width: f32, height: f32, to: Arc<str> },
 }
 
 pub(super) struct Mark {
@@ -55,6 +60,7 @@ pub(super) struct Flow<'a> {
     right: f32,
     /// Where the bars of quotes stand.
     bars: Vec<f32>,
+    drawn: usize,
     is_too_long: bool,
 }
 
@@ -72,6 +78,7 @@ impl<'a> Flow<'a> {
             left: SIDE,
             right: PAGE_WIDTH - SIDE,
             bars: Vec::new(),
+            drawn: 0,
             is_too_long: false,
         };
         if let Some(title) = page.shown_title() {
@@ -85,7 +92,9 @@ impl<'a> Flow<'a> {
             flow.turn();
         }
         match flow.is_too_long {
-            true => Err(DocumentError::Asked(format!("the document would have more than {PAGES_MAX} pages; split it"))),
+            true => {
+                Err(DocumentError::Asked(format!("the document would have more than {PAGES_MAX} pages, or too much on them; split it, or use html")))
+            }
             false => Ok(Set { pages: flow.done, headings: flow.headings }),
         }
     }
@@ -164,6 +173,9 @@ impl<'a> Flow<'a> {
         let height = SMALL * LEADING;
         let lines = self.setter.literal(text, &look, self.right - self.left - 2.0 * PAD);
         for line in lines {
+            if self.is_too_long {
+                return;
+            }
             self.room(height);
             self.now.push(Drawn::Box { x: self.left, y: self.y, width: self.right - self.left, height: height + 0.5, color: PALE });
             let x = self.left + PAD;
@@ -175,6 +187,9 @@ impl<'a> Flow<'a> {
     fn words(&mut self, inside: &[Inline], look: &Look) {
         let lines = self.setter.lines(inside, look, self.right - self.left);
         for line in lines {
+            if self.is_too_long {
+                return;
+            }
             let height = look.size * LEADING;
             let notes = self.notes_of(&line);
             self.room_with(height, &notes);
@@ -198,14 +213,16 @@ impl<'a> Flow<'a> {
             }
         }
         let widths = shares(&naturals, self.right - self.left - columns as f32 * 2.0 * PAD);
-        let mut set = |cells: &[Vec<Inline>], look: &Look| -> Vec<Vec<Line>> {
-            (0..columns).map(|i| cells.get(i).map(|cell| self.setter.lines(cell, look, widths[i])).unwrap_or_default()).collect()
-        };
-        let header = set(head, &strong);
-        let body: Vec<_> = rows.iter().map(|row| set(row, &normal)).collect();
-        self.row(header.clone(), &widths, align, true, None);
-        for row in body {
-            self.row(row, &widths, align, false, Some(&header));
+        let header: Vec<Vec<Line>> =
+            (0..columns).map(|i| head.get(i).map(|cell| self.setter.lines(cell, &strong, widths[i])).unwrap_or_default()).collect();
+        let repeated = Some(&header).filter(|header| header.iter().all(|cell| cell.len() <= HEAD_LINES_MAX)).cloned();
+        self.row(header, &widths, align, true, None);
+        for row in rows {
+            if self.is_too_long {
+                return;
+            }
+            let cells = (0..columns).map(|i| row.get(i).map(|cell| self.setter.lines(cell, &normal, widths[i])).unwrap_or_default()).collect();
+            self.row(cells, &widths, align, false, repeated.as_ref());
         }
         self.y += GAP + 3.0;
     }
@@ -257,8 +274,14 @@ impl<'a> Flow<'a> {
         }
     }
 
+    fn count(&mut self, drawn: usize) {
+        self.drawn += drawn;
+        self.is_too_long |= self.drawn > DRAWN_MAX;
+    }
+
     fn frame(&mut self, x: f32, width: f32, height: f32) {
         let y = self.y;
+        self.count(4);
         for (x, y, width, height) in [(x, y, width, 0.5), (x, y + height, width + 0.5, 0.5), (x, y, 0.5, height), (x + width, y, 0.5, height)] {
             self.now.push(Drawn::Box { x, y, width, height, color: RULE });
         }
@@ -268,10 +291,19 @@ impl<'a> Flow<'a> {
     fn put(&mut self, line: Line, x: f32, height: f32, size: f32) {
         let mut x = x;
         let base = self.y + size * 1.02;
+        self.count(line.pieces.len());
+        // One link for all pieces of a line that lead to the same place.
+        let mut link = None;
         for piece in line.pieces {
             let width = piece.width;
             if let Some(to) = &piece.look.link {
-                self.now.push(Drawn::Link { x, y: self.y, width, height, to: to.clone() });
+                match link.and_then(|at: usize| self.now.get_mut(at)) {
+                    Some(Drawn::Link { x: begin, width: wide, to: other, .. }) if Arc::ptr_eq(other, to) => *wide = x + width - *begin,
+                    _ => {
+                        link = Some(self.now.len());
+                        self.now.push(Drawn::Link { x, y: self.y, width, height, to: to.clone() });
+                    }
+                }
                 self.now.push(Drawn::Box { x, y: base + 1.2, width, height: 0.4, color: piece.look.color });
             }
             if piece.look.strike {

@@ -1,6 +1,7 @@
 //! From words with marks to lines that fit.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use krilla::text::KrillaGlyph;
 
@@ -21,7 +22,7 @@ pub(super) struct Look {
     pub(super) strike: bool,
     pub(super) color: [u8; 3],
     pub(super) rise: f32,
-    pub(super) link: Option<String>,
+    pub(super) link: Option<Arc<str>>,
     /// The note whose number this is, where it is met for the first time.
     pub(super) note: Option<usize>,
 }
@@ -36,10 +37,18 @@ impl Look {
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) face: usize,
-    pub(super) text: String,
-    pub(super) glyphs: Vec<KrillaGlyph>,
+    pub(super) shaped: Arc<Shaped>,
     pub(super) width: f32,
     pub(super) look: Look,
+}
+
+/// A text with its glyphs, shared by all places where it stands.
+#[derive(Debug)]
+pub(super) struct Shaped {
+    pub(super) text: String,
+    pub(super) glyphs: Vec<KrillaGlyph>,
+    /// At a size of one.
+    width: f32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -57,7 +66,7 @@ impl Line {
 /// Measures, and remembers what it measured.
 pub(super) struct Setter<'a> {
     faces: Faces<'a>,
-    known: HashMap<(usize, String), (Vec<KrillaGlyph>, f32)>,
+    known: HashMap<(usize, String), Arc<Shaped>>,
 }
 
 enum Atom {
@@ -166,8 +175,12 @@ impl<'a> Setter<'a> {
 
     fn piece(&mut self, face: usize, text: String, look: &Look) -> Piece {
         let faces = &self.faces;
-        let (glyphs, width) = self.known.entry((face, text.clone())).or_insert_with_key(|(face, text)| faces.shape(*face, text)).clone();
-        Piece { face, text, glyphs, width: width * look.size, look: look.clone() }
+        let shape = |(face, text): &(usize, String)| {
+            let (glyphs, width) = faces.shape(*face, text);
+            Arc::new(Shaped { text: text.clone(), glyphs, width })
+        };
+        let shaped = self.known.entry((face, text)).or_insert_with_key(shape).clone();
+        Piece { face, width: shaped.width * look.size, shaped, look: look.clone() }
     }
 
     fn fill(&mut self, atoms: Vec<Atom>, width: f32) -> Vec<Line> {
@@ -220,9 +233,9 @@ impl<'a> Setter<'a> {
                 parts.push(piece);
                 continue;
             }
-            let characters = piece.text.chars().count().max(1);
+            let characters = piece.shaped.text.chars().count().max(1);
             let each = ((width / piece.width * characters as f32 * 0.9) as usize).max(1);
-            let text: Vec<char> = piece.text.chars().collect();
+            let text: Vec<char> = piece.shaped.text.chars().collect();
             for part in text.chunks(each) {
                 let made = self.piece(piece.face, part.iter().collect(), &piece.look);
                 parts.push(made);
@@ -240,7 +253,7 @@ fn flatten(inlines: &[Inline], look: &Look, out: &mut Vec<(String, Look)>) {
             Inline::Strong { inside } => flatten(inside, &Look { bold: true, ..look.clone() }, out),
             Inline::Emphasis { inside } => flatten(inside, &Look { italic: true, ..look.clone() }, out),
             Inline::Strike { inside } => flatten(inside, &Look { strike: true, ..look.clone() }, out),
-            Inline::Link { to, inside } => flatten(inside, &Look { link: Some(to.clone()), color: BLUE, ..look.clone() }, out),
+            Inline::Link { to, inside } => flatten(inside, &Look { link: Some(to.as_str().into()), color: BLUE, ..look.clone() }, out),
             Inline::Note { number, first } => {
                 let raised = Look { size: look.size * 0.65, rise: look.size * 0.35, note: first.then_some(*number), link: None, ..look.clone() };
                 out.push((number.to_string(), raised));

@@ -63,9 +63,9 @@ fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError>
                     surface.set_fill(Some(ink(piece.look.color)));
                     surface.draw_glyphs(
                         Point::from_xy(*x, *y - piece.look.rise),
-                        &piece.glyphs,
+                        &piece.shaped.glyphs,
                         faces[piece.face].clone(),
-                        &piece.text,
+                        &piece.shaped.text,
                         piece.look.size,
                         false,
                     );
@@ -88,7 +88,7 @@ fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError>
             if let Drawn::Link { x, y, width, height, to } = thing
                 && let Some(rect) = Rect::from_xywh(*x, *y, *width, *height)
             {
-                let target = Target::Action(Action::Link(LinkAction::new(to.clone())));
+                let target = Target::Action(Action::Link(LinkAction::new(to.to_string())));
                 leaf.add_annotation(Annotation::new_link(LinkAnnotation::new(rect, target), None));
             }
         }

@@ -25,6 +25,7 @@ use super::task::Task;
 use crate::asking::AskOptions;
 use crate::exit::{Result, Trouble};
 use crate::place::Place;
+use crate::reader;
 use crate::shelf;
 
 /// Whom "me" means.
@@ -89,7 +90,8 @@ impl Stage {
             // Opened here, so that the index lies in the task's folder and not in the user's cache.
             let docs = [self.root.join("docs")];
             let index = Folders::open(&docs, &self.root.join("index"), &shelf::model_here()?, Limits::default());
-            options.thinking.servers.shelf = Some(Arc::new(index.map_err(|error| Trouble::Failed(error.to_string()))?));
+            let index = index.map_err(|error| Trouble::Failed(error.to_string()))?.with_reader(reader::for_index()?);
+            options.thinking.servers.shelf = Some(Arc::new(index));
         }
         Ok(options)
     }

@@ -1,0 +1,42 @@
+//! Who parses a file. Parsers of binary formats are not safe on hostile files: they overflow the stack, exhaust memory, and do not end.
+//!
+//! The product gives [`crate::Folders`] a reader that parses in a separate, limited process; [`InProcess`] is for tests and for
+//! libraries that read only files they trust.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+
+use crate::read::{self, Document, ReadLimits, Skipped};
+
+pub trait Reader: Send + Sync {
+    /// Blocks until the file is read or a limit is reached.
+    fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped>;
+}
+
+/// Parses in this process. Small text on the caller's thread, the rest on a thread with a large stack. Limits: that thread cannot be stopped
+/// when it takes too long, and a file that exhausts memory or stack ends the process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InProcess;
+
+const STACK_BYTES: usize = 64 << 20;
+
+impl Reader for InProcess {
+    fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped> {
+        if read::is_small_text(path, bytes.len()) {
+            return read::read_document(path, &bytes, limits);
+        }
+        let (sender, receiver) = channel();
+        let path = path.to_owned();
+        let work = move || {
+            // The receiver is gone when it took too long.
+            let _ = sender.send(read::read_document(&path, &bytes, limits));
+        };
+        let started = std::thread::Builder::new().name("document".into()).stack_size(STACK_BYTES).spawn(work);
+        started.map_err(|error| Skipped::NoReader(error.to_string()))?;
+        match receiver.recv_timeout(limits.time_max) {
+            Ok(read) => read,
+            Err(RecvTimeoutError::Timeout) => Err(Skipped::TooSlow { seconds_max: limits.time_max.as_secs() }),
+            Err(RecvTimeoutError::Disconnected) => Err(Skipped::Crashed("its thread ended".into())),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Parses documents that others wrote (files to index, pages that `fetch` got) in a separate process with limits on memory, stack and time, and
+//! without files or network. A document that crashes its parser ends that process and nothing else.
+//!
+//! ```text
+//! Folders, fetch ── job ──► worker thread ── pipe ──► child: this program with READER_COMMAND, confined
+//!                           (starts, times, replaces it)   one job after the other, an answer each
+//! ```
+//!
+//! One child reads many documents. It is started when it is first needed, replaced after some work, and stopped when idle. Whoever embeds
+//! this calls [`reader_main`] first thing in `main` when [`READER_COMMAND`] is given.
+
+mod child;
+mod frame;
+mod job;
+mod worker;
+
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use index::{Document, ReadLimits, Skipped};
+
+pub use child::{enter, reader_main};
+pub(crate) use job::{Job, JobResult};
+use worker::{Failure, Order};
+
+/// The hidden command that makes this program a reader.
+pub const READER_COMMAND: &str = "document-reader";
+
+/// Jobs that wait for the child.
+const QUEUE_MAX: usize = 16;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program and first arguments that start a reader; this program with [`READER_COMMAND`] if empty.
+    pub command: Vec<String>,
+    /// Address space beyond what the program itself takes.
+    pub memory_mib_max: u64,
+    pub stack_mib_max: u64,
+    /// A child that is idle for so long is stopped.
+    pub idle_max: Duration,
+    /// A child is replaced after this many jobs.
+    pub jobs_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { command: Vec::new(), memory_mib_max: 512, stack_mib_max: 64, idle_max: Duration::from_secs(30), jobs_max: 500 }
+    }
+}
+
+/// The parent's end. Its worker thread and its child end when it is dropped.
+pub struct ReaderProcess {
+    orders: SyncSender<Order>,
+    settings: Settings,
+}
+
+impl ReaderProcess {
+    pub fn new(settings: Settings) -> std::io::Result<Self> {
+        let (orders, waiting) = sync_channel(QUEUE_MAX);
+        let own = settings.clone();
+        std::thread::Builder::new().name("document-reader".into()).spawn(move || worker::run(&own, &waiting))?;
+        Ok(ReaderProcess { orders, settings })
+    }
+
+    /// Blocks until the job is done.
+    fn run(&self, job: Job, bytes: Vec<u8>, time_max: Duration) -> Result<JobResult, Failure> {
+        let (sender, receiver) = sync_channel(1);
+        let order = Order { job, bytes, time_max, answer: Box::new(move |result| drop(sender.send(result))) };
+        self.orders.send(order).map_err(|_| Failure::worker_ended())?;
+        receiver.recv().unwrap_or_else(|_| Err(Failure::worker_ended()))
+    }
+
+    /// The same without blocking; the error is a sentence for the caller.
+    pub(crate) async fn run_async(&self, job: Job, bytes: Vec<u8>, time_max: Duration) -> Result<JobResult, String> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let order = Order { job, bytes, time_max, answer: Box::new(move |result| drop(sender.send(result))) };
+        self.orders.try_send(order).map_err(|error| match error {
+            TrySendError::Full(_) => "too many documents are being read; try again later".to_owned(),
+            TrySendError::Disconnected(_) => Failure::worker_ended().to_string(),
+        })?;
+        receiver.await.unwrap_or_else(|_| Err(Failure::worker_ended())).map_err(|failure| failure.to_string())
+    }
+}
+
+impl index::Reader for ReaderProcess {
+    fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped> {
+        if index::is_small_text(path, bytes.len()) {
+            return index::read_document(path, &bytes, limits);
+        }
+        // Only the ending matters to the reader, and the title that a nameless document gets.
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let job = Job::Document { name, bytes_max: limits.bytes_max, milliseconds_max: limits.time_max.as_millis().try_into().unwrap_or(u64::MAX) };
+        match self.run(job, bytes, limits.time_max) {
+            Ok(JobResult::Document(document)) => document,
+            Ok(JobResult::Page(_)) => Err(Skipped::NoReader("the reader answered with something else".into())),
+            Err(Failure::Start(why)) => Err(Skipped::NoReader(why)),
+            Err(Failure::TooSlow) => Err(Skipped::TooSlow { seconds_max: limits.time_max.as_secs() }),
+            Err(Failure::TooMuchMemory) => Err(Skipped::TooMuchMemory { mib_max: self.settings.memory_mib_max }),
+            Err(Failure::Crashed(why)) => Err(Skipped::Crashed(why)),
+        }
+    }
+}
