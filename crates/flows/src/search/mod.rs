@@ -367,7 +367,7 @@ fn listed(tasks: &[Task]) -> Value {
 fn ask_person(s: &Search) -> Ask {
     let hash = plan::hash(s.current());
     let mut prompt = format!(
-        "May this be looked up for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.",
+        "Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.",
         s.question,
         plan::told(s.current())
     );

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use engine::family_past;
 use evidence::{Found, Span};
-use graph::{Effect, Event, Outcome, RunId, Told};
+use graph::{Effect, Event, FailureKind, Outcome, RunId, Told};
 use serde_json::Value;
 use store::RunRow;
 use wire::api;
@@ -140,6 +140,7 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
         spans,
         files: serde_json::from_value(list("files")).unwrap_or_default(),
         is_extracted,
+        limit_reached: past.iter().flat_map(|(_, told)| told).find_map(|told| limit_of(&told.event)),
         flow: output.get("flow").and_then(Value::as_str).unwrap_or(&row.flow).to_owned(),
         run: speaker.to_string(),
         model,
@@ -177,6 +178,23 @@ fn thinker(told: &[Told]) -> (Option<String>, bool) {
     (model, is_extracted)
 }
 
+/// The limit of the budget for which an effect was not performed.
+fn limit_of(event: &Event) -> Option<api::BudgetLimit> {
+    let failure = match event {
+        Event::Skipped { failure, .. } => failure,
+        Event::Replied { reply, .. } => reply.result.as_ref().err()?,
+        _ => return None,
+    };
+    let name = failure.message.split_once("_max = ").filter(|_| failure.kind == FailureKind::Budget)?.0;
+    match name.rsplit(' ').next()? {
+        "tokens" => Some(api::BudgetLimit::Tokens),
+        "usd_micros" => Some(api::BudgetLimit::Usd),
+        "calls" => Some(api::BudgetLimit::Calls),
+        "time_ms" => Some(api::BudgetLimit::Time),
+        _ => None,
+    }
+}
+
 fn as_said(sentence: &evidence::Sentence, markdown: &str) -> api::Sentence {
     let units = |bytes: usize| markdown.get(..bytes).map_or(0, |head| head.encode_utf16().count());
     api::Sentence {
@@ -186,6 +204,7 @@ fn as_said(sentence: &evidence::Sentence, markdown: &str) -> api::Sentence {
             evidence::Status::Weak => api::SentenceStatus::Weak,
             evidence::Status::Unsupported => api::SentenceStatus::Unsupported,
             evidence::Status::NoClaim => api::SentenceStatus::NoClaim,
+            evidence::Status::NotChecked => api::SentenceStatus::NotChecked,
         },
         score: sentence.score,
         cites: sentence.cites.clone(),

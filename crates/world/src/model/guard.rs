@@ -68,7 +68,7 @@ impl Guard {
             State::HalfOpen => OPEN_FOR / 5,
         };
         let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-        let message = format!("{} has failed {FAILURES_MAX} times in a row and is left alone for another {after_ms} ms", self.name);
+        let message = format!("{} failed {FAILURES_MAX} times in a row; it is tried again in {} s", self.name, after_ms.div_ceil(1_000));
         Err(Trouble { remedy: Remedy::Again { after_ms: Some(after_ms) }, kind: FailureKind::Network, message })
     }
 }

@@ -38,7 +38,7 @@ fn sort(error: &genai::Error, name: &Name) -> Trouble {
     match error {
         Error::WebStream { error, cause, .. } => match error.downcast_ref::<Error>() {
             Some(inner) if inner.status().is_some() => sort(inner, name),
-            _ => Trouble::again(FailureKind::Network, format!("the line broke: {}", clip(&root_of(error.as_ref(), cause), WORDS_BYTES_MAX))),
+            _ => Trouble::again(FailureKind::Network, format!("the connection closed before the answer was complete: {}", clip(&root_of(error.as_ref(), cause), WORDS_BYTES_MAX))),
         },
         Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error {
             webc::Error::Reqwest(error) if error.is_decode() || error.is_body() => {
