@@ -234,6 +234,9 @@ pub struct Run {
     pub elapsed_ms: u64,
     /// What it and the runs below it ask people.
     pub waiting: Vec<Waiting>,
+    /// It continues the run before it in its thread, which was stopped or failed. Only set where a thread lists its runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_resumed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-// Two runs side by side: what each answered, from which sources, with which steps, at what cost.
+// Two runs side by side: answers, sources, steps, cost.
 import { html } from "../core/html.js";
 import { get } from "../core/api.js";
 import { to } from "../core/route.js";
@@ -13,7 +13,7 @@ export function Compare({ left, right }) {
   const [a, b] = [useSide(left), useSide(right)];
   return html`
     <section class="room-page compare" aria-label="Two runs side by side">
-      <h1>Side by side</h1>
+      <h1>Compare</h1>
       <div class="compare-sides"><${Side} side=${a} /><${Side} side=${b} /></div>
       <${Steps} a=${a} b=${b} />
     </section>
