@@ -1,6 +1,7 @@
 // The page as a whole: bar, sidebar, the current part, the drawer.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
+import { useEscape } from "../core/escape.js";
 import { lazy } from "../core/lazy.js";
 import { route } from "../core/route.js";
 import { conversation } from "../data/conversation.js";
@@ -37,6 +38,7 @@ export function App() {
     isFirst.current = false;
   }, [here.room, here.thread]);
   useTitle(here);
+  useEscape(isOpen, () => setOpen(false));
   const skip = (event) => {
     event.preventDefault();
     main.current.focus();
