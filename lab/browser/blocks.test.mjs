@@ -29,7 +29,7 @@ for (const flow of ["search", "direct"]) {
     assert.deepEqual(after.cells, [2, 2, 2, 2]);
     assert.equal(await prose.locator("td.align-end").count(), 3);
     assert.equal(await prose.locator("pre .sentence, pre .cite").count(), 0, "nothing in code is marked");
-    assert.equal(await prose.locator("h4", { hasText: "3 facts" }).locator(".sentence").count(), 0, "a heading has no status");
+    assert.equal(await prose.locator("h3", { hasText: "3 facts" }).locator(".sentence").count(), 0, "a heading has no status");
     assert.ok((await prose.locator("td .sentence-supported").count()) > 0, "rows have one");
     assert.ok((await prose.locator("td .cite").count()) >= 2, "and their citations");
     assert.ok((await prose.locator("td .sentence-unsupported", { hasText: "7 kinds" }).count()) === 1);

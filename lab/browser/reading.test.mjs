@@ -70,6 +70,11 @@ const MARKED = [
   ["a sentence may end in bold words", "**One. Two** three.", [["One.", 0, 6], ["Two three.", 7, 19]], "p:{0}**One./** /{1}**Two| three."],
 ];
 
+test("headings: no level is skipped", () => {
+  const ranks = blocks("## A\n\n#### B\n\n### C\n\n# D\n\n> ### E").flatMap((block) => block.blocks ?? [block]).map((block) => block.rank);
+  assert.deepEqual(ranks, [1, 2, 2, 1, 2]);
+});
+
 for (const [name, markdown, list, expected] of MARKED) {
   test(`sentences: ${name}`, () => {
     const { text, sentenceAt } = located(markdown, list.map(([words, start, end]) => ({ text: words, range: [start, end] })), true);

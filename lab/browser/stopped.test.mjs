@@ -40,7 +40,7 @@ test("a resumed run does not repeat its question, also after a reload", async ()
   await ask(page, `${SLOW} To be resumed.`);
   await streaming(page);
   await stop(page).click();
-  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("button", { name: "Resume", exact: true }).click();
   await page.locator(".resumed").waitFor();
   await page.locator(".sources").waitFor();
   const check = async () => assert.deepEqual([await page.locator(".turn").count(), await page.locator(".question").count(), await page.locator(".resumed").count()], [2, 1, 1]);

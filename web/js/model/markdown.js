@@ -15,7 +15,13 @@ const RULE_CELL = /^\s*:?-{1,}:?\s*$/;
 
 export function blocks(text, { sources = 0, sentenceAt = () => null } = {}) {
   const groups = [];
+  const levels = [];
   const context = {
+    /// How deep a heading is below the headings before it, from 1, so that no level is skipped.
+    rank(level) {
+      while (levels.length > 0 && levels.at(-1) >= level) levels.pop();
+      return levels.push(level);
+    },
     words(part) {
       const own = words(part, { sources, sentenceAt });
       groups.push(...own);
@@ -78,7 +84,7 @@ const KINDS = [
     read(lines, at, context) {
       const [, mark, text] = /^(#{1,6}\s+)(.*?)\s*#*\s*$/.exec(lines[at].text) ?? [null, "# ", ""];
       const inner = slice(partOf(lines[at]), mark.length, mark.length + text.length);
-      return { block: { kind: "heading", level: mark.trim().length, words: context.words(inner) }, next: at + 1 };
+      return { block: { kind: "heading", level: mark.trim().length, rank: context.rank(mark.trim().length), words: context.words(inner) }, next: at + 1 };
     },
   },
   {

@@ -97,7 +97,7 @@ const Block = ({ block, context }) => {
   switch (block.kind) {
     case "heading":
       // The page's own headings are above those of an answer.
-      return html`<${`h${Math.min(6, block.level + 2)}`} dir="auto">${text(block.words)}<//>`;
+      return html`<${`h${Math.min(6, block.rank + 2)}`} dir="auto">${text(block.words)}<//>`;
     case "list":
       return block.isOrdered ? html`<ol start=${block.start}>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ol>` : html`<ul>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ul>`;
     case "code":
