@@ -70,7 +70,7 @@ async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Respons
     let (answer, _) = answer(api, &row).await?;
     let body = answer.markdown.rsplit_once(SOURCES).filter(|_| !answer.sources.is_empty()).map_or(answer.markdown.as_str(), |(body, _)| body);
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
-    let export = Export { format, title: row.title.clone(), markdown: body.to_owned(), sources };
+    let export = Export { format, title: row.title.clone(), markdown: with_legend(body), sources };
     let bytes = api.0.desk.export(export).await?;
     let ending = Format::ALL.iter().find(|(_, known)| *known == format).map_or("txt", |(ending, _)| ending);
     let name = file_name(&row.title);
@@ -78,6 +78,18 @@ async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Respons
     let headers =
         [(header::CONTENT_TYPE, format.media_type().to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{ending}\""))];
     Ok((headers, bytes).into_response())
+}
+
+/// Signs in place of the remarks after sentences, explained once at the end.
+fn with_legend(markdown: &str) -> String {
+    let signs = [
+        (evidence::UNSUPPORTED_MARK, "†", "The sources do not support this sentence or row."),
+        (evidence::WEAK_MARK, "‡", "The sources support this sentence or row only weakly."),
+    ];
+    let used = signs.iter().filter(|(remark, ..)| markdown.contains(remark));
+    let legend: Vec<String> = used.map(|(_, sign, words)| format!("{sign} {words}")).collect();
+    let text = signs.iter().fold(markdown.to_owned(), |text, (remark, sign, _)| text.replace(remark, &format!(" {sign}")));
+    if legend.is_empty() { text } else { format!("{text}\n\n---\n\n*{}*", legend.join(" ")) }
 }
 
 /// Of a title what any file system and any header takes.
@@ -310,4 +322,19 @@ fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Found> {
 fn label(spans: &mut [Span], call: &graph::ToolCall) {
     let label = evidence::task_label(&call.tool, &call.arguments);
     spans.iter_mut().filter(|span| span.task.is_none()).for_each(|span| span.task = Some(label.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_explains_its_signs_once() {
+        let marked = "One [1]. *(not supported by the sources)*\n\n| a | b *(not supported by the sources)* |\n\nTwo. *(weakly supported)*";
+        let text = with_legend(marked);
+        assert_eq!((text.matches('†').count(), text.matches('‡').count()), (3, 2));
+        assert_eq!(text.matches("do not support").count(), 1);
+        assert!(!text.contains("(not supported") && text.contains("b † |"), "{text}");
+        assert_eq!(with_legend("One [1]."), "One [1].");
+    }
 }
