@@ -64,3 +64,18 @@ test("what is read aloud: stopped and failed runs are not announced as answers",
   await page.locator('[role="status"]', { hasText: "The run was stopped." }).waitFor({ state: "attached" });
   assert.equal(await page.locator('[role="status"]', { hasText: "The answer is ready" }).count(), 0);
 });
+
+test("a failed run shows its cause and Retry, and is announced as failed", async () => {
+  const failing = await open({ script: 'when model * fail refused "the key was refused"\nwhen tool * reply {"text": "nothing"}\n' });
+  try {
+    const page = await failing.page();
+    await choose(page, "Flow", "direct");
+    await ask(page, "What is a relay baton? Without a model.");
+    await page.locator(".ended-bad", { hasText: "the key was refused" }).waitFor();
+    await page.getByRole("button", { name: "Retry", exact: true }).waitFor();
+    await page.locator('[role="status"]', { hasText: "The run failed." }).waitFor({ state: "attached" });
+    assert.equal(await page.locator('[role="status"]', { hasText: "The answer is ready" }).count(), 0);
+  } finally {
+    await failing.close();
+  }
+});
