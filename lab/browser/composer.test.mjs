@@ -58,6 +58,7 @@ test("limits stay in sight while the options are closed, can be removed there, a
   await ask(page, "How heavy is a relay baton, with two calls?");
   await page.locator(".actions").waitFor();
   await page.locator(".remark-limit", { hasText: "The limit on calls was reached" }).waitFor();
+  assert.match(await page.locator(".answer .prose").textContent(), /the limit of 2 calls was reached/);
   await picture(page, "22-limit");
   await set.getByRole("button", { name: "Remove all" }).click();
   await set.waitFor({ state: "detached" });

@@ -39,6 +39,7 @@ for (const [width, height] of [[320, 568], [360, 640], [430, 932]]) {
     await page.locator(".work-toggle").click();
     await page.locator(".node", { hasText: "planning" }).click();
     await page.locator(".drawer .message").first().waitFor();
+    assert.equal((await page.locator(".topbar").boundingBox()).y, 0, "opening the steps scrolls only the conversation");
     assert.deepEqual(await cutOff(page, ".drawer"), [], "a step");
     assert.ok(await isReachable(page.locator(".drawer-head button")), "Close");
     await page.locator(".drawer-head button").click();

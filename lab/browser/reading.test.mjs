@@ -9,7 +9,7 @@ import { layers } from "../../web/js/model/layers.js";
 import { carriedOut, needs, planned, proposal } from "../../web/js/model/plan.js";
 import { workGraph } from "../../web/js/model/work.js";
 import { bars } from "../../web/js/model/timeline.js";
-import { duration, webAddress } from "../../web/js/model/text.js";
+import { duration, limitsInWords, webAddress, withoutMarks } from "../../web/js/model/text.js";
 
 /// Blocks as short words: `p:`, `h2:`, `li(…)`; runs as text with their marks.
 function told_(list) {
@@ -164,6 +164,12 @@ test("a proposal is what the question's schema takes", () => {
   assert.deepEqual(proposal(schema, null, plan).map((list) => [list.name, list.steps.length, list.known]), [["tasks", 2, ["tool_name", "tool_arguments"]]]);
   assert.equal(proposal({ properties: { approve: { type: "boolean" } } }, null, plan), null);
   assert.deepEqual(needs({ a: "{{2.data.url}} {{1}}" }), [2, 1]);
+});
+
+test("texts for a list and for limits", () => {
+  assert.equal(withoutMarks("## 3 facts\n\n- **One** `two` | three"), "3 facts One two three");
+  assert.equal(limitsInWords("budget: calls_max = 2 is used up: 2 spent or promised, 0 kept for the answer, 1 wanted."), "budget: the limit of 2 calls was reached.");
+  assert.equal(limitsInWords("time_ms_max = 3000 is used up (0 ms kept for the answer)"), "the limit of 3.0 s was reached");
 });
 
 test("times and addresses", () => {

@@ -48,6 +48,14 @@ const LIMITS = { tokens: (n) => count(n, "token"), usd_micros: (n) => money(n) |
 export const limitsInWords = (text) =>
   String(text).replace(/\b(tokens|usd_micros|calls|time_ms)_max = (\d+) is used up(?:: \d+ spent or promised, \d+ kept for the answer, \d+ wanted| \(\d+ ms kept for the answer\))?/g, (_, name, max) => `the limit of ${LIMITS[name](Number(max))} was reached`);
 
+/// The beginning of a Markdown text on one line, without its marks.
+export const withoutMarks = (markdown) =>
+  markdown
+    .replace(/^#{1,6}\s+|^>\s?|^[-*+]\s+/gm, "")
+    .replace(/\*\*|__|`+|\|/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+
 export const atTime = (ms) => new Date(ms).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
 
 export const tokens = (spent) => (spent?.tokens_in ?? 0) + (spent?.tokens_out ?? 0);

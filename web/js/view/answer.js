@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
 import { located } from "../model/marks.js";
-import { bytes, count, webAddress } from "../model/text.js";
+import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
 import { Icon } from "./icons.js";
 
 /// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
@@ -14,8 +14,11 @@ export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").
 
 export function Answer({ run, thread, answer }) {
   const sources = answer.sources ?? [];
-  const sentences = answer.sentences ?? [];
-  const { text, sentenceAt } = located(answer.markdown ?? "", sentences, sources.length > 0);
+  const isChecked = (answer.sentences ?? []).some((sentence) => sentence.status in STATUS_TEXTS);
+  const sentences = isChecked ? answer.sentences : [];
+  // The offsets of sentences hold only in the text as it is.
+  const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
+  const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
   const context = { run, answer, sentences, sources };
   return html`
     <div class="prose">${blocks(text, { sources: sources.length, sentenceAt }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>

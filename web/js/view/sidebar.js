@@ -4,7 +4,7 @@ import { useCell } from "../core/cell.js";
 import { go, route, to } from "../core/route.js";
 import { say } from "../data/notices.js";
 import { forget, more, refresh, search, threads } from "../data/threads.js";
-import { ago } from "../model/text.js";
+import { ago, withoutMarks } from "../model/text.js";
 import { ofFlow } from "./badge.js";
 import { Icon } from "./icons.js";
 import { List } from "./list.js";
@@ -72,7 +72,7 @@ function Row({ one, tabIndex, isCurrent, close }) {
         <span class="thread-title" dir="auto">${one.title || "Untitled"}</span>
         <time class="thread-time" datetime=${new Date(one.updated_ms).toISOString()}>${ago(one.updated_ms)}</time>
       </span>
-      <span class="thread-preview" dir="auto">${stand ? html`<span class=${`stand stand-${one.status}`}>${stand}</span>` : null}${one.preview || (stand ? "" : "No answer yet")}</span>
+      <span class="thread-preview" dir="auto">${stand ? html`<span class=${`stand stand-${one.status}`}>${stand}</span>` : null}${withoutMarks(one.preview ?? "") || (stand ? "" : "No answer yet")}</span>
     </a>
     <button type="button" class="thread-drop" tabindex=${tabIndex} aria-label=${`Delete ${one.title || "this conversation"}`} onClick=${drop}><${Icon} name="bin" size="15" /></button>
   `;

@@ -139,13 +139,16 @@ function Ended({ status, row, family }) {
       say("Resumed from the last completed step.");
     });
   if (status === "cancelled") {
-    return html`<div class="ended"><p>Stopped${row.outcome?.reason ? `: ${row.outcome.reason}` : ""}. The completed steps are kept.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
+    return html`<div class="ended"><p>Stopped${reasonOf(row.outcome)}. The completed steps are kept.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
   }
   if (status === "failed") {
     return html`<div class="ended ended-bad" role="alert"><p><strong>This run failed.</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Retry</button></div>`;
   }
   return null;
 }
+
+/// A reason other than that somebody pressed Stop.
+const reasonOf = (outcome) => (outcome?.reason && !/^stopped/i.test(outcome.reason) ? `: ${outcome.reason}` : "");
 
 function faultOf(outcome) {
   const fault = outcome?.fault ?? outcome;
