@@ -17,10 +17,9 @@ pub(super) fn is_turn(piece: &str, next: char) -> bool {
         BidiClass::EN | BidiClass::AN => Some(false),
         _ => direction(c),
     };
-    match (piece.chars().rev().find_map(runs_right), runs_right(next)) {
-        (Some(before), Some(after)) => before != after,
-        _ => false,
-    }
+    // Most characters that follow one another have no direction, and then nothing is looked at.
+    let Some(after) = runs_right(next) else { return false };
+    piece.chars().rev().find_map(runs_right).is_some_and(|before| before != after)
 }
 
 /// The pieces of a line by their place from left to right; `None` if that is the order they are in.

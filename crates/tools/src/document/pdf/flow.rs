@@ -145,7 +145,11 @@ impl<'a> Flow<'a> {
             let (page, y) = (self.done.len(), self.y);
             let is_right_to_left = begins_right(item);
             let (left, right) = (self.left, self.right);
-            if is_right_to_left { self.right -= INDENT } else { self.left += INDENT }
+            if is_right_to_left {
+                self.right -= INDENT;
+            } else {
+                self.left += INDENT;
+            }
             self.blocks(item);
             (self.left, self.right) = (left, right);
             // The marker stands where the item began, on the page that may be finished by now.
