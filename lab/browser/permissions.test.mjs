@@ -32,7 +32,7 @@ test("a call that needs permission is shown with its tool, server, arguments and
   assert.deepEqual(buttons, ["Once", "This conversation", "Always this tool", "Always this server", "No"]);
   await picture(page, "14-permission");
   await card.getByRole("button", { name: "No", exact: true }).click();
-  await page.getByText("Ticket 7 was not closed.").waitFor();
+  await page.locator(".answer .prose", { hasText: "Ticket 7 was not closed." }).waitFor();
   assert.deepEqual((await get(house, "/api/permissions")).permissions, []);
 });
 

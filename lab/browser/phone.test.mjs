@@ -85,7 +85,7 @@ test("two long answers side by side have their height, and so have their steps",
   for (const viewport of [{ width: 1440, height: 900 }, { width: 700, height: 600 }]) {
     await page.setViewportSize(viewport);
     await page.goto(`${house.url}/#/compare/${one.run}/${other.run}`);
-    await page.locator(".side .prose").nth(1).waitFor();
+    await page.locator(".side .sources").nth(1).waitFor();
     await page.locator(".compare table").waitFor();
     const heights = await page.evaluate(() => [...document.querySelectorAll(".side, .compare > .table")].map((element) => [element.clientHeight, element.scrollHeight]));
     assert.equal(heights.length, 3);

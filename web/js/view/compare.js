@@ -44,7 +44,7 @@ function Side({ side }) {
       <h2 dir="auto"><a href=${to.thread(row.thread, run)}>${row.title}</a></h2>
       <p class="side-head"><${Badge} family=${known?.family} flow=${answer?.flow ?? row.flow} outcome=${row.outcome} /> <span class=${`stand stand-${row.status}`}>${words(row.status)}</span></p>
       <p class="quiet">${[duration((row.elapsed_ms ?? 0) * 1_000), count(sum.calls ?? 0, "call"), tokens(sum) ? `${tokens(sum).toLocaleString("en")} tokens` : "", money(sum.usd_micros), answer?.model].filter(Boolean).join(" · ")}</p>
-      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run} thread=${row.thread} answer=${answer} />` : html`<${Plain} text=${row.outcome?.reason ?? "There is no answer."} />`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run} thread=${row.thread} answer=${answer} />` : answer === undefined ? html`<p role="status">Loading the answer …</p>` : html`<${Plain} text=${row.outcome?.reason ?? "There is no answer."} />`}
     </article>
   `;
 }
