@@ -3,6 +3,8 @@
 //
 //   "slowly" in a question     words come at a reader's pace, so that there is time to stop, to kill, to look
 //   "angle brackets"           the answer holds markup and script
+//   "blocks"                   the answer has a heading with a number, a list, a fenced code block and a table
+//   "at length"                the answer has a hundred paragraphs, all at once
 import http from "node:http";
 
 const WORD_MS = 8;
@@ -29,7 +31,7 @@ async function reply(request, response, body) {
   const schema = asked.response_format?.json_schema?.schema ?? null;
   const words = said(schema, question, told.join("\n")).split(/(?<=\s)/);
   const usage = { prompt_tokens: Math.ceil(told.join(" ").length / 4), completion_tokens: words.length, total_tokens: 0 };
-  const pause_ms = /slowly/i.test(question) && !schema?.properties?.tasks && !schema?.properties?.flow ? SLOW_WORD_MS : WORD_MS;
+  const pause_ms = /at length/i.test(question) ? 0 : /slowly/i.test(question) && !schema?.properties?.tasks && !schema?.properties?.flow ? SLOW_WORD_MS : WORD_MS;
   const id = { id: "chat-1", model: "actor", created: 0 };
   if (!asked.stream) {
     await pause(words.length * pause_ms);
@@ -83,10 +85,22 @@ function answer(question, told) {
   if (told.includes("weighs at least 50 grams")) parts.push(`The baton is 28 to 30 centimetres long and weighs at least 50 grams [${number("28 to 30 centimetres long")}].`);
   if (told.includes("Philadelphia in 1893")) parts.push(`The first modern relay race was run in Philadelphia in 1893 [${number("Philadelphia in 1893")}].`);
   if (parts.length === 0) parts.push("A relay baton is a tube that one runner hands to the next, and the race goes to those who hand it over well.");
+  if (/blocks/i.test(question)) return blocks(parts.join(" "), number("28 to 30 centimetres long"));
+  if (/at length/i.test(question)) return Array.from({ length: 100 }, (_, at) => `${parts.join(" ")} This is paragraph ${at + 1} of many.`).join("\n\n");
   if (/slowly/i.test(question)) parts.push("The words of this answer come one after another, as slowly as somebody would read them aloud, so that there is time to look at them.");
   if (/greeks/i.test(question)) parts.push("It was invented by 7 Greeks in 1650.");
   return parts.join(" ");
 }
+
+const blocks = (lead, source) =>
+  [
+    "## 3 facts about batons",
+    lead,
+    `- It is 28 to 30 centimetres long [${source}].`,
+    "```python\ndef weight(grams: int) -> bool:\n    # The rule: at least 50 | grams. See [1].\n\n    return grams >= 50\n```",
+    `| Property | Value |\n|---|--:|\n| Length | 28 to 30 centimetres [${source}] |\n| Weight | at least 50 grams [${source}] |\n| Colour | 7 kinds of red |`,
+    "Is that all?",
+  ].join("\n\n");
 
 const ANGLES = [
   "Some <script>window.hurt = 1</script> and <img src=x onerror=\"window.hurt = 2\"> stand here.",

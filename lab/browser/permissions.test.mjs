@@ -27,12 +27,12 @@ test("a call that needs permission is shown with its tool, server, arguments and
   const card = page.locator(".asking");
   await card.getByRole("button", { name: "Once" }).waitFor();
   const text = await card.textContent();
-  for (const words of ["tickets.close", '{"id":7}', "Server", "They come from", "Why this is asked"]) assert.ok(text.includes(words), `${words} in ${text}`);
+  for (const words of ["tickets.close", '{"id":7}', "Server", "Origin of the arguments", "Reason for asking"]) assert.ok(text.includes(words), `${words} in ${text}`);
   const buttons = await card.getByRole("button").allTextContents();
   assert.deepEqual(buttons, ["Once", "This conversation", "Always this tool", "Always this server", "No"]);
   await picture(page, "14-permission");
   await card.getByRole("button", { name: "No", exact: true }).click();
-  await page.getByText("Ticket 7 was not closed.").waitFor();
+  await page.locator(".answer .prose", { hasText: "Ticket 7 was not closed." }).waitFor();
   assert.deepEqual((await get(house, "/api/permissions")).permissions, []);
 });
 
@@ -46,7 +46,7 @@ test("a tool that is always allowed is not asked about until that is revoked in 
   await settings.getByText("this tool, always").waitFor();
   await picture(settings, "15-permissions");
   await settings.getByRole("button", { name: "Revoke tickets.close" }).click();
-  await settings.getByText("None. A tool that may change something").waitFor();
+  await settings.getByText("None. Before a tool that may change something").waitFor();
   assert.deepEqual((await get(house, "/api/permissions")).permissions, []);
   const third = await asked();
   await third.locator(".asking").getByRole("button", { name: "Once" }).waitFor();

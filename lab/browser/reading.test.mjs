@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { blocks } from "../../web/js/model/markdown.js";
-import { marked } from "../../web/js/model/marks.js";
+import { located } from "../../web/js/model/marks.js";
 import { sentences } from "../../web/js/model/draft.js";
 import { delta, keyOf, newFamily, speaker, told } from "../../web/js/model/family.js";
 import { layers } from "../../web/js/model/layers.js";
 import { carriedOut, needs, planned, proposal } from "../../web/js/model/plan.js";
 import { workGraph } from "../../web/js/model/work.js";
 import { bars } from "../../web/js/model/timeline.js";
-import { duration, webAddress } from "../../web/js/model/text.js";
+import { duration, limitsInWords, webAddress, withoutMarks } from "../../web/js/model/text.js";
 
 /// Blocks as short words: `p:`, `h2:`, `li(…)`; runs as text with their marks.
 function told_(list) {
@@ -43,7 +43,7 @@ const READ = [
   ["see https://a.example/x.", "p:see |<https://a.example/x>https://a.example/x|."],
   ["![a picture](https://a.example/track.gif)", "p:a picture"],
   ["<script>alert(1)</script> <img onerror=x>", "p:<script>alert(1)</script> <img onerror=x>"],
-  ["2 * 3 * 4 and a lone ** and \\*not\\*", "p:2 * 3 * 4 and a lone ** and |*not|*"],
+  ["2 * 3 * 4 and a lone ** and \\*not\\*", "p:2 * 3 * 4 and a lone ** and *not*"],
   ["---", "rule"],
   ["*".repeat(5_000), null],
   ["[".repeat(5_000), null],
@@ -61,14 +61,24 @@ const MARKED = [
   ["ranges in UTF-16, and the marks for readers without a page go", "Zwölf Läufer [1]. Nein. *(not supported by the sources)*\n\n**Sources**\n\n1. A", [["Zwölf Läufer .", 0, 17], ["Nein.", 18, 23]], "p:{0}Zwölf Läufer |cite 1|./ /{1}Nein."],
   ["ranges in bytes are noticed", "Zwölf Läufer [1]. Nein da.", [["Zwölf Läufer .", 0, 19], ["Nein da.", 20, 28]], "p:{0}Zwölf Läufer |cite 1|./ /{1}Nein da."],
   ["list marks and rows stay outside", "- One [1].\n- Two.\n\n| a | b |\n|---|---|\n| Three | 3 |", [["One .", 0, 10], ["Two.", 11, 17], ["Three 3", 39, 52]], "ul(p:{0}One |cite 1|.; p:{1}Two.) table(a,b;{2}Three,{2}3)"],
-  ["somebody else's marks are nothing", "A\uE000\uE100b\uE001.", [], "p:A\uFFFD\uFFFDb\uFFFD."],
-  ["a sentence may end in bold words", "**One. Two** three.", [["One.", 0, 6], ["Two three.", 7, 19]], null],
+  ["characters for private use are characters", "A\uE000\uE100b.", [["A b.", 0, 5]], "p:{0}A\uE000\uE100b."],
+  ["a fence inside a sentence's range stays a code block", "Run it:\n\n```sh\nls | wc\n```\n\nDone [1].", [["Run it:", 0, 7], ["ls wc", 9, 26], ["Done .", 28, 37]], "p:{0}Run it: code:ls | wc p:{2}Done |cite 1|."],
+  ["a range over a whole table leaves its rows and cells", "| a | b |\n|---|--:|\n| 1 | 2 *(not supported by the sources)* |\n| x | y |", [["a b", 0, 9], ["1 2", 20, 62], ["x y", 63, 72]], "table({0}a,{0}b;{1}1,{1}2;{2}x,{2}y)"],
+  ["a table without outer bars, and an escaped bar", "a | b\n--- | ---\nc \\| d | e", [["c d e", 16, 26]], "table(a,b;{0}c | d,{0}e)"],
+  ["a fence in a list item, with blank lines in it", "1. First:\n\n   ```py title=x\n   a = 1\n\n\n   b = 2\n   ```\n2. Second.", [["First:", 3, 9], ["Second.", 58, 65]], "ol(p:{0}First: code:a = 1\n\n\nb = 2; p:{1}Second.)"],
+  ["carriage returns", "One.\r\n\r\nTwo.\r\nThree.", [["One.", 0, 4], ["Two.", 8, 12], ["Three.", 14, 20]], "p:{0}One. p:{1}Two./\n/{2}Three."],
+  ["a sentence may end in bold words", "**One. Two** three.", [["One.", 0, 6], ["Two three.", 7, 19]], "p:{0}**One./** /{1}**Two| three."],
 ];
+
+test("headings: no level is skipped", () => {
+  const ranks = blocks("## A\n\n#### B\n\n### C\n\n# D\n\n> ### E").flatMap((block) => block.blocks ?? [block]).map((block) => block.rank);
+  assert.deepEqual(ranks, [1, 2, 2, 1, 2]);
+});
 
 for (const [name, markdown, list, expected] of MARKED) {
   test(`sentences: ${name}`, () => {
-    const text = marked(markdown, list.map(([words, start, end]) => ({ text: words, range: [start, end] })), true);
-    const read = told_(blocks(text, { sources: 1 }));
+    const { text, sentenceAt } = located(markdown, list.map(([words, start, end]) => ({ text: words, range: [start, end] })), true);
+    const read = told_(blocks(text, { sources: 1, sentenceAt }));
     if (expected !== null) assert.equal(read, expected);
   });
 }
@@ -162,6 +172,12 @@ test("a proposal is what the question's schema takes", () => {
   assert.deepEqual(proposal(schema, null, plan).map((list) => [list.name, list.steps.length, list.known]), [["tasks", 2, ["tool_name", "tool_arguments"]]]);
   assert.equal(proposal({ properties: { approve: { type: "boolean" } } }, null, plan), null);
   assert.deepEqual(needs({ a: "{{2.data.url}} {{1}}" }), [2, 1]);
+});
+
+test("texts for a list and for limits", () => {
+  assert.equal(withoutMarks("## 3 facts\n\n- **One** `two` | three"), "3 facts One two three");
+  assert.equal(limitsInWords("budget: calls_max = 2 is used up: 2 spent or promised, 0 kept for the answer, 1 wanted."), "budget: the limit of 2 calls was reached.");
+  assert.equal(limitsInWords("time_ms_max = 3000 is used up (0 ms kept for the answer)"), "the limit of 3.0 s was reached");
 });
 
 test("times and addresses", () => {

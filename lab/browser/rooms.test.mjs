@@ -26,7 +26,7 @@ test("what cannot be read is refused in words", async () => {
   await page.getByLabel("Files to upload").setInputFiles({ name: "program.exe", mimeType: "application/octet-stream", buffer: Buffer.from("MZ\u0000\u0001") });
   const notice = page.locator(".notice-bad");
   await notice.waitFor();
-  assert.ok((await notice.textContent()).length > 20);
+  assert.match(await notice.textContent(), /^program\.exe was not uploaded: .{10}/);
   page.troubles = page.troubles.filter((text) => !/status of 4\d\d/.test(text));
 });
 
@@ -61,16 +61,16 @@ test("flows are drawn, and taken from there", async () => {
 
 test("settings: models say how they stand, wishes are kept", async () => {
   const page = await house.page({ path: "/#/settings" });
-  await page.locator(".setting", { hasText: "compat/lab/actor thinks here" }).waitFor();
+  await page.locator(".setting", { hasText: "In use: compat/lab/actor" }).waitFor();
   assert.ok((await page.locator(".models li .stand").count()) > 1, "and all others with what they lack");
-  await page.getByLabel("Sentences that nothing supports").selectOption({ label: "Are left out" });
-  await page.locator(".notice", { hasText: "Kept" }).waitFor();
+  await page.getByLabel("Sentences without support").selectOption({ label: "Removed" });
+  await page.locator(".notice", { hasText: "Saved" }).waitFor();
   await picture(page, "13-settings");
   assert.equal((await get(house, "/api/settings")).strict, true);
   await page.reload();
-  const kept = page.getByLabel("Sentences that nothing supports").locator("option:checked", { hasText: "Are left out" });
+  const kept = page.getByLabel("Sentences without support").locator("option:checked", { hasText: "Removed" });
   await kept.waitFor({ state: "attached" });
-  await page.getByLabel("Sentences that nothing supports").selectOption({ label: "As I say for each question" });
+  await page.getByLabel("Sentences without support").selectOption({ label: "As set for each question" });
   await page.waitForFunction(async () => !("strict" in (await (await fetch("/api/settings")).json())));
 });
 
@@ -80,7 +80,7 @@ test("another model is taken, and an answer that no model wrote says so", async 
   await page.locator(".composer option", { hasText: /^extract$/ }).waitFor({ state: "attached" });
   await choose(page, "Model", "extract");
   await ask(page, "How heavy is a relay baton, by extraction?");
-  await page.locator(".remark", { hasText: "No model wrote this" }).waitFor();
+  await page.locator(".remark", { hasText: "No language model wrote this" }).waitFor();
   assert.ok((await page.locator(".sentence-supported").count()) > 0);
 });
 

@@ -60,6 +60,18 @@ test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async
   }
 });
 
+test("an export has one legend instead of a remark after every sentence", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton, and did the Greeks invent it? For export.");
+  await page.locator(".sources").waitFor();
+  const address = await page.locator(".menu-list a", { hasText: "Markdown" }).getAttribute("href");
+  const text = await (await fetch(house.url + address)).text();
+  assert.match(text, /7 Greeks in 1650\. †/);
+  assert.equal(text.match(/do not support/g)?.length, 1);
+  assert.doesNotMatch(text, /\(not supported by the sources\)/);
+});
+
 test("what would like to be code in a question, an answer or a title is words", async () => {
   const page = await house.page();
   await choose(page, "Flow", "direct");

@@ -9,7 +9,7 @@ after(() => house.close());
 
 const enter = async (page, token) => {
   await page.getByRole("textbox", { name: "Token" }).fill(token);
-  await page.getByRole("button", { name: "Enter" }).click();
+  await page.getByRole("button", { name: "Sign in" }).click();
 };
 
 /// What `baton tokens add` says once and never again.
@@ -17,12 +17,12 @@ const tokenFor = (user) => JSON.parse(house.baton("tokens", "add", user, "--json
 
 test("a token is asked for, a wrong one is refused in words, the right one lets in", async () => {
   const page = await house.page();
-  await page.getByRole("heading", { name: "A token, please" }).waitFor();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await picture(page, "19-token");
   await page.keyboard.press("Escape");
-  await page.getByRole("heading", { name: "A token, please" }).waitFor();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await enter(page, "a guess");
-  await page.getByRole("alert").filter({ hasText: "not a token of this server" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "not valid on this server" }).waitFor();
   await enter(page, "the operator's own");
   await page.locator("dialog.token").waitFor({ state: "hidden" });
   await choose(page, "Flow", "direct");
@@ -42,5 +42,5 @@ test("another user sees nothing of it, and is out again after signing out", asyn
   assert.equal(await page.locator(".thread").count(), 0);
   await page.goto(`${house.url}/#/settings`);
   await page.getByRole("button", { name: "Sign out" }).click();
-  await page.getByRole("heading", { name: "A token, please" }).waitFor();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });

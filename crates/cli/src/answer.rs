@@ -92,11 +92,11 @@ impl Answer {
             return self.summary().unwrap_or_else(|| "the last answer has no sources and no checked sentences".to_owned());
         }
         let mut lines: Vec<String> = self.sources_listed();
-        for sentence in self.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim) {
+        for sentence in self.sentences.iter().filter(|sentence| !matches!(sentence.status, Status::NoClaim | Status::NotChecked)) {
             let mark = match sentence.status {
                 Status::Supported => paint(GREEN, "✓"),
                 Status::Weak => paint(YELLOW, "~"),
-                Status::Unsupported | Status::NoClaim => paint(RED, "✗"),
+                Status::Unsupported | Status::NoClaim | Status::NotChecked => paint(RED, "✗"),
             };
             lines.push(format!("  {mark} {}", one_line(&sentence.text, SENTENCE_CHARS_MAX)));
             lines.extend(sentence.problems.iter().map(|problem| paint(DIM, format!("      {}", one_line(&problem.words, SENTENCE_CHARS_MAX)))));
@@ -128,7 +128,7 @@ impl Answer {
             let (style, mark) = match sentence.status {
                 Status::Weak => (YELLOW, WEAK_MARK),
                 Status::Unsupported => (RED, UNSUPPORTED_MARK),
-                Status::Supported | Status::NoClaim => return None,
+                Status::Supported | Status::NoClaim | Status::NotChecked => return None,
             };
             let (words, rest) = (body.get(start..end)?, body.get(end..)?);
             match rest.starts_with(mark) {

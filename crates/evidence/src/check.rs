@@ -77,6 +77,9 @@ pub enum Status {
     Unsupported,
     /// A question, a heading, an introduction: nothing to check.
     NoClaim,
+    /// A claim that was compared with no source: the answer was given without sources, or it is a notice of the program itself. `check` never
+    /// returns this; callers that know it set it.
+    NotChecked,
 }
 
 /// Why a sentence is not supported, in words for a person.
@@ -110,7 +113,7 @@ pub enum ProblemKind {
 impl Sentence {
     /// It claims something and cites nothing that exists.
     pub fn is_uncited(&self) -> bool {
-        self.status != Status::NoClaim && self.cites.is_empty()
+        !matches!(self.status, Status::NoClaim | Status::NotChecked) && self.cites.is_empty()
     }
 }
 
@@ -119,9 +122,9 @@ impl Checked {
         self.sentences.iter().filter(|sentence| sentence.status == status).count()
     }
 
-    /// The share of claims that are supported; 1 if there is no claim.
+    /// The share of checked claims that are supported; 1 if there is none.
     pub fn supported_rate(&self) -> f32 {
-        let claims = self.sentences.len() - self.count(Status::NoClaim);
+        let claims = self.sentences.len() - self.count(Status::NoClaim) - self.count(Status::NotChecked);
         if claims == 0 { 1.0 } else { self.count(Status::Supported) as f32 / claims as f32 }
     }
 }

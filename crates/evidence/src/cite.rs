@@ -112,7 +112,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
         let start = body.len();
         write(&mut body, &tidy, unit, &sentences[index], spans.all(), &mut cited.sources);
         let mark = match (strict, sentences[index].status) {
-            (Strict::Leave, _) | (_, Status::Supported | Status::NoClaim) => "",
+            (Strict::Leave, _) | (_, Status::Supported | Status::NoClaim | Status::NotChecked) => "",
             (_, Status::Weak) => WEAK_MARK,
             (_, Status::Unsupported) => UNSUPPORTED_MARK,
         };

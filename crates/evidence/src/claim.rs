@@ -157,7 +157,8 @@ fn quotations(text: &str, code: &[Range<usize>], scanner: &mut Scanner) -> Vec<Q
 fn is_no_claim(unit: &Unit, claim: &Claim) -> bool {
     match unit.kind {
         Kind::Code | Kind::Mark | Kind::TableHead => return true,
-        Kind::Heading => return claim.numbers.is_empty() && unit.citations.is_empty(),
+        // A number in a heading is mostly the section's own.
+        Kind::Heading => return unit.citations.is_empty(),
         Kind::Prose | Kind::TableRow => {}
     }
     let bare = unit.words.trim_end();

@@ -48,7 +48,7 @@
 //! Every number, date, name, quotation, identifier and address of a sentence must be in its spans, or be a count, sum, extreme or mean of rows that the
 //! sentence names; that is checked strictly, so a right fact in a form the rules do not know (a converted currency) is refused too. Negation, opposites and swapped places are seen where the words
 //! are shared. A true paraphrase in wholly other words is `weak` unless `Options::likeness` (vectors) vouches for it, and a false one that uses only
-//! the span's words in a new order may pass. Code blocks, headings without numbers and questions are not checked. Word lists are English.
+//! the span's words in a new order may pass. Code blocks, headings without citations and questions are not checked. Word lists are English.
 //! `tests/checked` has the numbers.
 
 mod check;

@@ -97,7 +97,8 @@ pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
 
 /// What a flow says by itself from tools' own replies: cited, and left as it is.
 pub(crate) fn finish_own(said: Said, shown: &[Span]) -> Answer {
-    let answer = cited(&said.markdown, shown, Strict::Leave);
+    let mut answer = cited(&said.markdown, shown, Strict::Leave);
+    mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
     Answer { short: said.short, ..answer }
 }
 
@@ -107,7 +108,19 @@ pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
         (false, true) => Strict::Leave,
         (false, false) => Strict::Mark,
     };
-    cited(raw_text, shown, how)
+    let mut answer = cited(raw_text, shown, how);
+    if shown.is_empty() {
+        mark_not_checked(&mut answer.sentences, |_| true);
+    }
+    answer
+}
+
+/// Claims that were compared with nothing are neither right nor wrong.
+fn mark_not_checked(sentences: &mut [Sentence], is_unchecked: impl Fn(&Sentence) -> bool) {
+    for sentence in sentences.iter_mut().filter(|sentence| sentence.status != Status::NoClaim && is_unchecked(sentence)) {
+        sentence.status = Status::NotChecked;
+        sentence.problems.clear();
+    }
 }
 
 fn cited(raw_text: &str, shown: &[Span], how: Strict) -> Answer {
@@ -233,6 +246,12 @@ mod tests {
     fn without_evidence_nothing_is_marked_unless_strict() {
         let answer = finish("The sky is blue [1].", &[], false);
         assert_eq!((answer.text.as_str(), answer.refused.as_slice()), ("The sky is blue.", &[1][..]));
+        assert_eq!((answer.count(Status::NotChecked), answer.count(Status::Unsupported)), (1, 0));
+        assert!(answer.sentences[0].problems.is_empty(), "{answer:?}");
+        // Of what a flow says itself, only what its sources support has a status.
+        let own = Said { markdown: "Cats sleep for 13 hours a day. This step was skipped by the user.".into(), short: None };
+        let own = finish_own(own, &spans());
+        assert_eq!((own.count(Status::Supported), own.count(Status::NotChecked), own.sentences.len()), (1, 1, 2), "{own:?}");
         assert_eq!(finish("The sky is blue.", &[], true).text, evidence::NOTHING_LEFT);
     }
 

@@ -159,7 +159,7 @@ impl Hub {
         let best = names.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|best| alike(best) > 0.8);
         match best {
             Some(best) => format!("; did you mean {best}?"),
-            None if names.is_empty() => "; no server has any tool".to_owned(),
+            None if names.is_empty() => "; no tool server is connected, or none of them offers a tool".to_owned(),
             None => format!("; there are {} others", names.len()),
         }
     }

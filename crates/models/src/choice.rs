@@ -91,7 +91,7 @@ pub fn choose(wish: &Wish, table: &Table, env: Env<'_>, ollama: Result<Vec<Strin
                 Way { source: Source::Embedded, model: None, state: State::Absent, detail: why.clone(), todo: todo.clone() }
             }
         },
-        ready(Source::Extraction, Name::extract(), "picks sentences from the evidence; writes no text of its own"),
+        ready(Source::Extraction, Name::extract(), "no language model: answers with sentences from the evidence"),
     ];
     // What somebody named stands or falls by itself; what was merely found may be passed over.
     for way in &ways {

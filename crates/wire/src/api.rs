@@ -234,6 +234,9 @@ pub struct Run {
     pub elapsed_ms: u64,
     /// What it and the runs below it ask people.
     pub waiting: Vec<Waiting>,
+    /// It continues the run before it in its thread, which was stopped or failed. Only set where a thread lists its runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_resumed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -372,6 +375,9 @@ pub struct Answer {
     pub files: Vec<WrittenFile>,
     /// No model wrote it: sentences were picked.
     pub is_extracted: bool,
+    /// The limit of the budget for which steps were left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_reached: Option<BudgetLimit>,
     pub flow: String,
     /// The run that gave it: this one, or the one it passed the question to.
     pub run: String,
@@ -403,7 +409,20 @@ pub enum SentenceStatus {
     Supported,
     Weak,
     Unsupported,
+    /// A heading, a question, an introduction.
     NoClaim,
+    /// It was compared with no source.
+    NotChecked,
+}
+
+/// A limit of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetLimit {
+    Tokens,
+    Usd,
+    Calls,
+    Time,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -55,15 +55,15 @@ async function call(method, path, body, headers = {}) {
 }
 
 function unreachable() {
-  return new Trouble("The server cannot be reached. Is `baton serve` still running? This page tries again by itself.");
+  return new Trouble("The server cannot be reached. Is `baton serve` still running? This page retries automatically.");
 }
 
 function trouble(status, body) {
   const error = body?.error;
   if (error?.message) return new Trouble(error.message, status, error.kind, error.program);
-  if (status === 401) return new Trouble("This server wants a token: `baton tokens add NAME` makes one.", status, "refused");
+  if (status === 401) return new Trouble("This server requires a token. Create one with `baton tokens add NAME`.", status, "refused");
   if (status === 429) return new Trouble("Too many requests at once. Wait a moment and try again.", status, "limit");
-  return new Trouble(`The server answered ${status} and said nothing more. Its log (BATON_LOG=debug) knows why.`, status, "internal");
+  return new Trouble(`The server answered with status ${status} and no message. Its log (BATON_LOG=debug) has the details.`, status, "internal");
 }
 
 function parsed(text) {

@@ -117,7 +117,7 @@ export async function resumed(row, family) {
   if (!isOver(row.status)) return post(`/api/runs/${encodeURIComponent(row.run)}/resume`);
   const main = family && speaker(family);
   const last = main?.steps.at(-1);
-  if (!last) throw new Trouble("Its steps are not loaded yet. Open the work, then try again.");
+  if (!last) throw new Trouble("The steps of this run are not loaded yet. Open the steps, then try again.");
   return fork(main.id, { at_step: last.step, thread: row.thread });
 }
 

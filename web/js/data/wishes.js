@@ -13,7 +13,10 @@ export function wish(change) {
   keep("wishes", wishes.value);
 }
 
-/// As the server takes it; what is left at its usual is not said.
+/// Limits that are set, as `[name, number]`.
+export const limitsOf = (budget) => Object.entries(budget).map(([name, limit]) => [name, Number(limit)]).filter(([, limit]) => limit > 0);
+
+/// As the server takes it; what is left at its default is not sent.
 export function asRequest(question, thread) {
   const { flow, model, approve, strict, budget, settings } = wishes.value;
   const request = { question, flow };
@@ -21,9 +24,8 @@ export function asRequest(question, thread) {
   if (model) request.model = model;
   if (approve) request.approve = true;
   if (strict) request.strict = true;
-  const limits = Object.entries(budget).filter(([, limit]) => Number(limit) > 0);
-  const said = ([name, limit]) => (name === "time_s" ? ["time_ms", Math.round(Number(limit) * 1_000)] : [name, Number(limit)]);
-  if (limits.length > 0) request.budget = Object.fromEntries(limits.map(said));
+  const limits = limitsOf(budget).map(([name, limit]) => (name === "time_s" ? ["time_ms", Math.round(limit * 1_000)] : [name, limit]));
+  if (limits.length > 0) request.budget = Object.fromEntries(limits);
   // `settings` has what was typed for each flow; the server lists what the flow takes.
   const set = changed(flowNamed(flow)?.settings ?? [], settings?.[flow]);
   if (Object.keys(set).length > 0) request.settings = set;

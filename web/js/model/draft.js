@@ -1,16 +1,21 @@
-// What a model is saying just now, as words for a person: plain text as it is, JSON as the sentences in it so far.
+// What a model has written so far, as text for a person: plain text as it is, JSON as the sentences in it.
 
 /// Purposes whose words become the answer.
 const SPEAKING = new Set(["answer", "synthesis", "expert"]);
 /// Fields that hold words for the reader, whichever flow asked.
 const FIELDS = /"(sentence|short_answer|response_content|answer|final_answer|response|text)"\s*:\s*"((?:[^"\\]|\\.)*)("?)/g;
 
+/// The states of a model call whose text is on the screen: while the run goes on, and after it ended early.
+const RUNNING = ["running"];
+const CUT_OFF = ["running", "stopped", "failed"];
+
 /// The newest draft of the answer, or "".
-export function draftOf(family) {
+export function draftOf(family, isOver = false) {
+  const states = isOver ? CUT_OFF : RUNNING;
   let words = "";
   for (const run of family.runs.values()) {
     for (const task of run.tasks.values()) {
-      if (task.kind !== "model" || !SPEAKING.has(task.name) || task.state !== "running") continue;
+      if (task.kind !== "model" || !SPEAKING.has(task.name) || !states.includes(task.state)) continue;
       const draft = family.drafts.get(task.key);
       if (draft) words = sentences(draft.text);
     }

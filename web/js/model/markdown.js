@@ -1,29 +1,62 @@
 // Markdown as far as answers use it, read into plain values that a component draws. There is no HTML in it at any point: a tag in an answer is
-// words like any other, so nothing that a model or a page wrote can become markup.
+// text like any other, so nothing that a model or a page wrote can become markup.
 //
-//   blocks(text, {sources}) -> [{kind: "paragraph" | "heading" | "list" | "code" | "quote" | "table" | "rule", …}]
-//   words of a block: [{sentence: index | null, runs: [{text, strong?, em?, code?, href?, cite?}]}]
+//   blocks(text, {sources, sentenceAt}) -> [{kind: "paragraph" | "heading" | "list" | "code" | "quote" | "table" | "rule", …}]
+//   words of a block: [{sentence: index | null, isEnd, runs: [{text, strong?, em?, code?, href?, cite?}]}]
 //
-// Sentences are marked in the text by `marks.js`; a mark may stand anywhere, also in the middle of bold words, so the words of a block are a flat
-// list of runs that each know their style and their sentence.
-import { END, START, isMark, sentenceOf } from "./marks.js";
-import { webAddress } from "./text.js";
+// The text is parsed once. Every line and every character keeps its offset, and `sentenceAt(offset)` (see `marks.js`) says which sentence it
+// belongs to; `isEnd` is set on the last piece of each sentence.
+import { slice, trimmed, words } from "./inline.js";
 
 const DEPTH_MAX = 6;
-/// How far from its beginning a mark may end.
-const REACH_CHARS = 1_000;
+const ITEM = /^(\s*)([-*+•]|\d{1,9}[.)])\s+(.*)$/;
+const FENCE = /^(\s*)(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
+const RULE_CELL = /^\s*:?-{1,}:?\s*$/;
 
-export function blocks(text, { sources = 0 } = {}) {
-  const context = { sentence: null, sources };
-  return blocksOf(text.replaceAll("\r\n", "\n").split("\n"), context, 0);
+export function blocks(text, { sources = 0, sentenceAt = () => null } = {}) {
+  const groups = [];
+  const levels = [];
+  const context = {
+    /// How deep a heading is below the headings before it, from 1, so that no level is skipped.
+    rank(level) {
+      while (levels.length > 0 && levels.at(-1) >= level) levels.pop();
+      return levels.push(level);
+    },
+    words(part) {
+      const own = words(part, { sources, sentenceAt });
+      groups.push(...own);
+      return own;
+    },
+  };
+  const all = blocksOf(linesOf(text), context, 0);
+  const isEnded = new Set();
+  for (const group of groups.reverse()) {
+    group.isEnd = group.sentence !== null && !isEnded.has(group.sentence);
+    isEnded.add(group.sentence);
+  }
+  return all;
 }
+
+/// `{text, at}`: a line without its end, and the offset of its first character.
+function linesOf(text) {
+  const lines = [];
+  let at = 0;
+  for (const line of text.split("\n")) {
+    lines.push({ text: line.endsWith("\r") ? line.slice(0, -1) : line, at });
+    at += line.length + 1;
+  }
+  return lines;
+}
+
+const after = (line, count) => ({ text: line.text.slice(count), at: line.at + Math.min(count, line.text.length) });
+const partOf = (line) => ({ text: line.text, offsets: Array.from({ length: line.text.length }, (_, index) => line.at + index) });
+const isBlank = (line) => line.text.trim() === "";
 
 function blocksOf(lines, context, depth) {
   const all = [];
   let at = 0;
   while (at < lines.length) {
-    const line = lines[at];
-    if (line.trim() === "") {
+    if (isBlank(lines[at])) {
       at += 1;
       continue;
     }
@@ -35,68 +68,73 @@ function blocksOf(lines, context, depth) {
   return all;
 }
 
-const ITEM = /^(\s*)([-*+•]|\d{1,9}[.)])\s+(.*)$/;
-const FENCE = /^\s*(```+|~~~+)\s*([\w+#.-]*)\s*$/;
-const CELLS = /^\s*:?-{1,}:?\s*$/;
-
 const KINDS = [
   {
-    begins: (lines, at) => FENCE.test(lines[at]),
+    begins: (lines, at) => FENCE.test(lines[at].text),
     read(lines, at) {
-      const [, fence, language] = FENCE.exec(lines[at]);
+      const [, indent, fence, language] = FENCE.exec(lines[at].text);
       let end = at + 1;
-      while (end < lines.length && !lines[end].trim().startsWith(fence)) end += 1;
-      return { block: { kind: "code", language, text: unmarked(lines.slice(at + 1, end).join("\n")) }, next: end + 1 };
+      while (end < lines.length && !isFenceEnd(lines[end].text, fence)) end += 1;
+      const code = lines.slice(at + 1, end).map((line) => line.text.slice(0, indent.length).trimStart() + line.text.slice(indent.length));
+      return { block: { kind: "code", language, text: code.join("\n") }, next: end + 1 };
     },
   },
   {
-    begins: (lines, at) => /^#{1,6}\s/.test(bare(lines[at])),
+    begins: (lines, at) => /^#{1,6}\s/.test(lines[at].text),
     read(lines, at, context) {
-      const [, hashes, text] = /^(#{1,6})\s+(.*?)\s*#*\s*$/.exec(lines[at]) ?? [null, "#", lines[at]];
-      return { block: { kind: "heading", level: hashes.length, words: words(text, context) }, next: at + 1 };
+      const [, mark, text] = /^(#{1,6}\s+)(.*?)\s*#*\s*$/.exec(lines[at].text) ?? [null, "# ", ""];
+      const inner = slice(partOf(lines[at]), mark.length, mark.length + text.length);
+      return { block: { kind: "heading", level: mark.trim().length, rank: context.rank(mark.trim().length), words: context.words(inner) }, next: at + 1 };
     },
   },
   {
-    begins: (lines, at) => /^\s*([-*_])(\s*\1){2,}\s*$/.test(lines[at]),
+    begins: (lines, at) => /^\s*([-*_])(\s*\1){2,}\s*$/.test(lines[at].text),
     read: (lines, at) => ({ block: { kind: "rule" }, next: at + 1 }),
   },
   {
-    begins: (lines, at) => /^\s*>/.test(bare(lines[at])),
+    begins: (lines, at) => /^\s*>/.test(lines[at].text),
     read(lines, at, context, depth) {
       let end = at;
       const inner = [];
-      while (end < lines.length && /^\s*>/.test(bare(lines[end]))) inner.push(lines[end++].replace(/>\s?/, ""));
+      while (end < lines.length && /^\s*>/.test(lines[end].text)) {
+        inner.push(after(lines[end], /^\s*>\s?/.exec(lines[end].text)[0].length));
+        end += 1;
+      }
       return { block: { kind: "quote", blocks: depth < DEPTH_MAX ? blocksOf(inner, context, depth + 1) : [] }, next: end };
     },
   },
   {
-    begins: (lines, at) => lines[at].includes("|") && at + 1 < lines.length && cells(lines[at + 1]).length > 1 && cells(lines[at + 1]).every((cell) => CELLS.test(cell)),
+    begins: (lines, at) => lines[at].text.includes("|") && at + 1 < lines.length && isTableRule(lines[at + 1]),
     read(lines, at, context) {
-      const head = cells(lines[at]).map((cell) => words(cell, context));
+      const row = (line) => cells(line).map((cell) => context.words(cell));
+      const rule = cells(lines[at + 1]).map((cell) => cell.text);
+      const head = row(lines[at]);
       const rows = [];
       let end = at + 2;
-      while (end < lines.length && lines[end].includes("|")) rows.push(cells(lines[end++]).map((cell) => words(cell, context)));
-      return { block: { kind: "table", head, rows }, next: end };
+      while (end < lines.length && lines[end].text.includes("|")) rows.push(row(lines[end++]));
+      return { block: { kind: "table", head, rows, aligns: rule.map(alignOf) }, next: end };
     },
   },
   {
-    begins: (lines, at) => ITEM.test(bare(lines[at])),
+    begins: (lines, at) => ITEM.test(lines[at].text),
     read(lines, at, context, depth) {
-      const [, indent, mark] = ITEM.exec(bare(lines[at]));
+      const [, indent, mark] = ITEM.exec(lines[at].text);
       const isOrdered = /\d/.test(mark);
       const items = [];
       let end = at;
       while (end < lines.length) {
-        const item = ITEM.exec(bare(lines[end]));
+        const item = ITEM.exec(lines[end].text);
         if (!item || item[1].length > indent.length + 1 || /\d/.test(item[2]) !== isOrdered) break;
         const width = item[1].length + item[2].length + 1;
-        const inner = [lines[end].replace(/^(\s*)([-*+•]|\d{1,9}[.)])\s+/, "")];
+        const inner = [after(lines[end], lines[end].text.length - item[3].length)];
         end += 1;
-        while (end < lines.length && (continues(lines, end, width) || (lines[end].trim() === "" && continues(lines, end + 1, width)))) {
-          inner.push(lines[end++].slice(0, width).trimStart() + lines[end - 1].slice(width));
+        let next = nextOfItem(lines, end, width);
+        while (next > end) {
+          for (; end < next; end += 1) inner.push(after(lines[end], indentWithin(lines[end].text, width)));
+          next = nextOfItem(lines, end, width);
         }
         items.push(depth < DEPTH_MAX ? blocksOf(inner, context, depth + 1) : []);
-        while (end < lines.length && lines[end].trim() === "" && ITEM.test(bare(lines[end + 1] ?? ""))) end += 1;
+        while (end < lines.length && isBlank(lines[end]) && ITEM.test(lines[end + 1]?.text ?? "")) end += 1;
       }
       return { block: { kind: "list", isOrdered, start: isOrdered ? parseInt(mark, 10) : 1, items }, next: end };
     },
@@ -106,121 +144,57 @@ const KINDS = [
 const PARAGRAPH = {
   read(lines, at, context) {
     let end = at;
-    while (end < lines.length && lines[end].trim() !== "" && (end === at || !KINDS.some((kind) => kind.begins(lines, end)))) end += 1;
-    return { block: { kind: "paragraph", words: words(lines.slice(at, end).map((line) => line.trim()).join("\n"), context) }, next: end };
+    while (end < lines.length && !isBlank(lines[end]) && (end === at || !KINDS.some((kind) => kind.begins(lines, end)))) end += 1;
+    return { block: { kind: "paragraph", words: context.words(joined(lines.slice(at, end).map((line) => trimmed(partOf(line))))) }, next: end };
   },
 };
 
-const bare = (line) => line.replace(new RegExp(`^(${START}.|${END})+`), "");
-const continues = (lines, at, width) => at < lines.length && lines[at].trim() !== "" && lines[at].slice(0, Math.min(width, 2)).trim() === "" && /^\s{2,}/.test(lines[at]);
+/// Parts with a line break between them; the break belongs to what is before it.
+function joined(parts) {
+  const texts = [];
+  const offsets = [];
+  parts.forEach((part, index) => {
+    if (index > 0) {
+      texts.push("\n");
+      offsets.push((offsets.at(-1) ?? part.offsets[0] - 1) + 1);
+    }
+    texts.push(part.text);
+    for (const offset of part.offsets) offsets.push(offset);
+  });
+  return { text: texts.join(""), offsets };
+}
 
+const isFenceEnd = (text, fence) => text.trim().startsWith(fence) && new Set(text.trim()).size === 1;
+const isTableRule = (line) => line.text.includes("|") && cells(line).every((cell) => RULE_CELL.test(cell.text));
+
+function alignOf(cell) {
+  const [left, right] = [cell.trim().startsWith(":"), cell.trim().endsWith(":")];
+  return left && right ? "center" : right ? "end" : null;
+}
+
+/// Cells between bars that are not escaped.
 function cells(line) {
-  const inner = line.trim().replace(/^\|/, "").replace(/\|$/, "");
-  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
-}
-
-/// A text's runs, those of one sentence together.
-export function words(text, context = { sentence: null, sources: 0 }) {
-  const runs = [];
-  inline(text, {}, context, runs);
-  const groups = [];
-  for (const run of runs) {
-    const last = groups.at(-1);
-    if (last && last.sentence === run.sentence) last.runs.push(run);
-    else groups.push({ sentence: run.sentence, runs: [run] });
+  const part = trimmed(partOf(line));
+  const start = part.text.startsWith("|") ? 1 : 0;
+  const end = /(?<!\\)\|$/.test(part.text) && part.text.length > start ? part.text.length - 1 : part.text.length;
+  const all = [];
+  let from = start;
+  for (let at = start; at <= end; at += 1) {
+    if (at < end && (part.text[at] !== "|" || part.text[at - 1] === "\\")) continue;
+    all.push(trimmed(slice(part, from, at)));
+    from = at + 1;
   }
-  return groups;
+  return all;
 }
 
-function inline(text, style, context, runs) {
-  let plain = "";
-  const flush = () => {
-    if (plain !== "") runs.push({ ...style, text: plain, sentence: context.sentence });
-    plain = "";
-  };
-  let at = 0;
-  while (at < text.length) {
-    const char = text[at];
-    if (isMark(char)) {
-      flush();
-      if (char === START) {
-        context.sentence = sentenceOf(text[at + 1]);
-        at += 2;
-      } else {
-        context.sentence = null;
-        at += 1;
-      }
-      continue;
-    }
-    const found = style.code ? null : INLINE.map((one) => one(text, at, style, context)).find(Boolean);
-    if (!found) {
-      plain += char;
-      at += 1;
-      continue;
-    }
-    flush();
-    if (found.inner !== undefined) inline(found.inner, { ...style, ...found.style }, context, runs);
-    if (found.run) runs.push({ ...style, ...found.run, sentence: context.sentence });
-    if (found.plain) plain += found.plain;
-    at = found.next;
-  }
-  flush();
+/// How much of a line's beginning is indentation of the item it belongs to.
+const indentWithin = (text, width) => Math.min(width, text.length - text.trimStart().length);
+
+/// The line after the next one that belongs to an item, or `at` if none does. Blank lines belong to it if an indented line follows.
+function nextOfItem(lines, at, width) {
+  let next = at;
+  while (next < lines.length && isBlank(lines[next])) next += 1;
+  const line = lines[next];
+  const isPart = line !== undefined && line.text.slice(0, Math.min(width, 2)).trim() === "" && /^\s{2,}/.test(line.text);
+  return isPart ? next + 1 : at;
 }
-
-const INLINE = [
-  function escaped(text, at) {
-    return text[at] === "\\" && /[\\`*_{}[\]()#+.!|<>~-]/.test(text[at + 1] ?? "") ? { plain: text[at + 1], next: at + 2 } : null;
-  },
-  function code(text, at) {
-    if (text[at] !== "`") return null;
-    const [ticks] = /^`+/.exec(text.slice(at));
-    const end = text.indexOf(ticks, at + ticks.length);
-    return end < 0 ? null : { run: { text: unmarked(text.slice(at + ticks.length, end)), code: true }, next: end + ticks.length };
-  },
-  function strong(text, at, style) {
-    const mark = text.slice(at, at + 2);
-    if ((mark !== "**" && mark !== "__") || style.strong || /\s/.test(text[at + 2] ?? " ")) return null;
-    const end = text.slice(0, at + REACH_CHARS).indexOf(mark, at + 2);
-    return end < 0 ? null : { inner: text.slice(at + 2, end), style: { strong: true }, next: end + 2 };
-  },
-  function emphasis(text, at, style) {
-    const mark = text[at];
-    if ((mark !== "*" && mark !== "_") || style.em || /[\s*_]/.test(text[at + 1] ?? " ")) return null;
-    if (mark === "_" && /\w/.test(text[at - 1] ?? "")) return null;
-    // Within reach, so that a thousand lone stars cost no more than a thousand words.
-    const near = text.slice(0, at + REACH_CHARS);
-    let end = near.indexOf(mark, at + 1);
-    while (end > 0 && (/[\s\\]/.test(text[end - 1]) || (mark === "_" && /\w/.test(text[end + 1] ?? "")))) end = near.indexOf(mark, end + 1);
-    return end < 0 ? null : { inner: text.slice(at + 1, end), style: { em: true }, next: end + 1 };
-  },
-  function picture(text, at) {
-    if (text[at] !== "!") return null;
-    const found = /^!\[([^\]]*)\]\((?:<[^>]*>|[^)\s]*)\)/.exec(text.slice(at, at + REACH_CHARS));
-    return found ? { plain: found[1], next: at + found[0].length } : null;
-  },
-  function link(text, at, style) {
-    if (text[at] !== "[" || style.href) return null;
-    const found = /^\[([^\]]+)\]\((?:<([^>]*)>|([^)\s]+))\)/.exec(text.slice(at, at + REACH_CHARS));
-    if (!found) return null;
-    const href = webAddress(found[2] ?? found[3]);
-    return { inner: found[1], style: href ? { href } : {}, next: at + found[0].length };
-  },
-  function cite(text, at, style, context) {
-    if (text[at] !== "[") return null;
-    const found = /^\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]/.exec(text.slice(at, at + REACH_CHARS));
-    if (!found) return null;
-    const numbers = found[1].split(",").map(Number);
-    if (!numbers.every((number) => number >= 1 && number <= context.sources)) return null;
-    return { run: { text: found[0], cite: numbers }, next: at + found[0].length };
-  },
-  function address(text, at, style) {
-    if (style.href || text[at] !== "h" || /\w/.test(text[at - 1] ?? "")) return null;
-    const found = /^https?:\/\/[^\s<>"'`\uE000-\uF8FF]+/.exec(text.slice(at, at + REACH_CHARS));
-    if (!found) return null;
-    const bare = found[0].replace(/[.,;:!?)\]*_]+$/, "");
-    const href = webAddress(bare);
-    return href ? { run: { text: bare, href }, next: at + bare.length } : null;
-  },
-];
-
-const unmarked = (text) => text.replace(new RegExp(`${START}.|${END}`, "g"), "");

@@ -1,43 +1,52 @@
-// Where sentences begin and end, written into the Markdown with characters that mean nothing to anybody, so that one pass reads both.
+// Which sentence each character of an answer belongs to. The Markdown is parsed without it; the parser then looks up the sentence of every
+// character by its offset, so that a sentence never changes how the text is read.
 
-export const START = "\uE000";
-export const END = "\uE001";
-const FIRST = 0xe100;
-const SENTENCES_MAX = 0xf8ff - FIRST;
-/// What flows append to sentences for readers without a page; here it is seen and heard in another way.
-const SPOKEN = / ?\*\((?:not supported by the sources|weakly supported)\)\*/g;
-const SOURCES = /\n+\*\*Sources\*\*\n[\s\S]*$/;
+/// What flows append to sentences for readers without a page. The page shows the status in another way.
+const STATUS_NOTES = / ?\*\((?:not supported by the sources|weakly supported)\)\*/g;
+const SOURCE_LIST = /\n+\*\*Sources\*\*\n[\s\S]*$/;
+const NO_SENTENCE = -1;
 
-export const isMark = (char) => char === START || char === END;
-export const sentenceOf = (char) => char.charCodeAt(0) - FIRST;
+/// `{text, sentenceAt(offset)}`: the Markdown without what the page shows by itself, and the index of the sentence at an offset in it, or `null`.
+export function located(markdown, sentences, hasSources) {
+  const source = hasSources ? markdown.replace(SOURCE_LIST, "") : markdown;
+  const ranges = placed(markdown, sentences);
+  const { text, newOffset } = sentences.length > 0 ? without(source, STATUS_NOTES) : { text: source, newOffset: (offset) => offset };
+  const owners = new Int32Array(text.length).fill(NO_SENTENCE);
+  let end = 0;
+  for (const range of ranges) {
+    const from = newOffset(Math.min(range.start, source.length));
+    if (from < end) continue;
+    end = newOffset(Math.min(range.end, source.length));
+    owners.fill(range.index, from, end);
+  }
+  return { text, sentenceAt: (offset) => (offset < owners.length && owners[offset] !== NO_SENTENCE ? owners[offset] : null) };
+}
 
-/// The text of an answer with its sentences marked, without what the page shows by itself.
-export function marked(markdown, sentences, hasSources) {
-  // Nobody else's marks; of the same length in UTF-16 and in bytes, so that ranges stay true.
-  const clean = markdown.replace(/[\uE000-\uF8FF]/g, "\uFFFD");
-  const ranges = placed(clean, sentences.slice(0, SENTENCES_MAX));
+/// A text without every match of a pattern, and where an offset of the original is in it.
+function without(source, pattern) {
+  const cuts = [...source.matchAll(pattern)].map((match) => ({ start: match.index, end: match.index + match[0].length }));
   let text = "";
   let at = 0;
-  for (const { start, end, index } of ranges) {
-    if (start < at) continue;
-    const inner = clean.slice(start, end);
-    // List marks and the edges of table rows stay outside.
-    const [lead] = /^\s*(?:(?:[-*+•]|\d{1,9}[.)]|#{1,6}|>)\s+|\|\s*)?/.exec(inner);
-    const [tail] = /\s*\|?\s*$/.exec(inner);
-    const body = inner.slice(lead.length, Math.max(lead.length, inner.length - tail.length));
-    text += clean.slice(at, start) + lead + START + String.fromCharCode(FIRST + index) + body + END + (lead.length + body.length + tail.length === inner.length ? tail : "");
-    at = end;
+  for (const cut of cuts) {
+    text += source.slice(at, cut.start);
+    at = cut.end;
   }
-  text += clean.slice(at);
-  if (sentences.length > 0) text = text.replace(SPOKEN, "");
-  return hasSources ? text.replace(SOURCES, "") : text;
+  const newOffset = (offset) => {
+    let removed = 0;
+    for (const cut of cuts) {
+      if (cut.start >= offset) break;
+      removed += Math.min(cut.end, offset) - cut.start;
+    }
+    return offset - removed;
+  };
+  return { text: text + source.slice(at), newOffset };
 }
 
 function placed(text, sentences) {
   const bytes = byteOffsets(text);
   const inUnits = sentences.map((sentence) => pair(sentence.range));
   const inBytes = inUnits.map((range) => range && [bytes(range[0]), bytes(range[1])]);
-  // A server may count in bytes or as JavaScript does; the words say which.
+  // A server may count in bytes or in UTF-16 units; the words of the sentences show which.
   const ranges = fit(text, sentences, inBytes) > fit(text, sentences, inUnits) ? inBytes : inUnits;
   const all = ranges.map((range, index) => range && { start: range[0], end: range[1], index });
   return all.filter((one) => one && one.end > one.start && one.end <= text.length).sort((a, b) => a.start - b.start);

@@ -42,6 +42,20 @@ export function ago(at_ms, now_ms = Date.now()) {
   return at.toLocaleDateString("en", isThisYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
 }
 
+const LIMITS = { tokens: (n) => count(n, "token"), usd_micros: (n) => money(n) || "$0", calls: (n) => count(n, "call"), time_ms: (n) => duration(n * 1_000) };
+
+/// `calls_max = 3 is used up: …` as the engine writes it, in words for a person.
+export const limitsInWords = (text) =>
+  String(text).replace(/\b(tokens|usd_micros|calls|time_ms)_max = (\d+) is used up(?:: \d+ spent or promised, \d+ kept for the answer, \d+ wanted| \(\d+ ms kept for the answer\))?/g, (_, name, max) => `the limit of ${LIMITS[name](Number(max))} was reached`);
+
+/// The beginning of a Markdown text on one line, without its marks.
+export const withoutMarks = (markdown) =>
+  markdown
+    .replace(/^#{1,6}\s+|^>\s?|^[-*+]\s+/gm, "")
+    .replace(/\*\*|__|`+|\|/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+
 export const atTime = (ms) => new Date(ms).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
 
 export const tokens = (spent) => (spent?.tokens_in ?? 0) + (spent?.tokens_out ?? 0);

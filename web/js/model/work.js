@@ -1,4 +1,4 @@
-// The work of a run as a graph: what it asked for, step after step, and what its plan still wants.
+// The steps of a run as a graph: what was done, step after step, and what its plan still contains.
 //
 //   plan ──► task 1 ──► task 3 ──► answer          done, running and planned tasks; loops are unrolled, because that is what happened
 //       └──► task 2 ──────────────┘
@@ -60,7 +60,7 @@ const nodeOf = (task, title) => ({ id: task.key, title: title || task.label || t
 
 function aboutTask(task) {
   if (task.kind === "model") return `model · ${task.name}`;
-  if (task.kind === "person") return "waits for you";
+  if (task.kind === "person") return "needs your answer";
   return task.name;
 }
 

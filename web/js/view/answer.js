@@ -1,24 +1,29 @@
-// An answer as it is read: Markdown, each sentence with how well its sources carry it, each citation a button that opens the passage.
+// An answer: Markdown, each sentence with its status, each citation a button that opens the passage.
 import { html } from "../core/html.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
-import { marked } from "../model/marks.js";
-import { bytes, count, webAddress } from "../model/text.js";
+import { located } from "../model/marks.js";
+import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
 import { Icon } from "./icons.js";
 
-const SAID = { weak: "only weakly supported by the sources", unsupported: "not supported by the sources" };
+/// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
+const STATUS_TEXTS = { supported: "", weak: "only weakly supported by the sources", unsupported: "not supported by the sources" };
 
-/// Text that nobody checked: a draft, or what was said without sources.
+/// Text without statuses: a draft, or an imported message.
 export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
 
 export function Answer({ run, thread, answer }) {
   const sources = answer.sources ?? [];
-  const sentences = answer.sentences ?? [];
-  const text = marked(answer.markdown ?? "", sentences, sources.length > 0);
+  const isChecked = (answer.sentences ?? []).some((sentence) => sentence.status in STATUS_TEXTS);
+  const sentences = isChecked ? answer.sentences : [];
+  // The offsets of sentences hold only in the text as it is.
+  const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
+  const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
   const context = { run, answer, sentences, sources };
   return html`
-    <div class="prose">${blocks(text, { sources: sources.length }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
-    ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />No model wrote this: it is put together from what was found. Settings say which models could.</p>`}
+    <div class="prose">${blocks(text, { sources: sources.length, sentenceAt }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
+    ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />No language model wrote this answer: it consists of sentences from the sources. Settings list the available models.</p>`}
+    ${answer.limit_reached && html`<p class="remark remark-limit"><${Icon} name="warn" size="15" />${limitText(answer.limit_reached)} Steps were left out, so the answer may be incomplete. Raise or remove the limit under Options and ask again.</p>`}
     <${Files} files=${answer.files ?? []} thread=${thread} />
     <${Sources} ...${context} />
   `;
@@ -37,16 +42,23 @@ const Files = ({ files, thread }) =>
     </ul>
   </section>`;
 
-/// How much of it is supported, in one line above the answer.
+const LIMIT_TEXTS = { tokens: "The token limit was reached.", usd: "The cost limit was reached.", calls: "The limit on calls was reached.", time: "The time limit was reached." };
+const limitText = (limit) => LIMIT_TEXTS[limit] ?? "A limit was reached.";
+
+/// How many sentences have which status, in one line above the answer.
 export function Standing({ sentences = [] }) {
   const of = (status) => sentences.filter((sentence) => sentence.status === status).length;
   const rows = [
     ["supported", "check", `${of("supported")} supported`],
     ["weak", "warn", `${of("weak")} weak`],
     ["unsupported", "bad", `${of("unsupported")} not supported`],
+    ["not_checked", "info", `${of("not_checked")} not checked`],
   ].filter(([status]) => of(status) > 0);
   if (rows.length === 0) return null;
-  return html`<ul class="standing" aria-label="Sentences held against their sources">
+  if (rows.length === 1 && rows[0][0] === "not_checked") {
+    return html`<p class="standing standing-not_checked"><${Icon} name="info" size="14" />Not checked: this text was not compared with any source.</p>`;
+  }
+  return html`<ul class="standing" aria-label="Sentences by status">
     ${rows.map(([status, icon, text]) => html`<li class=${`standing-${status}`}><${Icon} name=${icon} size="14" />${text}</li>`)}
   </ul>`;
 }
@@ -73,7 +85,7 @@ function Sources({ run, answer, sources }) {
   `;
 }
 
-/// A number in an answer names a source; the sentence says which of its passages it stands on.
+/// A number in an answer names a source; the sentence lists which of its passages it cites.
 function openSpan(run, answer, number, sentence) {
   const source = answer.sources[number - 1];
   if (!source) return;
@@ -87,8 +99,8 @@ const Block = ({ block, context }) => {
   const text = (groups) => html`<${Words} groups=${groups} context=${context} />`;
   switch (block.kind) {
     case "heading":
-      // The page's own headings stand above those of an answer.
-      return html`<${`h${Math.min(6, block.level + 2)}`} dir="auto">${text(block.words)}<//>`;
+      // The page's own headings are above those of an answer.
+      return html`<${`h${Math.min(6, block.rank + 2)}`} dir="auto">${text(block.words)}<//>`;
     case "list":
       return block.isOrdered ? html`<ol start=${block.start}>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ol>` : html`<ul>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ul>`;
     case "code":
@@ -99,22 +111,26 @@ const Block = ({ block, context }) => {
       return html`<hr />`;
     case "table":
       return html`<div class="table" tabindex="0" role="region" aria-label="Table"><table>
-        <thead><tr>${block.head.map((cell) => html`<th scope="col">${text(cell)}</th>`)}</tr></thead>
-        <tbody>${block.rows.map((row) => html`<tr>${row.map((cell) => html`<td>${text(cell)}</td>`)}</tr>`)}</tbody>
+        <thead><tr>${block.head.map((cell, at) => html`<th scope="col" class=${alignClass(block, at)} dir="auto">${text(cell)}</th>`)}</tr></thead>
+        <tbody>${block.rows.map((row) => html`<tr>${row.map((cell, at) => html`<td class=${alignClass(block, at)} dir="auto">${text(cell)}</td>`)}</tr>`)}</tbody>
       </table></div>`;
     default:
       return html`<p dir="auto">${text(block.words)}</p>`;
   }
 };
 
+const alignClass = (block, at) => (block.aligns?.[at] ? `align-${block.aligns[at]}` : undefined);
+
 const Words = ({ groups, context }) =>
-  groups.map(({ sentence, runs }) => {
+  groups.map(({ sentence, isEnd, runs }) => {
     const own = sentence === null ? null : context?.sentences[sentence];
     const drawn = runs.map((run, at) => html`<${Run} run=${run} sentence=${own} context=${context} isBeforeCite=${Boolean(runs[at + 1]?.cite)} />`);
-    if (!own || own.status === "no_claim") return drawn;
+    if (!own || !(own.status in STATUS_TEXTS)) return drawn;
+    const told = STATUS_TEXTS[own.status];
     const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
-    const why = [SAID[own.status], ...problems].filter(Boolean).join(": ");
-    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${SAID[own.status] && html`<span class="hidden"> (${SAID[own.status]}) </span>`}`;
+    const why = [told, ...problems].filter(Boolean).join(": ");
+    // A sentence may be in several cells; screen readers are told its status once.
+    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${told && isEnd && html`<span class="hidden"> (${told}) </span>`}`;
   });
 
 function Run({ run, sentence, context, isBeforeCite }) {

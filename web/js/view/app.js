@@ -1,9 +1,12 @@
-// The page as a whole: bar, sidebar, the room one is in, the drawer.
+// The page as a whole: bar, sidebar, the current part, the drawer.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
+import { useEscape } from "../core/escape.js";
 import { lazy } from "../core/lazy.js";
 import { route } from "../core/route.js";
+import { conversation } from "../data/conversation.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
+import { isOver } from "../data/runs.js";
 import { Conversation } from "./conversation.js";
 import { Drawer } from "./drawer.js";
 import { Sidebar } from "./sidebar.js";
@@ -17,7 +20,9 @@ const Flows = lazy(async () => (await import("./flows.js")).Flows);
 const Settings = lazy(async () => (await import("./settings.js")).Settings);
 const Tools = lazy(async () => (await import("./tools.js")).Tools);
 
-const TITLES = { documents: "Documents", tools: "Tools", flows: "Flows", settings: "Settings", compare: "Side by side" };
+const TITLES = { documents: "Documents", tools: "Tools", flows: "Flows", settings: "Settings", compare: "Compare" };
+
+const TITLE_CHARS_MAX = 60;
 
 export function App() {
   const here = useCell(route);
@@ -26,12 +31,14 @@ export function App() {
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
-    document.title = TITLES[here.room] ? `${TITLES[here.room]} · Baton` : "Baton";
     closeDrawer();
-    // Screen readers are taken to what was opened; the first page begins at its beginning.
-    if (!isFirst.current) main.current.focus({ preventScroll: true });
+    // Screen readers are taken to what was opened; the first page begins at its beginning. Who asked a question goes on typing.
+    const isTyping = document.activeElement?.id === "question";
+    if (!isFirst.current && !isTyping) main.current.focus({ preventScroll: true });
     isFirst.current = false;
   }, [here.room, here.thread]);
+  useTitle(here);
+  useEscape(isOpen, () => setOpen(false));
   const skip = (event) => {
     event.preventDefault();
     main.current.focus();
@@ -43,12 +50,23 @@ export function App() {
     <div class=${`frame ${isAside ? "has-drawer" : ""}`}>
       <${Sidebar} isOpen=${isOpen} close=${() => setOpen(false)} />
       ${isOpen && html`<div class="shade" onClick=${() => setOpen(false)}></div>`}
-      <main id="main" class="main" tabindex="-1" ref=${main}><${Room} here=${here} /></main>
+      <main id="main" class="main" tabindex="-1" ref=${main}><${Notices} /><${Room} here=${here} /></main>
     </div>
     <${Drawer} />
-    <${Notices} />
     <${Token} />
   `;
+}
+
+/// The tab names the conversation and shows whether it is still being worked on.
+function useTitle(here) {
+  const { thread, row, turns } = useCell(conversation);
+  const isHere = here.room === "thread" && thread === here.thread;
+  const last = isHere ? turns.at(-1) : null;
+  const name = TITLES[here.room] ?? (isHere ? (row?.title ?? last?.question ?? "") : "");
+  const mark = !last?.run ? "" : last.run.status === "asking" ? "(!) " : isOver(last.run.status) ? "" : "… ";
+  useEffect(() => {
+    document.title = `${mark}${name ? `${name.slice(0, TITLE_CHARS_MAX)} · ` : ""}Baton`;
+  }, [mark, name]);
 }
 
 function Room({ here }) {

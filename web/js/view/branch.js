@@ -30,7 +30,7 @@ export function Branch({ task, root }) {
     setBusy(true);
     try {
       const { run, thread } = await fork(task.run, wish);
-      say("The branch is on its way; the original stays as it is.");
+      say("The branch was started; the original run is unchanged.");
       closeDrawer();
       sessionStorage.setItem(`baton.branch.${run}`, root);
       go(to.thread(thread, run));
@@ -45,12 +45,12 @@ export function Branch({ task, root }) {
   }
   return html`
     <section class="part branch"><h3>Branch from here</h3>
-      <p class="quiet">A new conversation keeps everything before step ${task.step} and goes on from there. Change the reply to see what would have become of another one; leave it as it is to ask again.</p>
+      <p class="quiet">A new conversation keeps everything before step ${task.step} and goes on from there. Change the reply to see a different outcome; leave it unchanged to run the step again.</p>
       <form onSubmit=${begin}>
         ${before !== "" && html`<label><span>Reply${isText ? "" : ", as JSON"}</span><textarea class=${isText ? "" : "mono"} rows="8" value=${reply} onInput=${(event) => setReply(event.target.value)}></textarea></label>`}
         <details><summary>Change the state too</summary><label><span>A JSON merge patch for the flow's state on entering the step, e.g. {"question": "Another one?"}</span><textarea class="mono" rows="3" value=${patch} onInput=${(event) => setPatch(event.target.value)}></textarea></label></details>
         ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-        <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}><${Icon} name="branch" size="16" />${isBusy ? "Branching …" : reply !== before || patch.trim() ? "Branch with this" : "Branch and ask again"}</button>
+        <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}><${Icon} name="branch" size="16" />${isBusy ? "Branching …" : reply !== before || patch.trim() ? "Branch with this" : "Branch and run again"}</button>
           <button type="button" class="button" onClick=${() => setOpen(false)}>Cancel</button></div>
       </form>
     </section>

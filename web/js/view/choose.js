@@ -1,6 +1,7 @@
-// Which other run to lay beside this one: first the one it was branched from, then the newest.
+// Which other run to compare with: first the one it was branched from, then the newest.
 import { html } from "../core/html.js";
 import { get } from "../core/api.js";
+import { useEscape } from "../core/escape.js";
 import { to } from "../core/route.js";
 import { ago, words } from "../model/text.js";
 import { Icon } from "./icons.js";
@@ -9,6 +10,7 @@ import { useEffect, useState } from "preact/hooks";
 export function CompareWith({ run, close }) {
   const [runs, setRuns] = useState(null);
   const [trouble, setTrouble] = useState(null);
+  useEscape(true, close);
   const origin = sessionStorage.getItem(`baton.branch.${run.run}`);
   useEffect(() => {
     get("/api/runs?limit=100").then(

@@ -1,4 +1,4 @@
-// Two runs side by side: what each answered, from which sources, with which steps, at what cost.
+// Two runs side by side: answers, sources, steps, cost.
 import { html } from "../core/html.js";
 import { get } from "../core/api.js";
 import { to } from "../core/route.js";
@@ -13,7 +13,7 @@ export function Compare({ left, right }) {
   const [a, b] = [useSide(left), useSide(right)];
   return html`
     <section class="room-page compare" aria-label="Two runs side by side">
-      <h1>Side by side</h1>
+      <h1>Compare</h1>
       <div class="compare-sides"><${Side} side=${a} /><${Side} side=${b} /></div>
       <${Steps} a=${a} b=${b} />
     </section>
@@ -44,7 +44,7 @@ function Side({ side }) {
       <h2 dir="auto"><a href=${to.thread(row.thread, run)}>${row.title}</a></h2>
       <p class="side-head"><${Badge} family=${known?.family} flow=${answer?.flow ?? row.flow} outcome=${row.outcome} /> <span class=${`stand stand-${row.status}`}>${words(row.status)}</span></p>
       <p class="quiet">${[duration((row.elapsed_ms ?? 0) * 1_000), count(sum.calls ?? 0, "call"), tokens(sum) ? `${tokens(sum).toLocaleString("en")} tokens` : "", money(sum.usd_micros), answer?.model].filter(Boolean).join(" · ")}</p>
-      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run} thread=${row.thread} answer=${answer} />` : html`<${Plain} text=${row.outcome?.reason ?? "There is no answer."} />`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run} thread=${row.thread} answer=${answer} />` : answer === undefined ? html`<p role="status">Loading the answer …</p>` : html`<${Plain} text=${row.outcome?.reason ?? "There is no answer."} />`}
     </article>
   `;
 }

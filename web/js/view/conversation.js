@@ -1,5 +1,6 @@
-// A conversation: its turns, and below them where one asks on.
+// A conversation: its turns, and the form for the next question.
 import { html } from "../core/html.js";
+import { get } from "../core/api.js";
 import { useCell } from "../core/cell.js";
 import { go, to } from "../core/route.js";
 import { add, conversation, open, reload, remember } from "../data/conversation.js";
@@ -21,8 +22,7 @@ export function Conversation({ thread, run }) {
   const [example, setExample] = useState("");
   const [sending, setSending] = useState(null);
   const here = known.thread === thread ? known : { turns: [], isLoading: thread !== null, trouble: null };
-  const last = here.turns.at(-1);
-  const running = last?.run && !isOver(last.run.status) && last.run.status !== "asking" ? last.run.run : null;
+  const running = here.turns.findLast((turn) => turn.run && !isOver(turn.run.status))?.run.run ?? null;
   const scroll = useStayAtEnd(thread, here.turns.length);
 
   const send = async (question) => {
@@ -40,11 +40,16 @@ export function Conversation({ thread, run }) {
       setSending(null);
     }
   };
-  const stop = () =>
-    attempt(async () => {
-      await cancel(running);
-      say("Stopping. What was done so far is kept, and the run can be resumed.");
-    });
+  const stop = () => attempt(() => cancel(running));
+  /// The list of turns may lag behind the server.
+  const canSend = async () => {
+    try {
+      const row = await get(`/api/runs/${encodeURIComponent(running)}`);
+      return isOver(row.status);
+    } catch (_) {
+      return false;
+    }
+  };
 
   const isEmpty = thread === null || (!here.isLoading && here.turns.length === 0 && !here.trouble);
   return html`
@@ -59,7 +64,7 @@ export function Conversation({ thread, run }) {
           ${sending !== null && html`<li class="turn" key="sending"><h2 class="question" dir="auto">${sending}</h2></li>`}
         </ol>
       </div>
-      <${Composer} send=${send} running=${running} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} />
+      <${Composer} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} />
     </section>
   `;
 }

@@ -1,4 +1,4 @@
-// The user's documents: dropped here, indexed in the background, cited in answers.
+// The user's documents: uploaded here, indexed in the background, cited in answers.
 import { html } from "../core/html.js";
 import { get, remove, upload } from "../core/api.js";
 import { attempt, say } from "../data/notices.js";
@@ -37,14 +37,16 @@ export function Documents() {
   const send = async (files) => {
     for (const file of files) {
       if (file.size > FILE_BYTES_MAX) {
-        say(`${file.name} has ${bytes(file.size)}; a file may have ${bytes(FILE_BYTES_MAX)}. Cut it, or give its folder to \`baton serve --docs\`.`, "bad");
+        say(`${file.name} has ${bytes(file.size)}; at most ${bytes(FILE_BYTES_MAX)} can be uploaded. Split it, or pass its folder to \`baton serve --docs\`.`, "bad");
         continue;
       }
       setSending((all) => [...all, { name: file.name, share: 0 }]);
-      await attempt(async () => {
+      try {
         await upload(`/api/documents/${encodeURIComponent(file.name)}`, file, (share) => setSending((all) => all.map((one) => (one.name === file.name ? { ...one, share } : one))));
-        say(`${file.name} is here and is being indexed.`);
-      });
+        say(`${file.name} was uploaded and is being indexed.`);
+      } catch (trouble) {
+        say(`${file.name} was not uploaded: ${trouble.message}`, "bad");
+      }
       setSending((all) => all.filter((one) => one.name !== file.name));
       await load();
     }
@@ -65,10 +67,10 @@ export function Documents() {
   return html`
     <section class="room-page" aria-labelledby="documents">
       <h1 id="documents">Documents</h1>
-      <p class="lead">What you put here is searched and cited; nobody else sees it.</p>
+      <p class="lead">Answers search and cite these files. Other users cannot see them.</p>
       <div class=${`drop ${isOver ? "is-over" : ""}`} onDragOver=${(event) => (event.preventDefault(), setOver(true))} onDragLeave=${() => setOver(false)} onDrop=${drop}>
         <${Icon} name="upload" size="26" />
-        <p><strong>Drop files here</strong> or <button type="button" class="link" onClick=${() => input.current.click()}>choose some</button></p>
+        <p><strong>Drop files here</strong> or <button type="button" class="link" onClick=${() => input.current.click()}>choose files</button></p>
         <p class="quiet">${KINDS}; up to ${bytes(FILE_BYTES_MAX)} each</p>
         <label class="hidden" for="files">Files to upload</label>
         <input id="files" ref=${input} class="hidden" type="file" multiple tabindex="-1" onChange=${(event) => send([...event.target.files]).then(() => (input.current.value = ""))} />
@@ -76,14 +78,14 @@ export function Documents() {
       ${sending.map((one) => html`<label class="sending"><span>${one.name}</span><progress value=${one.share} max="1" aria-label=${`Sending ${one.name}`}></progress></label>`)}
       ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message} <button type="button" class="link" onClick=${load}>Try again</button></p>`}
       ${known?.index &&
-      html`<p class="index" role="status"><${Icon} name=${known.index.is_filling ? "wait" : "check"} size="16" />${count(known.index.passages ?? 0, "passage")} can be found by words, ${count(known.index.vectors ?? 0, "passage")} by meaning.
+      html`<p class="index" role="status"><${Icon} name=${known.index.is_filling ? "wait" : "check"} size="16" />${count(known.index.passages ?? 0, "passage")} indexed for keyword search, ${(known.index.vectors ?? 0).toLocaleString("en")} for semantic search.
         ${known.index.is_filling && html`<progress value=${known.index.vectors ?? 0} max=${Math.max(1, known.index.passages ?? 1)} aria-label="Index"></progress>`}</p>`}
       ${known?.files?.length > 0 &&
       html`<table class="files"><caption class="hidden">Your files</caption><thead><tr><th scope="col">File</th><th scope="col">Size</th><th scope="col">Changed</th><th scope="col">State</th><th scope="col"><span class="hidden">Delete</span></th></tr></thead><tbody>
         ${known.files.map((file) => html`<tr><td dir="auto">${file.name}</td><td>${bytes(file.bytes)}</td><td>${file.updated_ms ? ago(file.updated_ms) : ""}</td><td><span class=${`stand stand-${file.state}`} title=${file.why}>${file.state}</span>${file.why ? html` <span class="quiet">${file.why}</span>` : null}</td>
           <td><button type="button" class="button-icon" aria-label=${`Delete ${file.name}`} onClick=${() => discard(file.name)}><${Icon} name="bin" size="16" /></button></td></tr>`)}
       </tbody></table>`}
-      ${known?.folders?.length > 0 && html`<h2>Folders</h2><p class="quiet">Given when the server was started; read where they are.</p><ul class="folders">${known.folders.map((folder) => html`<li><code>${folder}</code></li>`)}</ul>`}
+      ${known?.folders?.length > 0 && html`<h2>Folders</h2><p class="quiet">Configured when the server was started; read in place.</p><ul class="folders">${known.folders.map((folder) => html`<li><code>${folder}</code></li>`)}</ul>`}
     </section>
   `;
 }

@@ -1,6 +1,7 @@
 // The drawer at the side. It does not block the page; Escape closes it, and the focus goes back to where it came from.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
+import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { Icon } from "./icons.js";
 import { Span } from "./span.js";
@@ -12,12 +13,9 @@ export function Drawer() {
   const box = useRef(null);
   const isOpen = content !== null;
   useEffect(() => {
-    if (!isOpen) return undefined;
-    box.current.focus();
-    const press = (event) => event.key === "Escape" && closeDrawer();
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
+    if (isOpen) box.current.focus();
   }, [isOpen, content]);
+  useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
   const title = content.kind === "span" ? "Source" : "Step";
   return html`

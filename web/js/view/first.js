@@ -1,4 +1,4 @@
-// What somebody sees who has not asked yet: what this can do, in questions that can be tried, and what is set up.
+// The start page: example questions, and what is set up.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { to } from "../core/route.js";
@@ -8,10 +8,10 @@ import { count } from "../model/text.js";
 import { Icon } from "./icons.js";
 
 const EXAMPLES = [
-  { icon: "search", title: "Look it up", text: "Plans, searches your documents and the web, and cites every sentence.", question: "What does Baton do after a crash, and how does it know?", flow: "search" },
-  { icon: "direct", title: "A quick answer", text: "One model call, with a look into your documents.", question: "In one sentence: what is a write-ahead log?", flow: "direct" },
-  { icon: "reason", title: "Several steps", text: "Thinks, plans, acts, looks at what came of it, and goes on.", question: "Compare the ways Baton retries a failed step, and say which one fits a mail that must not be sent twice.", flow: "reason" },
-  { icon: "panel", title: "With critics", text: "A planner, researchers and an expert whose work is checked.", question: "Is SQLite a good choice for a durable engine? What speaks against it?", flow: "panel" },
+  { icon: "search", title: "Look it up", text: "Plans, searches your documents and the web, and cites its sources.", question: "What does Baton do after a crash, and how does it know?", flow: "search" },
+  { icon: "direct", title: "A quick answer", text: "One model call, after a search in your documents.", question: "In one sentence: what is a write-ahead log?", flow: "direct" },
+  { icon: "reason", title: "Several steps", text: "Plans, calls tools, checks the results, and continues until done.", question: "Compare the ways Baton retries a failed step, and say which one fits a mail that must not be sent twice.", flow: "reason" },
+  { icon: "panel", title: "With critics", text: "A planner, researchers and an expert; critics review their work.", question: "Is SQLite a good choice for a durable engine? What speaks against it?", flow: "panel" },
 ];
 
 export function FirstRun({ ask }) {
@@ -25,7 +25,7 @@ export function FirstRun({ ask }) {
   return html`
     <div class="first">
       <h1>What would you like to know?</h1>
-      <p class="first-lead">Ask, watch the plan being carried out, and read an answer in which every sentence is held against its sources.</p>
+      <p class="first-lead">Ask a question, watch the steps, and read an answer whose sentences are checked against its sources.</p>
       <ul class="first-cards">
         ${shown.map(
           (one) => html`<li><button type="button" class="first-card" onClick=${() => take(one)}>
@@ -43,9 +43,9 @@ function Ready({ known }) {
   const passages = known.documents?.passages ?? 0;
   return html`
     <ul class="first-ready" aria-label="What is set up">
-      <li><${Icon} name="model" size="16" /><span><strong>${known.model?.name ?? "No model"}</strong> ${known.model?.why ? `thinks here: ${known.model.why}` : "thinks here"}. <a href=${to.room("settings")}>Others</a></span></li>
-      <li><${Icon} name="document" size="16" /><span>${passages > 0 ? html`<strong>${count(passages, "passage")}</strong> of your documents can be cited.` : "No documents of yours yet: drop some, and answers cite them."} <a href=${to.room("documents")}>Documents</a></span></li>
-      <li><${Icon} name="tool" size="16" /><span>Tools are called over MCP, and what sends or destroys something asks you first. <a href=${to.room("tools")}>Tools</a></span></li>
+      <li><${Icon} name="model" size="16" /><span>Model: <strong>${known.model?.name ?? "none"}</strong>${known.model?.why ? ` (${known.model.why})` : ""}. <a href=${to.room("settings")}>Change</a></span></li>
+      <li><${Icon} name="document" size="16" /><span>${passages > 0 ? html`<strong>${count(passages, "passage")}</strong> of your documents can be cited.` : "No documents yet. Upload some, and answers can cite them."} <a href=${to.room("documents")}>Documents</a></span></li>
+      <li><${Icon} name="tool" size="16" /><span>Tools are called over MCP. A tool that sends or deletes something asks you first. <a href=${to.room("tools")}>Tools</a></span></li>
     </ul>
   `;
 }

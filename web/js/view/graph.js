@@ -10,13 +10,13 @@ export const STATES = {
   planned: "planned",
   waiting: "waiting",
   running: "running",
-  again: "tried again",
+  again: "retrying",
   done: "done",
   failed: "failed",
   skipped: "left out",
-  asking: "waits for you",
-  held: "waits for your yes",
-  doubted: "nobody knows whether it happened",
+  asking: "needs your answer",
+  held: "needs your permission",
+  doubted: "unknown whether it happened",
   stopped: "stopped",
 };
 

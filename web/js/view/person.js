@@ -40,7 +40,7 @@ export function Asking({ open, family, done }) {
 }
 
 /// What the engine itself asks is known by the one word it wants to hear.
-const headline = (schema) => ({ verdict: "Did this happen?", allow: "May this be done?" })[onlyField(schema)[0]] ?? "A question for you";
+const headline = (schema) => ({ verdict: "Did this happen?", allow: "Allow this?" })[onlyField(schema)[0]] ?? "A question for you";
 
 function formFor(schema) {
   const [name, field] = onlyField(schema);
@@ -62,7 +62,7 @@ function YesNo({ schema, send }) {
   </div>`;
 }
 
-const SPOKEN = { done: "It happened", again: "Do it again", failed: "It did not, and leave it" };
+const SPOKEN = { done: "It happened", again: "Run it again", failed: "It did not happen; skip it" };
 
 function Choice({ schema, send }) {
   const [name, field] = onlyField(schema);
@@ -78,11 +78,11 @@ function Permission({ schema, call, send }) {
       <div><dt>Tool</dt><dd><code dir="ltr">${call.tool}</code></dd></div>
       <div><dt>Server</dt><dd><code dir="ltr">${call.server}</code></dd></div>
       <div><dt>Arguments</dt><dd><pre class="code" tabindex="0" dir="ltr">${call.arguments}</pre></dd></div>
-      <div><dt>They come from</dt><dd><ul>${call.sources.map((source) => html`<li>${source}</li>`)}</ul></dd></div>
-      <div><dt>Why this is asked</dt><dd>${call.why}</dd></div>
+      <div><dt>Origin of the arguments</dt><dd><ul>${call.sources.map((source) => html`<li>${source}</li>`)}</ul></dd></div>
+      <div><dt>Reason for asking</dt><dd>${call.why}</dd></div>
     </dl>
     <div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${CONSENTS[word] ?? titled(word)}</button>`)}</div>
-    <p class="quiet">Settings list what is allowed for good, and take it back.</p>`;
+    <p class="quiet">Settings list what is allowed permanently; you can revoke it there.</p>`;
 }
 
 function Words({ schema, send }) {

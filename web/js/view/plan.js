@@ -12,7 +12,7 @@ export function PlanEditor({ schema, lists, send, prompt }) {
   const isChanged = steps.some((one) => one.isOut || one.fields.some((field) => field.text !== field.was));
   const isWrong = kept.some((one) => one.fields.some((field) => wrongOf(field) !== ""));
   const missing = missingNeeds(steps);
-  const objection = /^That cannot be run:[\s\S]*?(?=\nMay )/.exec(prompt ?? "")?.[0];
+  const objection = /^That cannot be run:[\s\S]*?(?=\n(?:Run this plan|May ))/.exec(prompt ?? "")?.[0];
   const approve = () => {
     const value = { approve: true };
     const hash = schema.properties?.plan_hash?.default;

@@ -1,5 +1,4 @@
-// Settings: what the page looks like, which models there are and what to do about each, what the server keeps about the user's wishes, and which
-// tools may be called without asking.
+// Settings: appearance, models and how to set them up, preferences, and which tools may be called without asking.
 import { html } from "../core/html.js";
 import { get, patch, remove } from "../core/api.js";
 import { useCell } from "../core/cell.js";
@@ -15,19 +14,19 @@ export function Settings() {
   return html`
     <section class="room-page" aria-labelledby="settings">
       <h1 id="settings">Settings</h1>
-      <${Look} />
+      <${Appearance} />
       <${Models} />
       <${Preferences} />
       <${Permissions} />
-      <section class="setting"><h2>About</h2><p class="quiet">Baton ${known?.version ?? ""}${known?.user ? `, as ${known.user}` : ""}. The same is at the terminal: <code>baton --help</code>. Programs find the API at <a href="/api/openapi.json" target="_blank" rel="noopener">/api/openapi.json</a>.</p>
+      <section class="setting"><h2>About</h2><p class="quiet">Baton ${known?.version ?? ""}${known?.user ? `, as ${known.user}` : ""}. In a terminal: <code>baton --help</code>. The API is described at <a href="/api/openapi.json" target="_blank" rel="noopener">/api/openapi.json</a>.</p>
         ${known?.needs_token && html`<button type="button" class="button" onClick=${() => attempt(async () => (await remove("/api/session"), location.reload()))}>Sign out</button>`}</section>
     </section>
   `;
 }
 
-function Look() {
+function Appearance() {
   const chosen = useCell(theme);
-  return html`<fieldset class="setting"><legend><h2>Look</h2></legend><div class="choices" role="radiogroup" aria-label="Theme">
+  return html`<fieldset class="setting"><legend><h2>Appearance</h2></legend><div class="choices" role="radiogroup" aria-label="Theme">
     ${["system", "light", "dark"].map((one) => html`<label class="choice"><input type="radio" name="theme" value=${one} checked=${chosen === one} onChange=${() => setTheme(one)} />${titled(one)}</label>`)}
   </div></fieldset>`;
 }
@@ -40,17 +39,17 @@ function Models() {
     loadModels();
   }, []);
   return html`<section class="setting"><h2>Models</h2>
-    ${known?.chosen && html`<p><strong>${known.chosen.name}</strong> thinks here: ${known.chosen.why}.</p>`}
+    ${known?.chosen && html`<p>In use: <strong>${known.chosen.name}</strong> (${known.chosen.why}).</p>`}
     ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
     <ul class="models">${(known?.options ?? []).map((option) => html`<li><div class="server-head"><strong>${option.title || option.name}</strong>${option.name && html`<code>${option.name}</code>`}<span class=${`stand stand-${option.state}`}>${STATES[option.state] ?? option.state}</span></div>
       ${option.detail && html`<p class="quiet">${option.detail}</p>`}${option.todo && html`<p class="todo">${option.todo}</p>`}</li>`)}</ul>
-    <button type="button" class="button" onClick=${loadModels}>Look again</button></section>`;
+    <button type="button" class="button" onClick=${loadModels}>Refresh</button></section>`;
 }
 
-/// What flows are told of a user's taste. The server knows which there are; another one is refused in words.
+/// What flows take from a user's preferences. The server refuses any other.
 const PREFERENCES = [
-  { name: "way", title: "How to answer", about: "where no rule decides it", choices: [[null, "As the question suggests"], ["direct", "At once"], ["agentic", "By planning and looking things up"]] },
-  { name: "strict", title: "Sentences that nothing supports", about: "in every conversation", choices: [[null, "As I say for each question"], [false, "Are marked"], [true, "Are left out"]] },
+  { name: "way", title: "How to answer", about: "where no rule applies", choices: [[null, "Decided for each question"], ["direct", "Directly"], ["agentic", "With a plan and searches"]] },
+  { name: "strict", title: "Sentences without support", about: "in every conversation", choices: [[null, "As set for each question"], [false, "Marked"], [true, "Removed"]] },
 ];
 
 function Preferences() {
@@ -61,9 +60,9 @@ function Preferences() {
   const put = (name, value) =>
     attempt(async () => {
       setKnown(await patch("/api/settings", { [name]: value }));
-      say("Kept.");
+      say("Saved.");
     });
-  return html`<section class="setting"><h2>What you like</h2>
+  return html`<section class="setting"><h2>Preferences</h2>
     ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
     ${PREFERENCES.map(({ name, title, about, choices }) => {
       const at = Math.max(0, choices.findIndex(([value]) => value === (known?.[name] ?? null)));
@@ -84,12 +83,12 @@ function Permissions() {
     attempt(async () => {
       await remove(`/api/permissions/${id}`);
       await load();
-      say(`${name} is asked about again.`);
+      say(`${name} needs permission again.`);
     });
   const all = known?.permissions ?? [];
   return html`<section class="setting" aria-labelledby="permissions"><h2 id="permissions">Tools that need no permission</h2>
     ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
-    ${known && !known.trouble && all.length === 0 && html`<p class="quiet">None. A tool that may change something is asked about before it is called; the answer can allow it for good.</p>`}
+    ${known && !known.trouble && all.length === 0 && html`<p class="quiet">None. Before a tool that may change something is called, you are asked; the answer can allow it permanently.</p>`}
     <ul class="models">${all.map((one) => html`<li key=${one.id}><div class="server-head"><strong dir="ltr">${one.name}</strong><span class="quiet">${SCOPES[one.scope] ?? one.scope}</span>
       ${one.thread && html`<a href=${to.thread(one.thread)}>the conversation</a>`}
       <button type="button" class="button" aria-label=${`Revoke ${one.name}`} onClick=${() => revoke(one)}>Revoke</button></div></li>`)}</ul></section>`;

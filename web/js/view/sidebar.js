@@ -1,10 +1,10 @@
-// All past conversations: the question, the beginning of the answer, how it stands. Searching asks the server.
+// All past conversations: the question, the beginning of the answer, the status. The server does the searching.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { go, route, to } from "../core/route.js";
 import { say } from "../data/notices.js";
 import { forget, more, refresh, search, threads } from "../data/threads.js";
-import { ago } from "../model/text.js";
+import { ago, withoutMarks } from "../model/text.js";
 import { ofFlow } from "./badge.js";
 import { Icon } from "./icons.js";
 import { List } from "./list.js";
@@ -12,7 +12,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 const ROW_PX = 66;
 const TYPING_MS = 200;
-const STANDS = { running: "working", asking: "waits for you", waiting: "waits", failed: "failed", cancelled: "stopped" };
+const STANDS = { running: "working", asking: "needs your answer", waiting: "waiting", failed: "failed", cancelled: "stopped" };
 
 export function Sidebar({ isOpen, close }) {
   const { list, query, isLoading, isLoaded, trouble } = useCell(threads);
@@ -46,8 +46,8 @@ export function Sidebar({ isOpen, close }) {
 function Told({ list, query, isLoading, isLoaded, trouble }) {
   if (trouble) return html`<p class="sidebar-told" role="status">${trouble.message} <button type="button" class="link" onClick=${refresh}>Try again</button></p>`;
   if (list.length > 0 || (isLoading && !isLoaded)) return html`<p class="hidden" role="status">${query && !isLoading ? `${list.length} found` : ""}</p>`;
-  if (isLoading) return html`<p class="sidebar-told" role="status">Looking …</p>`;
-  return html`<p class="sidebar-told" role="status">${query ? "Nothing was found. Other words, or fewer, may help." : "What you ask is kept here, with its answer and every step."}</p>`;
+  if (isLoading) return html`<p class="sidebar-told" role="status">Searching …</p>`;
+  return html`<p class="sidebar-told" role="status">${query ? "Nothing found. Try other or fewer words." : "Your conversations will be listed here."}</p>`;
 }
 
 function Row({ one, tabIndex, isCurrent, close }) {
@@ -72,7 +72,7 @@ function Row({ one, tabIndex, isCurrent, close }) {
         <span class="thread-title" dir="auto">${one.title || "Untitled"}</span>
         <time class="thread-time" datetime=${new Date(one.updated_ms).toISOString()}>${ago(one.updated_ms)}</time>
       </span>
-      <span class="thread-preview" dir="auto">${stand ? html`<span class=${`stand stand-${one.status}`}>${stand}</span>` : null}${one.preview || (stand ? "" : "No answer yet")}</span>
+      <span class="thread-preview" dir="auto">${stand ? html`<span class=${`stand stand-${one.status}`}>${stand}</span>` : null}${withoutMarks(one.preview ?? "") || (stand ? "" : "No answer yet")}</span>
     </a>
     <button type="button" class="thread-drop" tabindex=${tabIndex} aria-label=${`Delete ${one.title || "this conversation"}`} onClick=${drop}><${Icon} name="bin" size="15" /></button>
   `;

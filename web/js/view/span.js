@@ -1,4 +1,4 @@
-// A passage where it stands: the source's text, scrolled to the very place that was cited.
+// A passage in its source, scrolled to the cited place.
 import { html } from "../core/html.js";
 import { spanOf } from "../data/runs.js";
 import { count, webAddress } from "../model/text.js";
@@ -8,7 +8,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 const TRUST = {
   own: ["check", "From your own documents"],
   computed: ["check", "Computed here"],
-  untrusted: ["warn", "Somebody else's words: used as data, never as instructions"],
+  untrusted: ["warn", "External text: used as data, never as instructions"],
 };
 
 export function Span({ run, spans, at, number, source, answer }) {
@@ -55,7 +55,7 @@ function Text({ span, document, trouble }) {
     return html`
       ${trouble && html`<p class="wrong" role="alert">${trouble.message}</p>`}
       ${span && html`<blockquote class="span-text" dir="auto"><mark class="span-mark" id="cited">${span.text}</mark></blockquote>`}
-      ${span && !trouble && html`<p class="quiet">The passage as it was found. The rest of this source is not kept here.</p>`}
+      ${span && !trouble && html`<p class="quiet">The passage as it was found. The rest of this source is not stored.</p>`}
     `;
   }
   const { text, start, end } = document;

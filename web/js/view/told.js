@@ -1,4 +1,4 @@
-// What the page says by itself: notices in a corner, the lost line, and the wish for a token.
+// Notices, the state of the connection, and the dialog for a token.
 import { html } from "../core/html.js";
 import { needsToken, post } from "../core/api.js";
 import { useCell } from "../core/cell.js";
@@ -31,7 +31,7 @@ export function Line() {
     return undefined;
   }, [now.isLost]);
   return html`<div class="line" role="status" aria-live="assertive">
-    ${now.isLost && html`<p class="line-lost"><${Icon} name="warn" size="16" />The connection to the server is lost. What runs goes on there; this page comes back by itself. <button type="button" class="link" onClick=${tryNow}>Try now</button></p>`}
+    ${now.isLost && html`<p class="line-lost"><${Icon} name="warn" size="16" />The connection to the server is lost. Runs continue on the server; this page reconnects automatically. <button type="button" class="link" onClick=${tryNow}>Try now</button></p>`}
     ${isBack && !now.isLost && html`<p class="line-back"><${Icon} name="check" size="16" />Connected again.</p>`}
   </div>`;
 }
@@ -55,14 +55,14 @@ export function Token() {
       loadStatus();
       refresh();
     } catch (trouble) {
-      setWrong(trouble.status === 401 ? "That is not a token of this server." : trouble.message);
+      setWrong(trouble.status === 401 ? "This token is not valid on this server." : trouble.message);
     }
   };
   return html`<dialog class="token" ref=${dialog} aria-labelledby="token-title" onCancel=${(event) => event.preventDefault()}>
-    <form onSubmit=${enter}><h2 id="token-title"><${Icon} name="key" />A token, please</h2>
-      <p>This server is not only for this machine, so it wants to know who you are. <code>baton tokens add NAME</code> on the server makes a token.</p>
+    <form onSubmit=${enter}><h2 id="token-title"><${Icon} name="key" />Sign in</h2>
+      <p>This server requires an access token. Create one on the server with <code>baton tokens add NAME</code>.</p>
       <label><span>Token</span><input type="password" autocomplete="current-password" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-      <button class="button button-primary">Enter</button></form>
+      <button class="button button-primary">Sign in</button></form>
   </dialog>`;
 }

@@ -1,4 +1,4 @@
-// The registry: servers and how they are, their tools, a switch for each, and a form to try one.
+// The registry: servers and their state, their tools, a switch for each, and a form to try one.
 import { html } from "../core/html.js";
 import { get, post } from "../core/api.js";
 import { attempt, say } from "../data/notices.js";
@@ -42,10 +42,10 @@ export function Tools() {
   return html`
     <section class="room-page" aria-labelledby="tools">
       <h1 id="tools">Tools</h1>
-      <p class="lead">Flows find what they need here. A tool that is off is not offered to any of them.</p>
+      <p class="lead">The tools that flows can call. A tool that is off is not offered to any flow.</p>
       <label class="field-search"><span class="hidden">Search tools</span><${Icon} name="search" size="16" /><input type="search" placeholder="Search tools" value=${words} onInput=${(event) => setWords(event.target.value)} /></label>
       ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
-      ${!known && html`<p role="status">Asking the servers …</p>`}
+      ${!known && html`<p role="status">Loading the tools …</p>`}
       ${(known?.servers ?? []).map((server) => {
         const own = known.tools.filter((tool) => tool.server === server.name && isFound(tool));
         if (words.trim() !== "" && own.length === 0) return null;
@@ -71,7 +71,7 @@ const Health = ({ server }) => {
 
 function Tool({ tool, turn }) {
   const [isOpen, setOpen] = useState(false);
-  const marks = [tool.read_only && "only reads", tool.destructive && "may destroy", tool.open_world && "goes outside"].filter(Boolean);
+  const marks = [tool.read_only && "read-only", tool.destructive && "can change or delete", tool.open_world && "external access"].filter(Boolean);
   return html`
     <li class="tool">
       <div class="tool-head"><div><strong>${tool.name}</strong>${marks.map((mark) => html`<span class="mark">${mark}</span>`)}<p dir="auto">${tool.description?.split("\n")[0]}</p></div><span class="spring"></span>

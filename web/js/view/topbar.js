@@ -1,4 +1,4 @@
-// The bar above everything: where one is, the rooms, and light or dark.
+// The bar at the top: navigation, and light or dark.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { route, to } from "../core/route.js";
@@ -21,7 +21,7 @@ export function Topbar({ toggle, isOpen }) {
       <div class="topbar-inner">
         <button type="button" class="button-icon topbar-menu" aria-label="Past conversations" aria-expanded=${String(isOpen)} onClick=${toggle}><${Icon} name="menu" /></button>
         <a class="brand" href=${to.fresh()}><${Mark} />Baton</a>
-        <nav class="rooms" aria-label="Rooms">
+        <nav class="rooms" aria-label="Main">
           ${ROOMS.map(([room, icon, title]) => html`<a class="room" href=${to.room(room)} aria-current=${here.room === room ? "page" : undefined}><${Icon} name=${icon} size="17" /><span>${title}</span></a>`)}
         </nav>
         <button type="button" class="button-icon" aria-label=${`Switch to the ${next} theme`} title=${`Switch to the ${next} theme`} onClick=${() => setTheme(next)}><${Icon} name=${isDark() ? "sun" : "moon"} /></button>

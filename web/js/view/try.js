@@ -1,4 +1,4 @@
-// One tool, tried: a form from its schema, and what it said.
+// One tool, tried: a form from its schema, and its result.
 import { html } from "../core/html.js";
 import { post } from "../core/api.js";
 import { count, duration, shown } from "../model/text.js";
@@ -32,7 +32,7 @@ export function Try({ tool }) {
   };
   return html`
     <form class="try" onSubmit=${call} aria-label=${`Try ${tool.name}`}>
-      ${tool.destructive && html`<p class="wrong">This really does it: what this tool changes or sends is changed or sent.</p>`}
+      ${tool.destructive && html`<p class="wrong">This is a real call: whatever the tool changes, deletes or sends takes effect.</p>`}
       ${fields.map(([name, schema]) => html`<${Field} key=${name} name=${name} schema=${schema} isRequired=${required.includes(name)} value=${values[name]} put=${(value) => setValues({ ...values, [name]: value })} />`)}
       <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}>${isBusy ? "Calling …" : "Call it"}</button></div>
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}

@@ -1,11 +1,13 @@
-// One turn: the question, how it was taken, the work, and the answer with what one can do with it.
+// One turn: the question, the flow, the steps, and the answer with its actions.
 import { html } from "../core/html.js";
 import { reload } from "../data/conversation.js";
 import { attempt, say } from "../data/notices.js";
+import { keepPartial, partialOf } from "../data/partials.js";
 import { answerOf, isOver, resumed, useRun } from "../data/runs.js";
 import { draftOf } from "../model/draft.js";
 import { spent } from "../model/family.js";
-import { atTime, count, duration, money, tokens } from "../model/text.js";
+import { count, duration, limitsInWords, money, tokens } from "../model/text.js";
+import { Actions } from "./actions.js";
 import { Answer, Plain, Standing } from "./answer.js";
 import { Badge } from "./badge.js";
 import { CompareWith } from "./choose.js";
@@ -22,7 +24,8 @@ export function Turn({ turn, isLast, isWanted }) {
   }, [isWanted]);
   return html`
     <li class="turn" ref=${item}>
-      ${question !== null && html`<h2 class="question" dir="auto"><span class="hidden">You asked: </span>${question}</h2>`}
+      ${question !== null && !run?.is_resumed && html`<h2 class="question" dir="auto"><span class="hidden">You asked: </span>${question}</h2>`}
+      ${run?.is_resumed && html`<h2 class="resumed"><${Icon} name="play" size="14" />Resumed<span class="hidden">: ${question}</span></h2>`}
       ${run ? html`<${Answered} run=${run} said=${said} isLast=${isLast} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
     </li>
   `;
@@ -32,7 +35,7 @@ function Answered({ run, said, isLast, isWanted }) {
   const [isOpen, setOpen] = useState(null);
   const [isComparing, setComparing] = useState(false);
   const isGoing = !isOver(run.status);
-  // What is over is only looked into when somebody wants to see the work; its badge comes with the answer.
+  // The events of a finished run are loaded only when its steps are opened; its badge comes with the answer.
   const isShown = isOpen ?? isGoing;
   const isWell = run.status === "done";
   const known = useRun(!isWell || isShown || isWanted ? run.run : null);
@@ -52,10 +55,19 @@ function Answered({ run, said, isLast, isWanted }) {
       reload();
     }
   }, [status, run.status]);
-  const draft = family && !isOver(status) ? draftOf(family) : "";
+  const draft = family && status !== "done" ? draftOf(family, isOver(status)) : "";
+  const isCut = status === "failed" || status === "cancelled";
+  const partial = isCut ? draft || partialOf(run.run) : "";
+  useEffect(() => {
+    if (isCut) keepPartial(run.run, draft);
+  }, [isCut, draft]);
   const toggle = () => setOpen(!isShown);
+  const closeCompare = () => {
+    setComparing(false);
+    box.current.querySelector(".actions > button:last-of-type")?.focus();
+  };
   useLayoutEffect(() => {
-    // Whoever opens the work wants to see it from its beginning.
+    // The steps are shown from their beginning.
     if (isOpen && family) box.current.scrollIntoView({ block: "start" });
   }, [isOpen, family !== null]);
   return html`
@@ -67,17 +79,21 @@ function Answered({ run, said, isLast, isWanted }) {
       </div>
       ${isShown && family && html`<${Work} known=${known} flow=${run.flow} />`}
       ${(row.waiting ?? []).map((open) => html`<${Asking} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
-      ${draft && !answer && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Being written; its sources are checked at the end</p><${Plain} text=${draft} /></div>`}
-      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && said && html`<${Plain} text=${said} />`}
-      <p class="hidden" role="status">${wasGoing.current && isOver(status) ? "The answer is there." : ""}</p>
+      ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Writing; the sources are checked at the end</p><${Plain} text=${draft} /></div>`}
+      ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />Incomplete: the text up to the point where the run ended. Its sources were not checked.</p><${Plain} text=${partial} /></div>`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && said && html`<${Plain} text=${said} />`}
+      <p class="hidden" role="status">${wasGoing.current ? (ENDINGS[status] ?? "") : ""}</p>
       <${Ended} status=${status} row=${row} family=${family} />
-      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? said ?? ""} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}
-      ${isComparing && html`<${CompareWith} run=${run} close=${() => setComparing(false)} />`}
+      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || said || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}
+      ${isComparing && html`<${CompareWith} run=${run} close=${closeCompare} />`}
     </div>
   `;
 }
 
-/// Once it was near what is looked at.
+/// Read aloud when a run ends while the page is open.
+const ENDINGS = { done: "The answer is ready.", failed: "The run failed. There is no answer.", cancelled: "The run was stopped." };
+
+/// Whether it has been near the visible part.
 function useSeen(box) {
   const [isSeen, setSeen] = useState(false);
   useEffect(() => {
@@ -95,7 +111,7 @@ function useAnswer(run, status) {
     let isWanted = true;
     answerOf(run).then(
       (found) => isWanted && setAnswer(found),
-      // Without it there are still the words that were said.
+      // The message of the conversation is shown instead.
       () => {},
     );
     return () => (isWanted = false);
@@ -103,7 +119,7 @@ function useAnswer(run, status) {
   return answer;
 }
 
-const STATES = { running: "Working", asking: "Waits for you", waiting: "Waits", failed: "Failed", cancelled: "Stopped" };
+const STATES = { running: "Working", asking: "Needs your answer", waiting: "Waiting", failed: "Failed", cancelled: "Stopped" };
 
 const State = ({ status }) =>
   status === "done" ? null : html`<span class=${`stand stand-${status}`} role="status">${status === "running" && html`<span class="pulse"></span>`}${STATES[status] ?? status}</span>`;
@@ -112,7 +128,7 @@ function Summary({ row, family }) {
   const sum = row.spent ?? (family ? spent(family) : null);
   const elapsed_us = row.elapsed_ms !== undefined && row.elapsed_ms !== null ? row.elapsed_ms * 1_000 : (family?.runs.get(family.root)?.clock_us ?? null);
   const parts = [sum?.calls ? count(sum.calls, "call") : "", elapsed_us ? duration(elapsed_us) : "", tokens(sum) ? `${tokens(sum).toLocaleString("en")} tokens` : "", money(sum?.usd_micros)];
-  return html`<span>${parts.filter(Boolean).join(" · ") || "The work"}</span>`;
+  return html`<span>${parts.filter(Boolean).join(" · ") || "Steps"}</span>`;
 }
 
 function Ended({ status, row, family }) {
@@ -120,45 +136,21 @@ function Ended({ status, row, family }) {
     attempt(async () => {
       await resumed(row, family);
       reload();
-      say("It goes on where it was; what was done before is not done again.");
+      say("Resumed from the last completed step.");
     });
   if (status === "cancelled") {
-    return html`<div class="ended"><p>Stopped${row.outcome?.reason ? `: ${row.outcome.reason}` : ""}. Nothing that was done is lost.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
+    return html`<div class="ended"><p>Stopped${reasonOf(row.outcome)}. The completed steps are kept.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
   }
   if (status === "failed") {
-    return html`<div class="ended ended-bad" role="alert"><p><strong>This run failed.</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Try to go on</button></div>`;
+    return html`<div class="ended ended-bad" role="alert"><p><strong>This run failed.</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Retry</button></div>`;
   }
   return null;
 }
 
+/// A reason other than that somebody pressed Stop.
+const reasonOf = (outcome) => (outcome?.reason && !/^stopped/i.test(outcome.reason) ? `: ${outcome.reason}` : "");
+
 function faultOf(outcome) {
   const fault = outcome?.fault ?? outcome;
-  return fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : "Open the work above to see where.");
-}
-
-const FORMATS = [
-  ["md", "Markdown"],
-  ["html", "HTML"],
-  ["docx", "Word"],
-  ["pdf", "PDF"],
-];
-
-function Actions({ run, text, hasAnswer, compare }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = () =>
-    attempt(async () => {
-      await navigator.clipboard.writeText(text);
-      setCopied(true);
-      setTimeout(() => setCopied(false), 2_000);
-    });
-  return html`
-    <div class="actions">
-      ${text && html`<button type="button" class="button button-quiet" onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} size="15" />${isCopied ? "Copied" : "Copy"}</button>`}
-      ${hasAnswer && html`<details class="menu"><summary class="button button-quiet"><${Icon} name="down" size="15" />Export</summary>
-        <ul class="menu-list">${FORMATS.map(([format, title]) => html`<li><a href=${`/api/runs/${encodeURIComponent(run.run)}/answer.${format}`} download>${title}</a></li>`)}</ul>
-      </details>`}
-      <button type="button" class="button button-quiet" onClick=${compare}><${Icon} name="compare" size="15" />Compare</button>
-      <time class="actions-time" datetime=${new Date(run.created_ms).toISOString()}>${atTime(run.created_ms)}</time>
-    </div>
-  `;
+  return limitsInWords(fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : "Open the steps above to see where."));
 }

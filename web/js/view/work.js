@@ -1,4 +1,4 @@
-// The work of a run while it goes and after: its plan as a graph that lights up, and below it a timeline with one bar per effect.
+// The steps of a run, during and after it: its plan as a graph, and below it a timeline with one bar per effect.
 import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { openDrawer } from "../data/drawer.js";
@@ -49,8 +49,8 @@ const Why = ({ run }) => {
 const TOLD = {
   plan_fallback: (value) => `The plan could not be used (${value.why ?? value}); ${value.instead ?? ""}`,
   plan_unusable: (value) => `The plan could not be used: ${value}`,
-  plan_failed: (value) => `The plan could not be used and is made again: ${[].concat(value?.wrong ?? value).join("; ")}`,
-  tools_found: (value) => `More tools were looked for (${value?.query ?? ""}): ${value?.found?.join(", ") || "none was found"}`,
+  plan_failed: (value) => `The plan could not be used and is written again: ${[].concat(value?.wrong ?? value).join("; ")}`,
+  tools_found: (value) => `Searched for more tools (${value?.query ?? ""}): ${value?.found?.join(", ") || "none found"}`,
   no_tools: (value) => value,
   docs_failed: (value) => `The documents could not be searched: ${value}`,
   answer_failed: (value) => `No model wrote the answer: ${value}`,
@@ -64,7 +64,7 @@ const TOLD = {
 function Notes({ family }) {
   const all = [...family.runs.values()].flatMap((run) => run.notes).map((one) => TOLD[one.name]?.(one.value)).filter((text) => typeof text === "string" && text !== "");
   const why = note(family.runs.get(family.root), "flow")?.why;
-  const lines = [...new Set(why ? [`This flow was taken because ${why}.`, ...all] : all)];
+  const lines = [...new Set(why ? [`This flow was chosen because ${why}.`, ...all] : all)];
   return lines.length === 0 ? null : html`<ul class="work-notes" aria-label="Notes">${lines.map((text) => html`<li dir="auto">${text}</li>`)}</ul>`;
 }
 

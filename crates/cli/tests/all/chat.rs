@@ -211,7 +211,7 @@ fn a_plan_is_shown_changed_in_an_editor_and_what_was_approved_runs() {
         let mut command = home.command(&["ask", "Look up what happens after a crash", "--flow", flow, "--approve", "--script", &script]);
         command.env("VISUAL", "sed -i s/crash/recovery/");
         let mut screen = at_terminal(command, &home);
-        screen.exp_string("Carry out this plan for").unwrap();
+        screen.exp_string("Run this plan").unwrap();
         screen.exp_string("docs.search").unwrap();
         screen.exp_string("(y/n/e)").unwrap();
         screen.send_line("e").unwrap();

@@ -389,7 +389,7 @@ fn listed(tasks: &[Task]) -> Value {
 fn ask_person(s: &Search) -> Ask {
     let hash = plan::hash(s.current());
     let mut prompt =
-        format!("Carry out this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::told(s.current()));
+        format!("Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::told(s.current()));
     if !s.objection.is_empty() {
         prompt = format!("{}\n{prompt}", s.objection);
     }

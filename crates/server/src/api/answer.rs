@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use engine::family_past;
 use evidence::{Found, Span};
-use graph::{Effect, Event, Outcome, RunId, Told};
+use graph::{Effect, Event, FailureKind, Outcome, RunId, Told};
 use serde_json::Value;
 use store::RunRow;
 use tokio::sync::Semaphore;
@@ -79,7 +79,7 @@ async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Respons
     let (answer, _) = answer(api, &row).await?;
     let body = answer.markdown.rsplit_once(SOURCES).filter(|_| !answer.sources.is_empty()).map_or(answer.markdown.as_str(), |(body, _)| body);
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
-    let export = Export { format, title: row.title.clone(), markdown: body.to_owned(), sources };
+    let export = Export { format, title: row.title.clone(), markdown: with_legend(body), sources };
     let bytes = api.0.desk.export(export).await?;
     let ending = Format::ALL.iter().find(|(_, known)| *known == format).map_or("txt", |(ending, _)| ending);
     let name = file_name(&row.title);
@@ -87,6 +87,18 @@ async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Respons
     let headers =
         [(header::CONTENT_TYPE, format.media_type().to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{ending}\""))];
     Ok((headers, bytes).into_response())
+}
+
+/// Signs in place of the remarks after sentences, explained once at the end.
+fn with_legend(markdown: &str) -> String {
+    let signs = [
+        (evidence::UNSUPPORTED_MARK, "†", "The sources do not support this sentence or row."),
+        (evidence::WEAK_MARK, "‡", "The sources support this sentence or row only weakly."),
+    ];
+    let used = signs.iter().filter(|(remark, ..)| markdown.contains(remark));
+    let legend: Vec<String> = used.map(|(_, sign, words)| format!("{sign} {words}")).collect();
+    let text = signs.iter().fold(markdown.to_owned(), |text, (remark, sign, _)| text.replace(remark, &format!(" {sign}")));
+    if legend.is_empty() { text } else { format!("{text}\n\n---\n\n*{}*", legend.join(" ")) }
 }
 
 /// Of a title what any file system and any header takes.
@@ -166,6 +178,7 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
         spans,
         files,
         is_extracted,
+        limit_reached: past.iter().flat_map(|(_, told)| told).find_map(|told| limit_of(&told.event)),
         flow: output.get("flow").and_then(Value::as_str).unwrap_or(&row.flow).to_owned(),
         run: speaker.to_string(),
         model,
@@ -203,6 +216,23 @@ fn thinker(told: &[Told]) -> (Option<String>, bool) {
     (model, is_extracted)
 }
 
+/// The limit of the budget for which an effect was not performed.
+fn limit_of(event: &Event) -> Option<api::BudgetLimit> {
+    let failure = match event {
+        Event::Skipped { failure, .. } => failure,
+        Event::Replied { reply, .. } => reply.result.as_ref().err()?,
+        _ => return None,
+    };
+    let name = failure.message.split_once("_max = ").filter(|_| failure.kind == FailureKind::Budget)?.0;
+    match name.rsplit(' ').next()? {
+        "tokens" => Some(api::BudgetLimit::Tokens),
+        "usd_micros" => Some(api::BudgetLimit::Usd),
+        "calls" => Some(api::BudgetLimit::Calls),
+        "time_ms" => Some(api::BudgetLimit::Time),
+        _ => None,
+    }
+}
+
 fn as_said(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentence> {
     let units = utf16_offsets(markdown, sentences.iter().flat_map(|sentence| [sentence.range.start, sentence.range.end]));
     let unit = |byte: usize| units.get(&byte).copied().unwrap_or(0);
@@ -213,6 +243,7 @@ fn as_said(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentenc
             evidence::Status::Weak => api::SentenceStatus::Weak,
             evidence::Status::Unsupported => api::SentenceStatus::Unsupported,
             evidence::Status::NoClaim => api::SentenceStatus::NoClaim,
+            evidence::Status::NotChecked => api::SentenceStatus::NotChecked,
         },
         score: sentence.score,
         cites: sentence.cites.clone(),
@@ -347,5 +378,14 @@ mod tests {
         // A pass for each sentence takes minutes.
         let long = "A b. ".repeat(200_000);
         assert_eq!(utf16_offsets(&long, (0..long.len()).step_by(5)).len(), 200_000);
+    }
+    #[test]
+    fn an_export_explains_its_signs_once() {
+        let marked = "One [1]. *(not supported by the sources)*\n\n| a | b *(not supported by the sources)* |\n\nTwo. *(weakly supported)*";
+        let text = with_legend(marked);
+        assert_eq!((text.matches('†').count(), text.matches('‡').count()), (3, 2));
+        assert_eq!(text.matches("do not support").count(), 1);
+        assert!(!text.contains("(not supported") && text.contains("b † |"), "{text}");
+        assert_eq!(with_legend("One [1]."), "One [1].");
     }
 }

@@ -287,6 +287,7 @@ fn as_said(row: RunRow, closing: Option<&Closing>, waiting: Vec<api::Waiting>) -
         spent: spent.map_err(|error| Problem::internal(&error))?,
         elapsed_ms: closing.map_or(0, |closing| closing.elapsed_us / 1_000),
         waiting,
+        is_resumed: false,
     })
 }
 

@@ -2,8 +2,9 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
+use graph::{Entry, RunId};
 use serde::Deserialize;
-use store::{CardFilter, CardRow, RunFilter, StoreError};
+use store::{CardFilter, CardRow, RunFilter, Store, StoreError};
 use wire::api;
 
 use super::Api;
@@ -67,6 +68,13 @@ pub(super) async fn file(
     Ok((headers, bytes))
 }
 
+/// Whether a run was started with the past of another one.
+async fn is_forked(store: &dyn Store, run: &str) -> Result<bool, Problem> {
+    let first = store.journal(&RunId::from(run), 0, 1).await?.pop();
+    let entry = first.and_then(|line| Entry::decode(&line.bytes).ok());
+    Ok(matches!(entry, Some(Entry::Started(start)) if start.forked_from.is_some()))
+}
+
 /// What every header and every file system takes.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
@@ -92,6 +100,12 @@ pub(super) async fn show(
     let mut runs = Vec::new();
     for row in store.runs(RunFilter { thread: Some(thread), roots_only: true, limit: RUNS_MAX, ..RunFilter::default() }).await? {
         runs.push(described(&api, row).await?);
+    }
+    for at in 1..runs.len() {
+        // The newest is first.
+        if matches!(runs[at].status, api::RunStatus::Cancelled | api::RunStatus::Failed) {
+            runs[at - 1].is_resumed = is_forked(&**store, &runs[at - 1].run).await?;
+        }
     }
     Ok(Json(api::Conversation { thread: card(&row), messages, runs, next }))
 }

@@ -2,6 +2,7 @@
 //!
 //! Asking for the same document again gives the same file (see `folder.rs`), so the tool is idempotent and a crash is no harm.
 
+mod autolink;
 mod docx;
 mod folder;
 mod html;

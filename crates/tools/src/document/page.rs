@@ -9,7 +9,7 @@ use std::vec::IntoIter;
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag};
 
-use super::{DocumentError, Source};
+use super::{DocumentError, Source, autolink};
 
 /// Lists in quotes in lists … deeper than anybody reads, and still far from any stack's end.
 pub(super) const NESTING_MAX: usize = 16;
@@ -358,7 +358,7 @@ impl Reader<'_> {
             // The space before a raised number would be a hole.
             let before = text[rest..range.start].trim_end_matches(' ');
             if !before.is_empty() {
-                inlines.push(Inline::text(before.replace(ESCAPED, "[")));
+                inlines.extend(autolink::linked(&before.replace(ESCAPED, "[")));
             }
             for number in numbers {
                 self.meet(Met::Source(number), inlines);
@@ -366,7 +366,7 @@ impl Reader<'_> {
             rest = range.end;
         }
         if rest < text.len() {
-            inlines.push(Inline::text(text[rest..].replace(ESCAPED, "[")));
+            inlines.extend(autolink::linked(&text[rest..].replace(ESCAPED, "[")));
         }
     }
 }
@@ -409,7 +409,7 @@ fn link(to: &str, inside: Vec<Inline>) -> Inline {
     let lower = to.to_lowercase();
     let is_link = to.len() <= ADDRESS_BYTES_MAX && ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
     match is_link && !to.contains(char::is_whitespace) {
-        true => Inline::Link { to, inside },
+        true => Inline::Link { to, inside: autolink::unlinked(inside) },
         false => Inline::Emphasis { inside },
     }
 }

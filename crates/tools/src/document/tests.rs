@@ -200,6 +200,13 @@ fn pdf_is_one_and_no_text_is_code_to_it() {
 }
 
 #[test]
+fn a_pdf_with_text_from_right_to_left_is_written() {
+    let text = "שלום עולם, 12 ימים ב New York.\n\n- פריט ראשון\n- second item\n\n| עיר | מספר |\n|---|---|\n| חיפה | 7 |";
+    let bytes = written(text, Format::Pdf);
+    assert!(bytes.starts_with(b"%PDF"));
+}
+
+#[test]
 fn what_no_font_has_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let settings = Settings { folder: home.path().into(), ..Settings::default() };

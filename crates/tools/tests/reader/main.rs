@@ -16,12 +16,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_tools::reader::{READER_COMMAND, ReaderProcess, Settings};
 use index::{Folders, InProcess, Model, ReadLimits, Reader, Skipped, Step};
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
 use rustix::process::{Resource, Rlimit};
 use serde_json::{Value, json};
-use baton_tools::reader::{READER_COMMAND, ReaderProcess, Settings};
 
 /// Long enough that only what does not end reaches it.
 const HANG: Duration = Duration::from_secs(120);

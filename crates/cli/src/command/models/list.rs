@@ -95,7 +95,7 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
     rows.push(Row {
         name: "extract".into(),
         is_ready: true,
-        detail: "picks sentences from the evidence; writes no text of its own".into(),
+        detail: "no language model: answers with sentences from the evidence".into(),
         usd_per_million: Some((0.0, 0.0)),
     });
     Ok(rows)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::bidi;
 use super::fonts::Fonts;
 use super::lines::{BLACK, GREY, Line, Look, Piece, Setter};
 use crate::document::DocumentError;
@@ -151,12 +152,18 @@ impl<'a> Flow<'a> {
             };
             self.room(TEXT * LEADING);
             let (page, y) = (self.done.len(), self.y);
-            self.left += INDENT;
+            let is_right_to_left = begins_right(item);
+            let (left, right) = (self.left, self.right);
+            if is_right_to_left {
+                self.right -= INDENT;
+            } else {
+                self.left += INDENT;
+            }
             self.blocks(item);
-            self.left -= INDENT;
+            (self.left, self.right) = (left, right);
             // The marker stands where the item began, on the page that may be finished by now.
             if let Some(line) = self.setter.lines(&[Inline::text(marker)], &look, f32::INFINITY).pop() {
-                let x = self.left + INDENT - 6.0 - line.width;
+                let x = if is_right_to_left { self.right - INDENT + 6.0 } else { self.left + INDENT - 6.0 - line.width };
                 let drawn = line.pieces.into_iter().map(|piece| Drawn::Text { x, y: y + TEXT, piece });
                 match self.done.get_mut(page) {
                     Some(done) => done.extend(drawn),
@@ -197,7 +204,7 @@ impl<'a> Flow<'a> {
                 self.now.push(Drawn::Box { x: bar, y: self.y, width: 2.0, height: height + 1.0, color: RULE });
             }
             self.take_notes(notes);
-            let x = self.left;
+            let x = if line.is_right_to_left { self.right - line.width } else { self.left };
             self.put(line, x, height, look.size);
         }
     }
@@ -259,6 +266,7 @@ impl<'a> Flow<'a> {
                     let shift = match align.get(i) {
                         Some(Align::Center) => (widths[i] - line.width) / 2.0,
                         Some(Align::End) => widths[i] - line.width,
+                        _ if line.is_right_to_left => widths[i] - line.width,
                         _ => 0.0,
                     };
                     self.y = top + n as f32 * height;
@@ -374,6 +382,14 @@ impl<'a> Flow<'a> {
         self.y = TOP;
         let late = std::mem::take(&mut self.late);
         self.take_notes(late);
+    }
+}
+
+/// Whether an item's first words are written from right to left.
+fn begins_right(item: &[Block]) -> bool {
+    match item.first() {
+        Some(Block::Paragraph { inside } | Block::Heading { inside, .. }) => bidi::is_right_to_left(std::iter::once(plain(inside).as_str())),
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use krilla::text::KrillaGlyph;
 
+use super::bidi;
 use super::fonts::Faces;
 use crate::document::page::Inline;
 
@@ -53,11 +54,22 @@ pub(super) struct Shaped {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
+    /// From left to right.
     pub(super) pieces: Vec<Piece>,
     pub(super) width: f32,
+    /// It begins at the right.
+    pub(super) is_right_to_left: bool,
 }
 
 impl Line {
+    fn arrange(&mut self, is_right_to_left: bool) {
+        self.is_right_to_left = is_right_to_left;
+        let texts: Vec<&str> = self.pieces.iter().map(|piece| piece.shaped.text.as_str()).collect();
+        if let Some(order) = bidi::visual_order(&texts, is_right_to_left) {
+            self.pieces = order.into_iter().map(|place| self.pieces[place].clone()).collect();
+        }
+    }
+
     pub(super) fn notes(&self) -> impl Iterator<Item = usize> {
         self.pieces.iter().filter_map(|piece| piece.look.note)
     }
@@ -84,8 +96,11 @@ impl<'a> Setter<'a> {
     pub(super) fn lines(&mut self, inlines: &[Inline], look: &Look, width: f32) -> Vec<Line> {
         let mut runs = Vec::new();
         flatten(inlines, look, &mut runs);
+        let is_right_to_left = bidi::is_right_to_left(runs.iter().map(|(text, _)| text.as_str()));
         let atoms = self.atoms(&runs);
-        self.fill(atoms, width)
+        let mut lines = self.fill(atoms, width);
+        lines.iter_mut().for_each(|line| line.arrange(is_right_to_left));
+        lines
     }
 
     /// Text as it stands, broken only where it is wider than asked.
@@ -160,7 +175,7 @@ impl<'a> Setter<'a> {
             } else {
                 self.faces.having(c, face).unwrap_or(face)
             };
-            if next != face && !part.is_empty() {
+            if (next != face || bidi::is_turn(&part, c)) && !part.is_empty() {
                 let piece = self.piece(face, std::mem::take(&mut part), look);
                 out.push(piece);
             }

@@ -1,12 +1,13 @@
 //! PDF, set by ourselves on krilla: paragraphs, lists, tables that break over pages, footnotes at the foot of their page, links, bookmarks.
 //!
 //! typst would set it more finely, but its compiler and what that needs are about 150 crates more, whose build takes minutes of processor time; krilla is
-//! the part of it that writes PDF. Deliberately absent: hyphenation, justified lines, the mixing of writing
-//! directions in one line, tags for screen readers (HTML and DOCX have them).
+//! the part of it that writes PDF. Deliberately absent: hyphenation, justified lines, tags
+//! for screen readers (HTML and DOCX have them).
 //!
 //! The fonts inside cover Latin, Greek, Cyrillic and mathematics. For other scripts (CJK, Arabic, emoji …) the machine's own fonts are searched;
 //! characters that no font has are reported, because a PDF shows an empty box for them.
 
+mod bidi;
 mod flow;
 mod fonts;
 mod lines;

@@ -1,0 +1,24 @@
+// A button that opens a short list. A click elsewhere and Escape close it; Escape gives the focus back to the button.
+import { html } from "../core/html.js";
+import { useEscape } from "../core/escape.js";
+import { Icon } from "./icons.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export function Menu({ title, icon, children }) {
+  const [isOpen, setOpen] = useState(false);
+  const box = useRef(null);
+  useEscape(isOpen, () => {
+    setOpen(false);
+    box.current.querySelector("summary").focus();
+  });
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const press = (event) => box.current?.contains(event.target) || setOpen(false);
+    document.addEventListener("pointerdown", press);
+    return () => document.removeEventListener("pointerdown", press);
+  }, [isOpen]);
+  return html`<details class="menu" ref=${box} open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary class="button button-quiet"><${Icon} name=${icon} size="15" />${title}</summary>
+    <ul class="menu-list">${children}</ul>
+  </details>`;
+}
