@@ -49,6 +49,8 @@ pub(crate) struct Embedded {
     /// Memory is given back when nobody asked for this long.
     idle_s: u64,
     context_tokens_max: usize,
+    /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest that runs here].
+    pub(crate) kernels: embedded::Kernels,
 }
 
 /// The tools a flow may call.
@@ -154,8 +156,8 @@ impl Memory {
 
 impl Default for Embedded {
     fn default() -> Self {
-        let options = embedded::Options::default();
-        Embedded { pull: true, folder: None, idle_s: options.idle_max.as_secs(), context_tokens_max: options.context_tokens_max }
+        let embedded::Options { idle_max, context_tokens_max, kernels, .. } = embedded::Options::default();
+        Embedded { pull: true, folder: None, idle_s: idle_max.as_secs(), context_tokens_max, kernels }
     }
 }
 
@@ -209,6 +211,7 @@ impl Embedded {
         embedded::Options {
             idle_max: Duration::from_secs(self.idle_s.max(1)),
             context_tokens_max: self.context_tokens_max,
+            kernels: self.kernels,
             ..embedded::Options::default()
         }
     }
@@ -227,6 +230,10 @@ mod tests {
     fn what_is_unknown_is_an_error_with_its_line() {
         let error = toml::from_str::<Config>("model = \"extract\"\nmodle = 1\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("modle"), "{error}");
+        let error = toml::from_str::<Config>("[embedded]\nkernels = \"sse\"\n").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("avx2"), "{error}");
+        let config: Config = toml::from_str("[embedded]\nkernels = \"scalar\"\n").unwrap();
+        assert_eq!(config.embedded.options().kernels, embedded::Kernels::Scalar);
         let config: Config = toml::from_str("model = \"ollama/q\"\n[embedded]\npull = false\n").unwrap();
         assert!(!config.embedded.pull && config.table().model.is_some_and(|name| name.to_string() == "ollama/q"));
     }

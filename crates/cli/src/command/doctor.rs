@@ -3,7 +3,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use world::model::choice::{Choice, Source, State};
-use world::model::embedded::threads;
+use world::model::embedded::{Kernels, threads};
 
 use crate::config::Config;
 use crate::exit::{Exit, Result};
@@ -32,13 +32,14 @@ impl Doctor {
         let mut places = places(place, &config, &folder)?;
         let (registry, agents) = wiring::block_on(elsewhere(&config))?;
         (places["registry"], places["agents"]) = (json!(registry), json!(agents));
+        let kernels: Vec<&str> = Kernels::available().into_iter().map(Kernels::name).collect();
         let mut out = anstream::stdout().lock();
         if self.json {
             let model = match &choice {
                 Ok(choice) => serde_json::to_value(choice)?,
                 Err(trouble) => json!({ "error": trouble.to_string() }),
             };
-            writeln!(out, "{}", json!({ "model": model, "places": places, "threads": threads::wanted() }))?;
+            writeln!(out, "{}", json!({ "model": model, "places": places, "threads": threads::wanted(), "kernels": kernels }))?;
             return choice.map(|_| Exit::Well);
         }
         if let Ok(choice) = &choice {
@@ -50,10 +51,12 @@ impl Doctor {
         }
         writeln!(
             out,
-            "{} {} for the embedded model (CANDLE_NUM_THREADS says otherwise)",
+            "{} {} for the embedded model (set {} to change it)",
             paint(DIM, format!("{:14}", "threads")),
-            threads::wanted()
+            threads::wanted(),
+            threads::VARIABLE
         )?;
+        writeln!(out, "{} {} run on this processor", paint(DIM, format!("{:14}", "kernels")), kernels.join(", "))?;
         // The trouble itself is told like every other.
         choice.map(|_| Exit::Well)
     }
