@@ -33,6 +33,9 @@ mod limits;
 #[expect(unsafe_code, reason = "tiles begin as zeros, and functions of a set are called")]
 mod matrix;
 mod memory;
+#[cfg(target_arch = "aarch64")]
+#[expect(unsafe_code, reason = "registers are filled from memory and emptied into it")]
+mod neon;
 #[expect(unsafe_code, reason = "functions of a set are called, which is handed out only where the processor has the instructions")]
 mod network;
 #[expect(unsafe_code, reason = "a result is divided among threads")]

@@ -84,3 +84,15 @@ static AVX512: Set = {
     use super::avx512::{Wide, product_4, product_6};
     set!("avx512", Wide, 4, product_4, product_6, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 };
+
+#[cfg(target_arch = "aarch64")]
+static NEON: Set = {
+    use super::neon::{Four, product_4, product_6};
+    set!("neon", Four, 1, product_4, product_6, "neon")
+};
+
+#[cfg(target_arch = "aarch64")]
+static NEON_DOT: Set = {
+    use super::neon::{Four, product_4_dot, product_6_dot};
+    set!("neon-dot", Four, 1, product_4_dot, product_6_dot, "neon,dotprod")
+};
