@@ -77,9 +77,9 @@ fn unpack_6(tile: &Tile6, values: &mut [[i16; TALL]; WIDE]) {
 
 fn products(values: &[[i16; TALL]; WIDE], x: &Block, from: usize, count: usize) -> [i32; TALL] {
     let mut sums = [0; TALL];
-    for at in from..from + count {
+    for (at, values) in values.iter().enumerate().skip(from).take(count) {
         let x = i16::from(x.words[at / 4].to_le_bytes()[at % 4].cast_signed());
-        for (sum, value) in sums.iter_mut().zip(&values[at]) {
+        for (sum, value) in sums.iter_mut().zip(values) {
             *sum += i32::from(*value * x);
         }
     }

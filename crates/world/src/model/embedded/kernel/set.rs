@@ -14,10 +14,13 @@ pub(in super::super) struct Set {
     pub(super) product_6: unsafe fn(&[Tile6], &[Block], &mut [[f32; TALL]]),
     pub(super) quantize: unsafe fn(&[f32], &mut [Block]),
     pub(super) quantize_normed: unsafe fn(&[f32], &[f32], f32, &mut [Block]),
-    pub(super) attend: unsafe fn(&[f32], (&[u16], &[u16]), usize, usize, &mut [f32]),
+    pub(super) attend: unsafe fn(&[f32], KeysValues<'_>, usize, usize, &mut [f32]),
     pub(super) gate: unsafe fn(&mut [[f32; TALL]], &[[f32; TALL]]),
     pub(super) halve: unsafe fn(&[f32], &mut [u16]),
 }
+
+/// The keys of a head in whole blocks, and its values (see `memory`).
+type KeysValues<'a> = (&'a [u16], &'a [u16]);
 
 /// The sets that this processor can run, the fastest first.
 pub(in super::super) fn available() -> Vec<&'static Set> {
@@ -54,7 +57,7 @@ macro_rules! set {
             activation::quantize_normed::<$lanes>(values, gains, epsilon, blocks);
         }
         $(#[target_feature(enable = $features)])?
-        fn attend(q: &[f32], kv: (&[u16], &[u16]), head: usize, seen: usize, out: &mut [f32]) {
+        fn attend(q: &[f32], kv: KeysValues<'_>, head: usize, seen: usize, out: &mut [f32]) {
             attention::attend::<$lanes, $wide>(q, kv, head, seen, out);
         }
         $(#[target_feature(enable = $features)])?

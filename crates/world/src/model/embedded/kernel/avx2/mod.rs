@@ -235,12 +235,12 @@ fn several_4<const N: usize>(tile: &Unpacked, x: [&Block; N], sums: &mut [[f32; 
         }
     }
     for row in 0..N {
-        for half in 0..2 {
+        for (half, scaled) in scaled[row].into_iter().enumerate() {
             let mut less = _mm256_setzero_si256();
             for pair in 0..4 {
                 less = _mm256_add_epi32(less, _mm256_madd_epi16(tile.pairs[pair][half], _mm256_set1_epi32(x[row].sums[pair])));
             }
-            let whole = _mm256_mul_ps(_mm256_cvtepi32_ps(scaled[row][half]), tile.d[half]);
+            let whole = _mm256_mul_ps(_mm256_cvtepi32_ps(scaled), tile.d[half]);
             let whole = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(less), tile.dmin[half], whole);
             add(&mut sums[row], half, whole, x[row].scale);
         }
@@ -265,12 +265,12 @@ fn several_6<const N: usize>(tile: &Unpacked, x: [&Block; N], sums: &mut [[f32; 
         }
     }
     for row in 0..N {
-        for half in 0..2 {
+        for (half, scaled) in scaled[row].into_iter().enumerate() {
             let mut less = _mm256_setzero_si256();
             for group in 0..8 {
                 less = _mm256_add_epi32(less, _mm256_madd_epi16(tile.pairs[group][half], _mm256_set1_epi32(x[row].sums_16[group])));
             }
-            let whole = _mm256_sub_epi32(scaled[row][half], _mm256_slli_epi32::<5>(less));
+            let whole = _mm256_sub_epi32(scaled, _mm256_slli_epi32::<5>(less));
             add(&mut sums[row], half, _mm256_mul_ps(_mm256_cvtepi32_ps(whole), tile.d[half]), x[row].scale);
         }
     }
@@ -308,8 +308,8 @@ fn single_4(tiles: &[Tile4], x: &[Block]) -> [f32; TALL] {
             }
         }
         let (d, dmin) = (floats(&tile.d), floats(&tile.dmin));
-        for half in 0..2 {
-            let whole = _mm256_mul_ps(_mm256_cvtepi32_ps(scaled[half]), d[half]);
+        for (half, scaled) in scaled.into_iter().enumerate() {
+            let whole = _mm256_mul_ps(_mm256_cvtepi32_ps(scaled), d[half]);
             let whole = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(less[half]), dmin[half], whole);
             add(&mut sums, half, whole, x.scale);
         }
@@ -348,8 +348,8 @@ fn single_6(tiles: &[Tile6], x: &[Block]) -> [f32; TALL] {
             }
         }
         let d = floats(&tile.d);
-        for half in 0..2 {
-            let whole = _mm256_sub_epi32(scaled[half], _mm256_slli_epi32::<5>(less[half]));
+        for (half, scaled) in scaled.into_iter().enumerate() {
+            let whole = _mm256_sub_epi32(scaled, _mm256_slli_epi32::<5>(less[half]));
             add(&mut sums, half, _mm256_mul_ps(_mm256_cvtepi32_ps(whole), d[half]), x.scale);
         }
     }
