@@ -104,12 +104,12 @@ impl Lanes for Four {
     fn store_bytes(self, to: &mut [i32; 4]) -> i32 {
         unsafe {
             let mut sum = vdupq_n_s32(0);
-            for at in 0..4 {
-                let whole = vcvtnq_s32_f32(self.0[at]);
+            for (to, values) in to.iter_mut().zip(self.0) {
+                let whole = vcvtnq_s32_f32(values);
                 sum = vaddq_s32(sum, whole);
                 let words = vqmovn_s32(whole);
                 let bytes = vqmovn_s16(vcombine_s16(words, words));
-                to[at] = vget_lane_s32::<0>(vreinterpret_s32_s8(bytes));
+                *to = vget_lane_s32::<0>(vreinterpret_s32_s8(bytes));
             }
             vaddvq_s32(sum)
         }
