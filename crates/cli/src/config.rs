@@ -51,6 +51,8 @@ pub(crate) struct Embedded {
     /// Memory is given back when nobody asked for this long.
     idle_s: u64,
     context_tokens_max: usize,
+    /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest that runs here].
+    pub(crate) kernels: embedded::Kernels,
 }
 
 /// The tools a flow may call.
@@ -155,8 +157,8 @@ impl Memory {
 
 impl Default for Embedded {
     fn default() -> Self {
-        let options = embedded_model::Options::default();
-        Embedded { pull: true, folder: None, idle_s: options.idle_max.as_secs(), context_tokens_max: options.context_tokens_max }
+        let embedded_model::Options { idle_max, context_tokens_max, kernels, .. } = embedded_model::Options::default();
+        Embedded { pull: true, folder: None, idle_s: idle_max.as_secs(), context_tokens_max, kernels }
     }
 }
 
@@ -214,6 +216,7 @@ impl Embedded {
         embedded_model::Options {
             idle_max: Duration::from_secs(self.idle_s.max(1)),
             context_tokens_max: self.context_tokens_max,
+            kernels: self.kernels,
             ..embedded_model::Options::default()
         }
     }
@@ -232,6 +235,10 @@ mod tests {
     fn what_is_unknown_is_an_error_with_its_line() {
         let error = toml::from_str::<Config>("model = \"extract\"\nmodle = 1\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("modle"), "{error}");
+        let error = toml::from_str::<Config>("[embedded]\nkernels = \"sse\"\n").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("avx2"), "{error}");
+        let config: Config = toml::from_str("[embedded]\nkernels = \"scalar\"\n").unwrap();
+        assert_eq!(config.embedded.options().kernels, embedded::Kernels::Scalar);
         let config: Config = toml::from_str("model = \"ollama/q\"\n[embedded]\npull = false\n").unwrap();
         let error = toml::from_str::<Config>("[server]\nruns_max = 0\n").unwrap_err().to_string();
         assert!(error.contains("[server]: runs_max is an integer from 1 to 100000, not 0"), "{error}");

@@ -97,12 +97,12 @@ fn main() -> ExitCode {
     exit.code()
 }
 
-/// How many threads the embedded model may think on. Its kernels read that once, from the environment.
+/// How many threads the embedded model computes on. Its kernels read that once, from the environment.
 #[allow(unsafe_code, reason = "the environment may be set as long as there is one thread, and here there is")]
 fn take_cores() {
-    const THREADS: &str = "CANDLE_NUM_THREADS";
-    if std::env::var_os(THREADS).is_none() {
+    use embedded_model::threads;
+    if std::env::var_os(threads::VARIABLE).is_none() {
         // SAFETY: this is the first thing `main` does, before anything could have started a thread.
-        unsafe { std::env::set_var(THREADS, embedded_model::threads::wanted().to_string()) };
+        unsafe { std::env::set_var(threads::VARIABLE, threads::wanted().to_string()) };
     }
 }

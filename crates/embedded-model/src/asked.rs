@@ -16,7 +16,7 @@ impl Model for Embedded {
             return Err(model::Trouble::another(FailureKind::Refused, words));
         }
         let call = ModelCall { messages: evidence::spoken(&call.messages), ..call.clone() };
-        let super::Answer { said, finish, tokens, timing } = Embedded::answer(self, &call, progress).await?;
+        let super::Answer { said, finish, tokens, timing, network: _ } = Embedded::answer(self, &call, progress).await?;
         let Tokens { prompt, cached, answer, forced } = tokens;
         let mut notes = json!({"tokens_cached": cached, "tokens_forced": forced});
         if !timing.load.is_zero() {
@@ -47,6 +47,7 @@ impl From<Trouble> for model::Trouble {
             Trouble::BadRequest { .. } => model::Trouble { kind, ..model::Trouble::user(message) },
             Trouble::NoWeights { .. }
             | Trouble::Damaged { .. }
+            | Trouble::BadKernels { .. }
             | Trouble::TooLong { .. }
             | Trouble::BadSchema { .. }
             | Trouble::Truncated { .. }

@@ -1,4 +1,4 @@
-//! The model that lives in this process: a small language model on two cores, for whoever has no other.
+//! The model that runs in this process: a small language model on two cores, for whoever has no other.
 //!
 //! ```text
 //!   answer() ──queue──> worker thread: chat ─ prefix ─ decode(net, grammar) ──deltas, Answer──> answer()
@@ -8,9 +8,8 @@
 //! One thread owns the model and answers one call after another; the asynchronous runtime never computes. A call whose future
 //! is dropped ends at the next token. Weights are pulled and proven by [`weights`]; nothing here touches the network.
 //!
-//! How many cores it takes is read once per process from `CANDLE_NUM_THREADS` or else `RAYON_NUM_THREADS`; without them it is
-//! the physical cores. Spinning threads suffer on a busy machine, so a program should set the first to
-//! [`threads::wanted`] before it starts any thread.
+//! How many threads it takes is read once per process from `CANDLE_NUM_THREADS`; without it, see [`threads::wanted`]. A program
+//! should set the variable to that before it starts any thread, since candle's kernels, which some weights need, decide otherwise.
 //!
 //! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
 //! model), and trying again.
@@ -21,8 +20,8 @@ mod chat;
 mod decode;
 mod gguf;
 mod grammar;
-#[cfg(target_arch = "x86_64")]
 mod kernel;
+pub mod kernels;
 mod net;
 mod prefix;
 pub mod threads;
@@ -40,6 +39,8 @@ use graph::{FailureKind, ModelCall};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+pub use self::kernel::Limits;
+pub use self::kernels::Kernels;
 use effects::Progress;
 
 /// A model in a file, loaded when it is first asked.
@@ -66,16 +67,6 @@ pub struct Options {
     pub kernels: Kernels,
 }
 
-/// What the network is computed with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kernels {
-    /// Our own where the processor and the weights allow it.
-    #[default]
-    Best,
-    /// candle's, which run everywhere.
-    Candle,
-}
-
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -96,6 +87,24 @@ pub struct Answer {
     pub finish: Finish,
     pub tokens: Tokens,
     pub timing: Timing,
+    pub network: NetworkInfo,
+}
+
+/// What the network is computed with, and how much a token costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkInfo {
+    /// Never [`Kernels::Auto`].
+    pub kernels: Kernels,
+    /// Weights that are read for each token that is generated, in bytes; unknown of candle's kernels.
+    pub token_bytes: Option<usize>,
+    /// Products of a weight and an activation for each token of a prompt.
+    pub token_products: Option<usize>,
+}
+
+/// What this machine could do at most with these kernels on all threads, measured in about a second. candle's are not measured,
+/// nor are those that this processor cannot run.
+pub fn limits(kernels: Kernels) -> Option<Limits> {
+    kernels.set().map(kernel::limits)
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -138,6 +147,8 @@ pub enum Trouble {
     NoWeights { path: PathBuf },
     #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull` fetch them anew")]
     Damaged { why: String },
+    #[error("{why} (setting `kernels` in `[embedded]`)")]
+    BadKernels { why: String },
     #[error("the embedded model has {waiting} calls waiting already")]
     Busy { waiting: usize },
     #[error("the prompt has {prompt} tokens and the answer may have {answer}, but the embedded model holds {context} at a time")]
@@ -158,7 +169,7 @@ impl Trouble {
     /// In the words a flow knows.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Trouble::NoWeights { .. } | Trouble::Damaged { .. } => FailureKind::Refused,
+            Trouble::NoWeights { .. } | Trouble::Damaged { .. } | Trouble::BadKernels { .. } => FailureKind::Refused,
             Trouble::Busy { .. } | Trouble::TooLong { .. } => FailureKind::Limit,
             Trouble::BadRequest { .. } | Trouble::BadSchema { .. } | Trouble::Truncated { .. } => FailureKind::Invalid,
             Trouble::Cancelled => FailureKind::Cancelled,
@@ -197,8 +208,8 @@ impl Embedded {
     }
 
     /// Loads the weights and makes one pass over them, so that the first answer need not wait for it.
-    pub async fn warm(&self) -> Result<(), Trouble> {
-        self.order(Task::Warm, &Progress::nowhere()).await.map(drop)
+    pub async fn warm(&self) -> Result<NetworkInfo, Trouble> {
+        self.order(Task::Warm, &Progress::nowhere()).await.map(|answer| answer.network)
     }
 
     async fn order(&self, task: Task, progress: &Progress) -> Result<Answer, Trouble> {

@@ -1,8 +1,8 @@
-//! The Qwen2 network, forward only: by [`kernel`](super::kernel) where the processor is made for it, else over candle's quantized
-//! kernels.
+//! The Qwen2 network, forward only: by [`kernel`](super::kernel) where it knows the formats of the weights, else over candle's
+//! quantized kernels.
 //!
 //! candle's own version keeps its attention cache inside the weights, where it can be neither cut back nor shared. Here the
-//! weights never change, and a [`Kv`] belongs to whoever thinks: it can be cut back, and forked at a common prefix.
+//! weights never change, and a [`Kv`] belongs to a call: it can be cut back, and forked at a common prefix.
 //!
 //! ```text
 //!   ids ─ embed ─┬─ norm ─ q k v ─ rope ─ attend(Kv) ─ o ─(+)─┬─ norm ─ silu(gate)·up ─ down ─(+)─ … ─ norm ─ output
@@ -14,9 +14,9 @@ use candle_nn::{ops, rotary_emb};
 
 use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
-#[cfg(target_arch = "x86_64")]
 use super::kernel;
-use super::{Kernels, Trouble};
+use super::kernels::{Kernels, list};
+use super::{NetworkInfo, Trouble};
 
 pub(super) struct Net {
     embedding: Rows,
@@ -26,8 +26,6 @@ pub(super) struct Net {
 
 enum Body {
     Tensors(Tensors),
-    /// Where the processor and the weights allow it.
-    #[cfg(target_arch = "x86_64")]
     Own(kernel::Network),
 }
 
@@ -112,25 +110,28 @@ impl Net {
         let x = self.embedding.get(ids).map_err(wrong)?;
         let logits = match (&self.body, &mut kv.room) {
             (Body::Tensors(tensors), Room::Tensors(room)) => tensors.run(room, kv.len, x, wants_logits).map_err(wrong)?,
-            #[cfg(target_arch = "x86_64")]
             (Body::Own(network), Room::Own(memory)) => network.forward(memory, kv.len, x, wants_logits),
-            #[cfg(target_arch = "x86_64")]
             (Body::Tensors(_), Room::Own(_)) | (Body::Own(_), Room::Tensors(_)) => return Err(Trouble::bug("this memory is another network's")),
         };
         kv.len += ids.len();
         Ok(logits)
     }
 
-    #[cfg(test)]
-    pub(super) fn is_own(&self) -> bool {
-        !matches!(self.body, Body::Tensors(_))
+    pub(super) fn info(&self) -> NetworkInfo {
+        match &self.body {
+            Body::Tensors(_) => NetworkInfo { kernels: Kernels::Candle, token_bytes: None, token_products: None },
+            Body::Own(network) => NetworkInfo {
+                kernels: network.set().name.parse().unwrap_or_default(),
+                token_bytes: Some(network.token_bytes()),
+                token_products: Some(network.token_products()),
+            },
+        }
     }
 
     /// Room for so many tokens.
     pub(super) fn kv(&self, capacity: usize) -> Result<Kv, Trouble> {
         let room = match &self.body {
             Body::Tensors(_) => Room::tensors(&self.sizes, capacity)?,
-            #[cfg(target_arch = "x86_64")]
             Body::Own(_) => Room::Own(kernel::Memory::new(&self.sizes, capacity)),
         };
         Ok(Kv { room, len: 0, capacity })
@@ -139,12 +140,25 @@ impl Net {
 
 impl Body {
     fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels) -> Result<Self, Trouble> {
-        #[cfg(target_arch = "x86_64")]
-        if kernels == Kernels::Best && kernel::Network::can_load(gguf, sizes, output)? {
-            return Ok(Body::Own(kernel::Network::load(gguf, sizes, output)?));
+        let can_load = kernel::Network::can_load(gguf, sizes, output)?;
+        match (kernels, kernels.set(), can_load) {
+            (Kernels::Candle, ..) | (Kernels::Auto, _, false) | (Kernels::Auto, None, true) => {
+                tracing::debug!(%kernels, "the network runs on candle's kernels");
+                Tensors::load(gguf, sizes, output).map(Body::Tensors)
+            }
+            (_, Some(set), true) => {
+                tracing::debug!(%kernels, "the network runs on the {} kernels", set.name);
+                Ok(Body::Own(kernel::Network::load(gguf, sizes, output, set)?))
+            }
+            (_, None, _) => {
+                let why = format!("this processor cannot run the {kernels} kernels, but {}", list(&Kernels::available()));
+                Err(Trouble::BadKernels { why })
+            }
+            (_, Some(_), false) => {
+                let why = format!("these weights are not Q4_K and Q6_K in whole tiles, as the {kernels} kernels need; auto or candle can run them");
+                Err(Trouble::BadKernels { why })
+            }
         }
-        tracing::debug!(?kernels, "the network runs on candle's kernels");
-        Tensors::load(gguf, sizes, output).map(Body::Tensors)
     }
 }
 
@@ -266,7 +280,6 @@ pub(super) struct Kv {
 
 enum Room {
     Tensors(Vec<(Tensor, Tensor)>),
-    #[cfg(target_arch = "x86_64")]
     Own(kernel::Memory),
 }
 
@@ -295,7 +308,6 @@ impl Kv {
     pub(super) fn fork(&self, sizes: &Sizes, len: usize, capacity: usize) -> Result<Self, Trouble> {
         let len = len.min(self.len).min(capacity);
         let room = match &self.room {
-            #[cfg(target_arch = "x86_64")]
             Room::Own(memory) => Room::Own(memory.fork(len, capacity)),
             Room::Tensors(from) => {
                 let room = Room::tensors(sizes, capacity)?;

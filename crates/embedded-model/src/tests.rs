@@ -131,10 +131,12 @@ fn made(shape: Shape) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// With candle's kernels because of the formats, with our own if this processor has them, and with candle's for the same weights.
-fn all() -> [((TempDir, PathBuf), Options); 3] {
-    let candle = Options { kernels: Kernels::Candle, ..Options::default() };
-    [(tiny(), Options::default()), (made(SMALL), Options::default()), (made(SMALL), candle)]
+/// With candle's kernels because of the formats, and with each that this processor has.
+fn all() -> Vec<((TempDir, PathBuf), Options)> {
+    let with = |kernels: Kernels| (made(SMALL), Options { kernels, ..Options::default() });
+    let mut all = vec![(tiny(), Options::default())];
+    all.extend(Kernels::available().into_iter().map(with));
+    all
 }
 
 fn call(messages: &[(&str, &str)], tokens_max: u32) -> ModelCall {
@@ -210,11 +212,9 @@ async fn follows_a_schema(model: &Embedded) {
 }
 
 #[test]
-fn both_kernels_think_alike_and_ours_the_same_in_any_pieces() {
+fn all_kernels_agree_and_ours_in_any_pieces_to_the_bit() {
     let (_folder, path) = made(SMALL);
     let gguf = Gguf::open(&path).unwrap();
-    let nets = [Kernels::Best, Kernels::Candle].map(|kernels| Net::load(&gguf, 1024, kernels).unwrap());
-    assert!(!nets[1].is_own());
     let tokens: Vec<u32> = (0..61).map(|i| i * 37 % 255).collect();
     let logits = |net: &Net, pieces: &[usize]| {
         let mut kv = net.kv(tokens.len()).unwrap();
@@ -228,14 +228,34 @@ fn both_kernels_think_alike_and_ours_the_same_in_any_pieces() {
         assert_eq!((kv.len(), logits.len()), (tokens.len(), SMALL.vocabulary));
         logits
     };
-    let [own, candle] = nets.each_ref().map(|net| logits(net, &[61]));
+    let with = |kernels: Kernels| {
+        let net = Net::load(&gguf, 1024, kernels).unwrap();
+        assert_eq!(net.info().kernels, kernels);
+        net
+    };
+    let (scalar, candle) = (logits(&with(Kernels::Scalar), &[61]), logits(&with(Kernels::Candle), &[61]));
     let spread = |logits: &[f32]| (logits.iter().map(|x| x * x).sum::<f32>() / logits.len() as f32).sqrt();
-    let differences: Vec<f32> = own.iter().zip(&candle).map(|(own, candle)| own - candle).collect();
+    let differences: Vec<f32> = scalar.iter().zip(&candle).map(|(scalar, candle)| scalar - candle).collect();
     assert!(spread(&differences) < 0.05 * spread(&candle), "{} of {}", spread(&differences), spread(&candle));
-    if nets[0].is_own() {
-        assert_eq!(logits(&nets[0], &[1; 61]), own);
-        assert_eq!(logits(&nets[0], &[17, 2, 3, 8, 31]), own);
+    for kernels in Kernels::available().into_iter().filter(|kernels| *kernels != Kernels::Candle) {
+        let net = with(kernels);
+        for pieces in [&[61][..], &[1; 61], &[17, 2, 3, 8, 31]] {
+            assert_eq!(logits(&net, pieces), scalar, "{kernels}, {pieces:?}");
+        }
     }
+    assert_eq!(Net::load(&gguf, 1024, Kernels::Auto).unwrap().info().kernels, Kernels::available()[0]);
+}
+
+#[test]
+fn kernels_that_cannot_run_are_an_error_that_names_others() {
+    let ((_folder, small), (_other_folder, tiny)) = (made(SMALL), tiny());
+    let load = |path: &Path, kernels: Kernels| Net::load(&Gguf::open(path).unwrap(), 1024, kernels).map(|net| net.info().kernels);
+    assert_eq!(load(&tiny, Kernels::Auto), Ok(Kernels::Candle), "its formats are not ours");
+    let error = load(&tiny, Kernels::Scalar).unwrap_err().to_string();
+    assert!(error.contains("Q4_K") && error.contains("auto"), "{error}");
+    let foreign = Kernels::ALL.into_iter().skip(1).find(|kernels| !Kernels::available().contains(kernels)).unwrap();
+    let error = load(&small, foreign).unwrap_err().to_string();
+    assert!(error.contains(foreign.name()) && error.contains("scalar"), "{error}");
 }
 
 #[tokio::test]

@@ -1,27 +1,25 @@
-//! How many cores to think on.
+//! How many threads the embedded model computes on.
 
-/// All physical cores, or one fewer when the machine has had as much to do as it has cores for a minute, and still has. To be
-/// asked before the process has threads, and given to the kernels as `CANDLE_NUM_THREADS`, which they read once.
+/// The environment variable that overrides [`wanted`]. candle reads it too, for the weights that its kernels compute.
+pub const VARIABLE: &str = "CANDLE_NUM_THREADS";
+
+/// The physical cores, as far as the affinity of the process and the quota of its cgroup allow.
 ///
-/// After each of the hundreds of products that make a token, candle's threads wait for each other without giving up their
-/// core. Where the other thread is not running, each such wait lasts until the scheduler comes round: on two cores with eight
-/// jobs, two threads were measured to be four times slower than one.
+/// The load of the machine does not count: it changes within seconds, and the number is read once per process. On a busy machine
+/// the threads of our own kernels yield (see `kernel::pool`).
 pub fn wanted() -> usize {
     let cores = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|cpuinfo| physical(&cpuinfo));
-    let logical = std::thread::available_parallelism().map_or(1, usize::from);
-    let loadavg = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    choose(cores.unwrap_or(logical).min(logical), &loadavg)
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.unwrap_or(allowed).clamp(1, allowed.max(1))
 }
 
-/// The average of a minute alone would still call a machine busy whose build has just ended.
-fn choose(cores: usize, loadavg: &str) -> usize {
-    let mut fields = loadavg.split(' ');
-    let average: f32 = fields.next().and_then(|average| average.parse().ok()).unwrap_or(0.0);
-    // "running/all"; one that runs is this one, which reads it.
-    let running: usize = fields.nth(2).and_then(|tasks| tasks.split('/').next()?.parse().ok()).unwrap_or(0);
-    let is_busy = average >= cores as f32 && running > cores;
-    if is_busy { cores.saturating_sub(1).max(1) } else { cores.max(1) }
+/// What [`VARIABLE`] says, or [`wanted`].
+pub(super) fn count() -> usize {
+    let set = std::env::var(VARIABLE).ok().and_then(|value| value.parse::<usize>().ok()).filter(|&count| count > 0);
+    set.map_or_else(wanted, |count| count.min(THREADS_MAX))
 }
+
+const THREADS_MAX: usize = 1024;
 
 /// Distinct pairs of socket and core.
 fn physical(cpuinfo: &str) -> Option<usize> {
@@ -44,22 +42,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_machine_keeps_a_core() {
-        let cases = [
-            (1, "0.00 0.00 0.00 1/90 5", 1),
-            (1, "9.00 9.00 9.00 9/90 5", 1),
-            (2, "0.50 0.00 0.00 1/90 5", 2),
-            (2, "2.00 0.00 0.00 3/90 5", 1),
-            (2, "9.00 9.00 9.00 1/90 5", 2),
-            (2, "0.30 9.00 9.00 9/90 5", 2),
-            (8, "7.90 8.00 8.00 9/90 5", 8),
-            (8, "8.00 8.00 8.00 9/90 5", 7),
-            (8, "", 8),
-            (0, "0.00 0.00 0.00 1/90 5", 1),
-        ];
-        for (cores, loadavg, expected) in cases {
-            assert_eq!(choose(cores, loadavg), expected, "{cores} cores at {loadavg}");
-        }
+    fn no_more_threads_than_the_process_may_use() {
+        let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+        assert!((1..=allowed).contains(&wanted()));
     }
 
     #[test]

@@ -103,7 +103,8 @@ impl Mind {
         // More than one, since candle repacks the weights for batches when it first meets one.
         let tokens = [self.vocabulary.turn_start; 8];
         self.net.forward(&mut kv, &tokens, true)?;
-        Ok(Answer { said: Said::Text(String::new()), finish: Finish::Stop, tokens: Tokens::default(), timing: Timing::default() })
+        let (tokens, timing) = (Tokens::default(), Timing::default());
+        Ok(Answer { said: Said::Text(String::new()), finish: Finish::Stop, tokens, timing, network: self.net.info() })
     }
 
     fn answer(
@@ -155,7 +156,7 @@ impl Mind {
             }
             (Some(_), Finish::Length) => return Err(Trouble::Truncated { tokens: tokens.answer, text }),
         };
-        Ok(Answer { said, finish, tokens, timing })
+        Ok(Answer { said, finish, tokens, timing, network: self.net.info() })
     }
 
     /// Room for `capacity` tokens that begins with as much of the prompt as is known.

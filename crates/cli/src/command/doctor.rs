@@ -1,7 +1,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use embedded_model::threads;
+use embedded_model::{Kernels, threads};
 use models::choice::{Choice, Source, State};
 use serde_json::{Value, json};
 use server::limits;
@@ -33,13 +33,14 @@ impl Doctor {
         let mut places = places(place, &config, &folder)?;
         let (registry, agents) = wiring::block_on(elsewhere(&config))?;
         (places["registry"], places["agents"]) = (json!(registry), json!(agents));
+        let kernels: Vec<&str> = Kernels::available().into_iter().map(Kernels::name).collect();
         let mut out = anstream::stdout().lock();
         if self.json {
             let model = match &choice {
                 Ok(choice) => serde_json::to_value(choice)?,
                 Err(trouble) => json!({ "error": trouble.to_string() }),
             };
-            writeln!(out, "{}", json!({ "model": model, "places": places, "threads": threads::wanted() }))?;
+            writeln!(out, "{}", json!({ "model": model, "places": places, "threads": threads::wanted(), "kernels": kernels }))?;
             return choice.map(|_| Exit::Well);
         }
         if let Ok(choice) = &choice {
@@ -51,10 +52,12 @@ impl Doctor {
         }
         writeln!(
             out,
-            "{} {} for the embedded model (CANDLE_NUM_THREADS says otherwise)",
+            "{} {} for the embedded model (set {} to change it)",
             paint(DIM, format!("{:14}", "threads")),
-            threads::wanted()
+            threads::wanted(),
+            threads::VARIABLE
         )?;
+        writeln!(out, "{} {} run on this processor", paint(DIM, format!("{:14}", "kernels")), kernels.join(", "))?;
         // The trouble itself is told like every other.
         choice.map(|_| Exit::Well)
     }

@@ -1,17 +1,15 @@
 //! A matrix in tiles, and its products on all threads.
 
-use std::arch::x86_64::*;
-
 use super::activation::Block;
 use super::parts::{Column, each, each_column};
-use super::product::{column_4, column_6};
+use super::set::Set;
 use super::tile::{TALL, Tile, Tile4, Tile6, WIDE};
-use super::vector::{exp, floats, is_available, put};
 
 pub(super) struct Matrix {
     tiles: Tiles,
     pub(super) rows: usize,
     pub(super) width: usize,
+    pub(super) set: &'static Set,
 }
 
 enum Tiles {
@@ -29,33 +27,48 @@ pub(super) enum Format {
 /// So much is read of the file at a time, to be laid out anew while it is in the cache.
 const READ_BYTES: usize = 1 << 20;
 
+/// Rows of activations that are multiplied with a column of tiles before the next ones: their sums are kept on the stack.
+const ROWS_MAX: usize = 64;
+
 impl Matrix {
     /// `read` fills what it is given with the bytes of the rows from a number on.
-    pub(super) fn load<E>(format: Format, rows: usize, width: usize, read: impl FnMut(usize, &mut [u8]) -> Result<(), E>) -> Result<Self, E> {
-        assert!(is_available() && Matrix::fits(rows, width));
+    pub(super) fn load<E>(
+        set: &'static Set,
+        format: Format,
+        (rows, width): (usize, usize),
+        read: impl FnMut(usize, &mut [u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        assert!(Matrix::fits(rows, width));
         let tiles = match format {
             Format::Q4K => Tiles::Four(tiles(rows, width, read)?),
             Format::Q6K => Tiles::Six(tiles(rows, width, read)?),
         };
-        Ok(Matrix { tiles, rows, width })
+        Ok(Matrix { tiles, rows, width, set })
     }
 
     pub(super) fn fits(rows: usize, width: usize) -> bool {
         rows > 0 && width > 0 && rows.is_multiple_of(TALL) && width.is_multiple_of(WIDE)
     }
 
-    /// 16 rows times each row of `x`, and their sums to `sink` with the number of the row.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-    fn column(&self, column: usize, x: &[Block], sink: impl FnMut(usize, __m512)) {
-        let wide = self.width / WIDE;
+    pub(super) fn bytes(&self) -> usize {
         match &self.tiles {
-            Tiles::Four(tiles) => column_4_all(&tiles[column * wide..][..wide], x, sink),
-            Tiles::Six(tiles) => column_6_all(&tiles[column * wide..][..wide], x, sink),
+            Tiles::Four(tiles) => size_of_val::<[_]>(tiles),
+            Tiles::Six(tiles) => size_of_val::<[_]>(tiles),
+        }
+    }
+
+    /// 16 rows of the matrix times each row of `x`.
+    fn column(&self, column: usize, x: &[Block], sums: &mut [[f32; TALL]]) {
+        let wide = self.width / WIDE;
+        // SAFETY: a set is handed out only where the processor has its instructions.
+        match &self.tiles {
+            Tiles::Four(tiles) => unsafe { (self.set.product_4)(&tiles[column * wide..][..wide], x, sums) },
+            Tiles::Six(tiles) => unsafe { (self.set.product_6)(&tiles[column * wide..][..wide], x, sums) },
         }
     }
 }
 
-/// Each row of a table is `width` bytes; its tiles lie row of tiles after row of tiles.
+/// Its tiles lie row of tiles after row of tiles.
 fn tiles<T: Tile, E>(rows: usize, width: usize, mut read: impl FnMut(usize, &mut [u8]) -> Result<(), E>) -> Result<Box<[T]>, E> {
     let wide = width / WIDE;
     let row_bytes = wide * T::BLOCK_BYTES;
@@ -78,47 +91,6 @@ fn tiles<T: Tile, E>(rows: usize, width: usize, mut read: impl FnMut(usize, &mut
     }
     Ok(tiles)
 }
-
-macro_rules! all_rows {
-    ($name:ident, $column:ident, $tile:ty) => {
-        /// As many rows at a time as registers hold the sums of.
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-        fn $name(tiles: &[$tile], x: &[Block], mut sink: impl FnMut(usize, __m512)) {
-            let wide = tiles.len();
-            let rows = x.len() / wide;
-            let mut at = 0;
-            macro_rules! some {
-                ($count:literal) => {
-                    let mut some = [x; $count];
-                    for (more, some) in some.iter_mut().enumerate() {
-                        *some = &x[(at + more) * wide..][..wide];
-                    }
-                    let sums = $column::<$count>(tiles, some);
-                    for (more, sums) in sums.iter().enumerate() {
-                        sink(at + more, *sums);
-                    }
-                    at += $count;
-                };
-            }
-            while at + 8 <= rows {
-                some!(8);
-            }
-            if at + 4 <= rows {
-                some!(4);
-            }
-            if at + 2 <= rows {
-                some!(2);
-            }
-            if at < rows {
-                some!(1);
-            }
-            let _ = at;
-        }
-    };
-}
-
-all_rows!(column_4_all, column_4, Tile4);
-all_rows!(column_6_all, column_6, Tile6);
 
 /// What becomes of a product.
 #[derive(Clone, Copy)]
@@ -147,21 +119,22 @@ pub(super) fn multiply(matrices: &[&Matrix], x: &[Block], out: &mut [f32], then:
             within -= matrix.rows / TALL;
             matrix = next;
         }
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-        fn one(matrix: &Matrix, within: usize, x: &[Block], then: Then<'_>, column: usize, out: &mut Column<'_>) {
-            let bias = match then {
-                Then::Bias(bias) => floats(&bias.as_chunks().0[column]),
-                Then::Set | Then::Add => _mm512_setzero_ps(),
-            };
-            let is_added = matches!(then, Then::Add);
-            matrix.column(within, x, |row, sums| {
-                let out = out.row(row);
-                let before = if is_added { floats(out) } else { bias };
-                put(out, _mm512_add_ps(before, sums));
-            });
-        }
-        // SAFETY: a matrix is made only where `is_available`.
-        unsafe { one(matrix, within, x, then, column, &mut out) }
+        each_rows(x, width, &mut out, |x, from, out| {
+            let mut sums = [[0.0; TALL]; ROWS_MAX];
+            let sums = &mut sums[..x.len() / (width / WIDE)];
+            matrix.column(within, x, sums);
+            for (at, sums) in sums.iter().enumerate() {
+                let out = out.row(from + at);
+                match then {
+                    Then::Set => *out = *sums,
+                    Then::Add => add(out, sums),
+                    Then::Bias(bias) => {
+                        *out = *sums;
+                        add(out, &bias.as_chunks().0[column]);
+                    }
+                }
+            }
+        });
     });
 }
 
@@ -170,18 +143,32 @@ pub(super) fn multiply_gated(gate: &Matrix, up: &Matrix, x: &[Block], out: &mut 
     let rows = x.len() / (gate.width / WIDE);
     assert!(gate.width == up.width && gate.rows == up.rows && out.len() == rows * gate.rows && x.len() == rows * (gate.width / WIDE));
     each_column(out, gate.rows, |column, mut out| {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-        fn one(gate: &Matrix, up: &Matrix, x: &[Block], column: usize, out: &mut Column<'_>) {
-            gate.column(column, x, |row, gate| put(out.row(row), gate));
-            up.column(column, x, |row, up| {
-                let out = out.row(row);
-                let gate = floats(out);
-                let less = exp(_mm512_sub_ps(_mm512_setzero_ps(), gate));
-                let silu = _mm512_div_ps(gate, _mm512_add_ps(less, _mm512_set1_ps(1.0)));
-                put(out, _mm512_mul_ps(silu, up));
-            });
-        }
-        // SAFETY: a matrix is made only where `is_available`.
-        unsafe { one(gate, up, x, column, &mut out) }
+        each_rows(x, gate.width, &mut out, |x, from, out| {
+            let (mut gates, mut ups) = ([[0.0; TALL]; ROWS_MAX], [[0.0; TALL]; ROWS_MAX]);
+            let count = x.len() / (gate.width / WIDE);
+            let (gates, ups) = (&mut gates[..count], &mut ups[..count]);
+            gate.column(column, x, gates);
+            up.column(column, x, ups);
+            // SAFETY: a set is handed out only where the processor has its instructions.
+            unsafe { (gate.set.gate)(gates, ups) };
+            for (at, gated) in gates.iter().enumerate() {
+                *out.row(from + at) = *gated;
+            }
+        });
     });
+}
+
+/// `work` for at most [`ROWS_MAX`] rows of activations at a time, with the number of the first.
+fn each_rows(x: &[Block], width: usize, out: &mut Column<'_>, mut work: impl FnMut(&[Block], usize, &mut Column<'_>)) {
+    let wide = width / WIDE;
+    for from in (0..out.rows()).step_by(ROWS_MAX) {
+        let count = ROWS_MAX.min(out.rows() - from);
+        work(&x[from * wide..][..count * wide], from, out);
+    }
+}
+
+fn add(to: &mut [f32; TALL], values: &[f32; TALL]) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += value;
+    }
 }

@@ -1,4 +1,4 @@
-//! Keys and values of the tokens that were read, as f16.
+//! Keys and values of the tokens so far, as f16.
 //!
 //! ```text
 //!   keys     head ─ 16 tokens ─ dimension ─ token     one register: a dimension of 16 tokens

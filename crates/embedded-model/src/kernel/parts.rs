@@ -1,8 +1,9 @@
-//! Work on all of candle's threads, each on a part of the result that is its own.
+//! Work on all threads of the pool, each on a part of the result that is its own.
 
 use std::marker::PhantomData;
 
-use candle_core::utils::barrier_pool;
+use super::pool::pool;
+use super::tile::TALL;
 
 /// An address that may go to other threads.
 struct Address<T>(*mut T);
@@ -26,7 +27,7 @@ pub(super) fn each<T: Send>(items: &mut [T], size: usize, work: impl Fn(usize, &
         return;
     }
     let address = Address(items.as_mut_ptr());
-    barrier_pool().execute_chunked(count.div_ceil(size), |parts| {
+    pool().run(count.div_ceil(size), |parts| {
         for part in parts {
             let start = part * size;
             // SAFETY: within `items`, which is borrowed until all are done; the pool gives out each number once, so no two parts
@@ -46,24 +47,28 @@ pub(super) struct Column<'a> {
 }
 
 impl Column<'_> {
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     #[inline]
-    pub(super) fn row(&mut self, row: usize) -> &mut [f32; 16] {
+    pub(super) fn row(&mut self, row: usize) -> &mut [f32; TALL] {
         assert!(row < self.rows);
         // SAFETY: the row is within the table, and of this column there is only one.
-        unsafe { &mut *self.start.add(row * self.stride).cast::<[f32; 16]>() }
+        unsafe { &mut *self.start.add(row * self.stride).cast::<[f32; TALL]>() }
     }
 }
 
 /// `work` for each column of a table whose rows have `width` values, with its number.
 pub(super) fn each_column(table: &mut [f32], width: usize, work: impl Fn(usize, Column<'_>) + Sync) {
-    assert!(width > 0 && width.is_multiple_of(16) && table.len().is_multiple_of(width));
+    assert!(width > 0 && width.is_multiple_of(TALL) && table.len().is_multiple_of(width));
     let rows = table.len() / width;
     let address = Address(table.as_mut_ptr());
-    barrier_pool().execute_chunked(width / 16, |columns| {
+    pool().run(width / TALL, |columns| {
         for column in columns {
             // SAFETY: 16 · column + 16 ≤ width, so each row's part is within the table, which is borrowed until all are done; the
             // pool gives out each number once.
-            let start = unsafe { address.get().add(16 * column) };
+            let start = unsafe { address.get().add(TALL * column) };
             work(column, Column { start, rows, stride: width, table: PhantomData });
         }
     });

@@ -12,7 +12,7 @@ mod requests;
 
 use std::path::PathBuf;
 
-use embedded_model::{threads, weights};
+use embedded_model::{Kernels, threads, weights};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,9 +43,12 @@ pub(crate) struct ModelsBench {
     /// The weights [default: those that `baton models pull` fetched]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Cores to think on, for both [default: as many as this machine can spare now]
+    /// Threads to compute on, for both [default: the physical cores that this process may use]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+    /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle
+    #[arg(long, value_name = "NAME", default_value_t = Kernels::Auto)]
+    kernels: Kernels,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -68,6 +71,7 @@ Ends with 1 if a plan was not valid, or if the model took more memory than it ma
 Examples:
   baton models bench
   baton models bench --json --rounds 3
+  baton models bench --kernels avx2
   baton models bench --versus llamacpp --plans 10";
 
 /// What one call gave.
@@ -97,11 +101,11 @@ pub(crate) trait Contestant {
 pub(crate) fn run(args: &ModelsBench) -> Result<Exit> {
     let weights = args.weights.clone().map_or_else(pulled, Ok)?;
     if args.child {
-        return ours::child(&weights);
+        return ours::child(&weights, args.kernels);
     }
     let threads = args.threads.map_or_else(threads::wanted, usize::from);
     let load_before = load();
-    let mut ours = Ours::start(&weights, threads)?;
+    let mut ours = Ours::start(&weights, threads, args.kernels)?;
     let mut theirs = args.versus.map(|Peer::Llamacpp| LlamaCpp::start(&weights, threads)).transpose()?;
     let plans: Vec<ModelCall> = requests::plans()?.into_iter().take(args.plans as usize).collect();
     let (mut our_numbers, mut their_numbers) = (Numbers::default(), Numbers::default());
@@ -132,7 +136,8 @@ pub(crate) fn run(args: &ModelsBench) -> Result<Exit> {
             Some((theirs.version.clone(), their_numbers))
         }
     };
-    let report = Report { ours: our_numbers, theirs, threads, plans: plans.len(), rounds: args.rounds, load_before, load_after: load() };
+    let computed = ours.computed.clone();
+    let report = Report { ours: our_numbers, theirs, computed, threads, plans: plans.len(), rounds: args.rounds, load_before, load_after: load() };
     match args.json {
         true => report.print_json()?,
         false => report.print()?,

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use effects::Progress;
-use embedded_model::{Embedded, Finish, Said};
+use embedded_model::{self, Embedded, Finish, Kernels, Options, Said, threads};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
 
@@ -27,25 +27,39 @@ pub(crate) struct Ours {
     ask: Option<ChildStdin>,
     told: BufReader<ChildStdout>,
     pub(crate) load_ms: f64,
+    pub(crate) computed: Computed,
+}
+
+/// What computed the network, what a token takes, and what the machine could give.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Computed {
+    pub(crate) kernels: String,
+    /// Of weights, for a token that is generated; unknown of candle's kernels, as is all that follows.
+    pub(crate) token_bytes: Option<usize>,
+    /// Of a weight and an activation, for a token of a prompt.
+    pub(crate) token_products: Option<usize>,
+    pub(crate) memory_gb_s: Option<f64>,
+    pub(crate) products_g_s: Option<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
 enum Line {
-    Loaded { load_ms: f64 },
+    Loaded { load_ms: f64, computed: Computed },
     Asked(Asked),
     Failed(String),
     Over { peak_rss_mb: f64 },
 }
 
 impl Ours {
-    pub(crate) fn start(weights: &Path, threads: usize) -> Result<Self> {
+    pub(crate) fn start(weights: &Path, threads: usize, kernels: Kernels) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["models", "bench", "--child", "--weights"]).arg(weights).env("CANDLE_NUM_THREADS", threads.to_string());
+        command.args(["models", "bench", "--child", "--kernels", kernels.name(), "--weights"]).arg(weights);
+        command.env(threads::VARIABLE, threads.to_string());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(ask), Some(told)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
-        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0 };
+        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: Computed::default() };
         match ours.line()? {
-            Line::Loaded { load_ms } => ours.load_ms = load_ms,
+            Line::Loaded { load_ms, computed } => (ours.load_ms, ours.computed) = (load_ms, computed),
             Line::Failed(why) => return Err(wrong(why)),
             Line::Asked(_) | Line::Over { .. } => return Err(wrong("the measured process spoke out of turn")),
         }
@@ -91,11 +105,23 @@ impl Drop for Ours {
 }
 
 /// The other side.
-pub(crate) fn child(weights: &Path) -> Result<Exit> {
-    let model = Embedded::open(weights);
+pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<Exit> {
+    // Before the weights take their memory.
+    let limits = embedded_model::limits(kernels);
+    let model = Embedded::with(weights, Options { kernels, ..Options::default() });
     let begun = Instant::now();
     let first = match wiring::block_on(async { Ok(model.warm().await) })? {
-        Ok(()) => Line::Loaded { load_ms: begun.elapsed().as_secs_f64() * 1e3 },
+        Ok(network) => {
+            let limits = limits.filter(|_| network.kernels != Kernels::Candle);
+            let computed = Computed {
+                kernels: network.kernels.to_string(),
+                token_bytes: network.token_bytes,
+                token_products: network.token_products,
+                memory_gb_s: limits.map(|limits| limits.memory_gb_s),
+                products_g_s: limits.map(|limits| limits.products_g_s),
+            };
+            Line::Loaded { load_ms: begun.elapsed().as_secs_f64() * 1e3, computed }
+        }
         Err(trouble) => Line::Failed(trouble.to_string()),
     };
     say(&first)?;

@@ -1,4 +1,4 @@
-//! Products of tiles and activations.
+//! AVX-512 with products of bytes (VNNI).
 //!
 //! Plain loops here, and no closures: what is compiled for these registers cannot be inlined into what is not, and of iterators
 //! not everything is inlined either. A call for each tile was measured to cost a tenth of the speed, closures half of it.
@@ -6,8 +6,55 @@
 use std::arch::x86_64::*;
 
 use super::activation::Block;
-use super::tile::{Tile4, Tile6};
-use super::vector::{bytes, bytes_16, bytes_32, halves, signed_32};
+use super::lanes::Lanes;
+use super::tile::{TALL, Tile4, Tile6};
+
+/// Whether this processor has all that the functions here are compiled for.
+pub(super) fn is_available() -> bool {
+    macro_rules! all { ($($feature:tt)*) => { $(std::arch::is_x86_feature_detected!($feature))&&* } }
+    all!("avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx2" "fma" "f16c")
+}
+
+macro_rules! product {
+    ($name:ident, $column:ident, $tile:ty) => {
+        /// 16 rows of weights times each row of activations, as many at a time as registers hold the sums of.
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+        pub(super) fn $name(tiles: &[$tile], x: &[Block], sums: &mut [[f32; TALL]]) {
+            let wide = tiles.len();
+            let rows = sums.len();
+            let mut at = 0;
+            macro_rules! some {
+                ($count:literal) => {
+                    let mut some = [x; $count];
+                    for (more, some) in some.iter_mut().enumerate() {
+                        *some = &x[(at + more) * wide..][..wide];
+                    }
+                    let found = $column::<$count>(tiles, some);
+                    for more in 0..$count {
+                        Wide(found[more]).store(&mut sums[at + more]);
+                    }
+                    at += $count;
+                };
+            }
+            while at + 8 <= rows {
+                some!(8);
+            }
+            if at + 4 <= rows {
+                some!(4);
+            }
+            if at + 2 <= rows {
+                some!(2);
+            }
+            if at < rows {
+                some!(1);
+            }
+            let _ = at;
+        }
+    };
+}
+
+product!(product_4, column_4, Tile4);
+product!(product_6, column_6, Tile6);
 
 /// 16 rows of weights times `N` rows of activations, all as long as there are tiles: 16 sums for each row.
 #[inline]
@@ -145,3 +192,107 @@ fn ahead<const N: usize>(of: *const u8) {
 
 /// About a tile. Measured at eight rows: without 14 GB/s, half of this 19, this and twice this 22.
 const AHEAD_BYTES: usize = 2432;
+
+macro_rules! load {
+    ($name:ident, $from:ty, $to:ty) => {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+        fn $name(from: &$from) -> $to {
+            const { assert!(size_of::<$from>() == size_of::<$to>()) };
+            // SAFETY: as many bytes are there, all of which may be anything.
+            unsafe { std::ptr::from_ref(from).cast::<$to>().read_unaligned() }
+        }
+    };
+}
+
+load!(bytes, [u8; 64], __m512i);
+load!(bytes_32, [u8; 32], __m256i);
+load!(signed_32, [i8; 32], __m256i);
+load!(bytes_16, [u8; 16], __m128i);
+load!(halves, [u16; 16], __m256i);
+
+#[derive(Clone, Copy)]
+pub(super) struct Wide(__m512);
+
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+// SAFETY of every block here: the trait is used only where the processor has these instructions, and each address is that of an
+// array of the size that is read or written.
+impl Lanes for Wide {
+    #[inline(always)]
+    fn splat(value: f32) -> Self {
+        Wide(unsafe { _mm512_set1_ps(value) })
+    }
+    #[inline(always)]
+    fn load(from: &[f32; 16]) -> Self {
+        Wide(unsafe { _mm512_loadu_ps(from.as_ptr()) })
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f32; 16]) {
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), self.0) }
+    }
+    #[inline(always)]
+    fn load_half(from: &[u16; 16]) -> Self {
+        Wide(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) })
+    }
+    #[inline(always)]
+    fn store_half(self, to: &mut [u16; 16]) {
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtps_ph::<NEAREST>(self.0)) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Wide(unsafe { _mm512_add_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Wide(unsafe { _mm512_sub_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Wide(unsafe { _mm512_mul_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        Wide(unsafe { _mm512_div_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Wide(unsafe { _mm512_min_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Wide(unsafe { _mm512_max_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Wide(unsafe { _mm512_abs_ps(self.0) })
+    }
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        Wide(unsafe { _mm512_fmadd_ps(self.0, factor.0, addend.0) })
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        Wide(unsafe { _mm512_roundscale_ps::<NEAREST>(self.0) })
+    }
+    #[inline(always)]
+    fn times_power_of_two(self, power: Self) -> Self {
+        Wide(unsafe { _mm512_scalef_ps(self.0, power.0) })
+    }
+    #[inline(always)]
+    fn store_bytes(self, to: &mut [i32; 4]) -> i32 {
+        unsafe {
+            let whole = _mm512_cvtps_epi32(self.0);
+            _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtsepi32_epi8(whole));
+            _mm512_reduce_add_epi32(whole)
+        }
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        unsafe { _mm512_reduce_add_ps(self.0) }
+    }
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        unsafe { _mm512_reduce_max_ps(self.0) }
+    }
+}
