@@ -20,7 +20,7 @@ fn flow() -> Result<Graph, baton::GraphError> {
 }
 
 /// Runs the flow with one reply to its only call, and returns how it ended.
-fn outcome(reply: Reply) -> Result<Arc<Outcome>, Box<dyn std::error::Error>> {
+fn outcome(reply: &Reply) -> Result<Arc<Outcome>, Box<dyn std::error::Error>> {
     let graph = flow()?;
     let mut run = Run::start(&graph, Start::new("read", "thread", "run", json!({ "url": "https://example.org" })))?;
     loop {
@@ -39,9 +39,9 @@ fn outcome(reply: Reply) -> Result<Arc<Outcome>, Box<dyn std::error::Error>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let good = outcome(Reply::ok(json!("a page")))?;
+    let good = outcome(&Reply::ok(json!("a page")))?;
     assert_eq!(good.output().ok_or("it ends well")?["page"], "a page");
-    let bad = outcome(Reply::failed(Failure::new(FailureKind::Refused, "404")))?;
+    let bad = outcome(&Reply::failed(Failure::new(FailureKind::Refused, "404")))?;
     assert!(matches!(&*bad, Outcome::Failed { .. }), "{bad:?}");
     println!("both outcomes are as expected");
     Ok(())

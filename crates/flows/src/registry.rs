@@ -219,8 +219,8 @@ mod tests {
             (vec![renamed], "the name of the flow renamed"),
             (vec![unknown_node], "the flow direct has no node no_such_node"),
         ] {
-            let error = Registry::new(list).graphs().err().expect("it is wrong").to_string();
-            assert!(error.contains(words), "{error}");
+            let Err(error) = Registry::new(list).graphs() else { panic!("the list is wrong: {words}") };
+            assert!(error.to_string().contains(words), "{error}");
         }
     }
 

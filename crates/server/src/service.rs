@@ -60,18 +60,22 @@ async fn healthy() -> Json<Well> {
 
 /// Whether the store answers. Anybody may ask, so the store is asked once a second at most, by one request at a time.
 #[derive(Clone)]
-struct Readiness(Arc<(Api, Mutex<Option<(bool, Instant)>>)>);
+struct Readiness {
+    api: Api,
+    /// The last answer and when it was given.
+    last: Arc<Mutex<Option<(bool, Instant)>>>,
+}
 
 const READY_FOR: Duration = Duration::from_secs(1);
 
 impl Readiness {
     fn new(api: &Api) -> Readiness {
-        Readiness(Arc::new((api.clone(), Mutex::default())))
+        Readiness { api: api.clone(), last: Arc::default() }
     }
 
     async fn is_ready(&self) -> bool {
-        let (api, known) = &*self.0;
-        let mut known = known.lock().await;
+        let api = &self.api;
+        let mut known = self.last.lock().await;
         match *known {
             Some((is_ready, asked)) if asked.elapsed() < READY_FOR => is_ready,
             _ => {

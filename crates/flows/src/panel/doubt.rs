@@ -62,7 +62,7 @@ pub(super) fn is_approximate(sentence: &str, what: &str) -> bool {
 }
 
 /// Whether the sources give a number with the scale that stands behind the next one.
-pub(super) fn shares_scale<'s>(sentence: &str, what: &str, sources: impl Iterator<Item = &'s str> + Clone) -> bool {
+pub(super) fn shares_scale<'s>(sentence: &str, what: &str, sources: &(impl Iterator<Item = &'s str> + Clone)) -> bool {
     let Some(at) = sentence.find(what) else { return false };
     let behind = sentence.get(at + what.len()..).unwrap_or_default();
     let mut scales = words(behind).into_iter().take(SCALE_WORDS_MAX).filter(|word| word.chars().all(char::is_alphabetic));
@@ -120,8 +120,8 @@ mod tests {
         assert!(!is_approximate("It is washed five times a week.", "five"));
         assert!(!is_approximate("About 49 people", "49"));
         let sources = ["18.4 million passengers, of whom 2.1 million travelled at night"];
-        assert!(shares_scale("Roughly 2.1 of 18.4 million.", "2.1", sources.into_iter()));
-        assert!(!shares_scale("Roughly 3.1 of 18.4 million.", "3.1", sources.into_iter()));
+        assert!(shares_scale("Roughly 2.1 of 18.4 million.", "2.1", &sources.into_iter()));
+        assert!(!shares_scale("Roughly 3.1 of 18.4 million.", "3.1", &sources.into_iter()));
         assert!(may_be_no_name("Apply carbon assembly paste.", "Apply"));
         assert!(may_be_no_name("Sonntags kommt die Linie 7 im Viertelstundentakt.", "Viertelstundentakt"));
         assert!(!may_be_no_name("Dresden was the place of the premiere.", "Dresden") && !may_be_no_name("It was in Dresden.", "Dresden"));

@@ -148,7 +148,7 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
     let nearest = spans.nearest(&sentence.text);
     for problem in &sentence.problems {
         let kind = match problem.kind {
-            ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, spans.all().iter().map(|span| span.text.as_str())) => continue,
+            ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, &spans.all().iter().map(|span| span.text.as_str())) => continue,
             ProblemKind::Number if doubt::is_approximate(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Name if doubt::may_be_no_name(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Negation if nearest.as_ref().is_some_and(|source| doubt::may_agree(&sentence.text, source)) => FindingKind::Doubtful,

@@ -190,7 +190,7 @@ impl Writer {
         self.out.push_str(name);
         match name {
             "a" => {
-                if let Some(address) = tag.attribute("href").and_then(web_address) {
+                if let Some(address) = tag.attribute("href").and_then(|address| web_address(&address)) {
                     self.out.push_str(" href=\"");
                     self.out.push_str(&address.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;"));
                     self.out.push('"');
@@ -249,7 +249,7 @@ impl Writer {
     }
 }
 
-fn web_address(address: String) -> Option<String> {
+fn web_address(address: &str) -> Option<String> {
     let address: String = address.trim().chars().filter(|c| !c.is_control()).collect();
     let has_scheme = |scheme: &str| address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     (address.len() <= ADDRESS_BYTES_MAX && (has_scheme("http://") || has_scheme("https://"))).then_some(address)
