@@ -5,7 +5,7 @@
     python train.py student --base minilm.safetensors --data DATA --keep KEEP --out OUT
 """
 
-import argparse, gzip, json, math, os, pathlib, random, time
+import argparse, collections, gzip, hashlib, json, math, pathlib, random, time
 
 import numpy as np
 import torch
@@ -134,24 +134,60 @@ def margin(logits):
     return logits[:, 0] - np.logaddexp(logits[:, 1], logits[:, 2])
 
 
+def balance(rows):
+    """Weights of rows: small sources count for more than their size, and supported as much as not supported."""
+    name = lambda r: (r["s"].removesuffix("_long"), r["y"] == 0)
+    count = collections.Counter(map(name, rows))
+    weight = np.array([count[name(r)] ** -0.5 for r in rows])
+    y = np.array([r["y"] == 0 for r in rows])
+    for positive in (True, False):
+        weight[y == positive] /= weight[y == positive].sum()
+    return weight
+
+
+def fitted(x, y, weight):
+    """Logistic regression by Newton's method."""
+    beta = np.zeros(x.shape[1])
+    beta[0] = 1.0
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-x @ beta))
+        gradient = x.T @ (weight * (p - y)) + 1e-4 * (beta - np.eye(len(beta))[0])
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + 1e-4 * np.eye(len(beta))
+        beta -= np.linalg.solve(hessian, gradient)
+    return beta
+
+
 def calibrate(rows, encoded, logits):
     """Weights (slope, length, constant) of a logistic regression from margin and log evidence tokens to supported, both labels of a source weighing the same."""
     x = np.stack([margin(logits), np.log(np.array([begin for _, begin in encoded]) / 64.0), np.ones(len(rows))], 1)
     y = np.array([r["y"] == 0 for r in rows], float)
-    count = {}
-    for r in rows:
-        count[r["s"].removesuffix("_long"), r["y"] == 0] = count.get((r["s"].removesuffix("_long"), r["y"] == 0), 0) + 1
-    # Small sources weigh more than by their size, large ones less.
-    weight = np.array([count[r["s"].removesuffix("_long"), r["y"] == 0] ** -0.5 for r in rows])
-    for positive in (True, False):
-        weight[y == positive] /= weight[y == positive].sum()
-    beta = np.array([1.0, 0.0, 0.0])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        gradient = x.T @ (weight * (p - y)) + 1e-6 * beta
-        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(3)
-        beta -= np.linalg.solve(hessian, gradient)
-    return beta.tolist()
+    return fitted(x, y, balance(rows)).tolist()
+
+
+SIGNALS = ["model", "constant", "supported", "number", "date", "name", "negation", "opposite", "swapped"]
+
+
+def decision(rows, signals, p):
+    """Weights of the rules' findings beside the model's log odds, in the order of `SIGNALS`. Rows that a rule decides alone are left out."""
+    if signals is None:
+        return [1.0, 0.0, 0.5, -1.0, -1.0, -0.5, -0.5, -0.5, -0.5]
+    p = np.clip(p, 1e-4, 1 - 1e-4)
+    free = signals[:, 7] == 0
+    x = np.concatenate([np.log(p / (1 - p))[:, None], np.ones((len(rows), 1)), signals[:, :7]], 1)[free]
+    y = np.array([r["y"] == 0 for r in rows], float)[free]
+    return fitted(x, y, balance(rows)[free]).tolist()
+
+
+def signals_of(folder):
+    """The rules' findings for the calibration pairs, if they were made from the same pairs (`signals.jsonl`: the SHA-256 of the pairs, then a line a pair)."""
+    path = folder / "signals.jsonl"
+    if not path.exists():
+        print("no signals: the rules get default weights", flush=True)
+        return None
+    lines = path.read_text().splitlines()
+    found = hashlib.sha256(gzip.decompress((folder / "calibrate.jsonl.gz").read_bytes())).hexdigest()
+    assert json.loads(lines[0]) == found, f"the signals are of other pairs: {lines[0]} {found}"
+    return np.array([json.loads(line) for line in lines[1:]], float)
 
 
 def probability(beta, encoded, logits):
@@ -231,7 +267,8 @@ def main():
         soft = np.load(o.keep / "soft.npy")
         train(net, rows + more, encoded + encoded_more, o.epochs or 5, o.rate or 2e-4, o.size, soft, alpha=o.alpha, seconds_max=o.seconds)
         o.out.mkdir(parents=True, exist_ok=True)
-        M.pack({name: value.float().cpu().numpy() for name, value in net.state_dict().items()}, o.out / "verifier.bin")
+        arrays = {name: value.float().cpu().numpy() for name, value in net.state_dict().items()}
+        M.pack(arrays, o.out / "verifier.bin")
         # What is measured is what is shipped: the rounded weights.
         M.load_arrays(net, M.unpack(o.out / "verifier.bin"))
     logits = logits_of(net, encoded_held)
@@ -241,7 +278,24 @@ def main():
     if o.out:
         o.out.mkdir(parents=True, exist_ok=True)
         (o.out / f"{o.mode}.txt").write_text("\n".join(lines) + "\n")
-        (o.out / "calibration.json").write_text(json.dumps(beta) + "\n")
+    if o.mode == "student":
+        weights = decision(held, signals_of(o.data), probability(beta, encoded_held, logits))
+        print("decision", dict(zip(SIGNALS, np.round(weights, 3))), flush=True)
+        M.pack({"calibration": np.array(beta), "decision": np.array(weights), **arrays}, o.out / "verifier.bin")
+        # Pairs whose logits the Rust code must reproduce.
+        with torch.no_grad():
+            some = [held[at] for at in range(0, len(held), len(held) // 12)][:12]
+            some_encoded = encode(some, o.tokenizer)
+            net.float().eval()
+            exact = [net(*tensors(some_encoded, [at]))[0].cpu().tolist() for at in range(len(some))]
+        (o.out / "reference.json").write_text(json.dumps([{"evidence": r["p"], "claim": r["h"], "logits": e} for r, e in zip(some, exact)], indent=1, ensure_ascii=False) + "\n")
+        np.save(o.out / "calibrate_logits.npy", logits)
+        data = (o.out / "verifier.bin").read_bytes()
+        print("verifier.bin", len(data), hashlib.sha256(data).hexdigest(), flush=True)
+        # No file of more than 12 MB, so that each can be copied back.
+        for at in range(0, len(data), 12_000_000):
+            (o.out / f"verifier.bin.{at // 12_000_000}").write_bytes(data[at : at + 12_000_000])
+        (o.out / "verifier.bin").unlink()
 
 
 if __name__ == "__main__":
