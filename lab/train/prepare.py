@@ -2,7 +2,7 @@
 
     python prepare.py --data DATA --out OUT
 
-DATA has `claims_train/` and `qa_train/`. Writes OUT/train.jsonl.gz, OUT/unlabelled.jsonl.gz, OUT/calibrate.jsonl.gz, OUT/test/*.jsonl and OUT/manifest.json
+DATA has `claims_train/` and `qa_train/`. Writes OUT/train.jsonl.gz, OUT/unlabelled.jsonl.gz, OUT/calibrate.jsonl.gz, OUT/calibrate.eval.jsonl, OUT/test/*.jsonl and OUT/manifest.json
 (SHA-256 of every input and output, counts). Rows: `p` premise, `h` claim, `y` 0 supported, 1 refuted, 2 not enough, `w` 3 or 2 (only supported or not is
 known), `s` source, `k` weight.
 """
@@ -336,6 +336,14 @@ def main():
     write(options.out / "unlabelled.jsonl.gz", extra)
     write(options.out / "calibrate.jsonl.gz", parts["calibrate"])
     names = {0: "supported", 1: "refuted", 2: "not_enough"}
+
+    def as_eval(rows, path):
+        """In the form of `baton eval claims`."""
+        with open(path, "w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps({"claim": row["h"], "evidence": [row["p"]], "label": names[row["y"]]}, ensure_ascii=False) + "\n")
+
+    as_eval(parts["calibrate"], options.out / "calibrate.eval.jsonl")
     sets = collections.defaultdict(list)
     for row in parts["test"]:
         name = "own_qa" if row["s"].startswith("own_qa") else "long_pages" if row["s"].endswith("_long") else row["s"]
@@ -343,9 +351,7 @@ def main():
     rng = random.Random(SEED)
     for name, rows in sorted(sets.items()):
         rng.shuffle(rows)
-        with open(options.out / "test" / f"{name}.jsonl", "w", encoding="utf-8") as file:
-            for row in rows[:TEST_ROWS_MAX]:
-                file.write(json.dumps({"claim": row["h"], "evidence": [row["p"]], "label": names[row["y"]]}, ensure_ascii=False) + "\n")
+        as_eval(rows[:TEST_ROWS_MAX], options.out / "test" / f"{name}.jsonl")
     manifest["counts"] = {part: dict(sorted(collections.Counter(row["s"] for row in rows).items())) for part, rows in [*parts.items(), ("unlabelled", extra)]}
     manifest["outputs"] = {str(path.relative_to(options.out)): digest_of_rows(path) for path in sorted(options.out.rglob("*.jsonl*"))}
     (options.out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
