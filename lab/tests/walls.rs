@@ -35,7 +35,7 @@ fn deciding_pulls_in_no_runtime_no_http_no_sql() {
         "libsqlite3-sys",
         "tokio-postgres",
     ];
-    for name in ["evidence", "graph", "flows", "wire"] {
+    for name in ["evidence", "graph", "flows", "wire", "verifier"] {
         let all = tree(name, "99");
         let found: Vec<&str> = banned.into_iter().filter(|crate_name| all.contains(*crate_name)).collect();
         assert!(found.is_empty(), "{name} pulls in {found:?}");
@@ -57,9 +57,11 @@ fn sql_lives_in_store_and_http_in_server_and_world() {
 
 #[test]
 fn each_crate_knows_only_its_own_neighbours() {
-    let ours: BTreeSet<&str> = ["evidence", "graph", "flows", "wire", "index", "tools", "world", "store", "engine", "server", "cli", "lab"].into();
-    let may_know: [(&str, &[&str]); 11] = [
+    let ours: BTreeSet<&str> =
+        ["evidence", "graph", "flows", "wire", "index", "tools", "world", "store", "engine", "server", "verifier", "cli", "lab"].into();
+    let may_know: [(&str, &[&str]); 12] = [
         ("evidence", &[]),
+        ("verifier", &["evidence"]),
         ("index", &[]),
         ("tools", &["evidence", "index"]),
         ("graph", &[]),
@@ -69,7 +71,7 @@ fn each_crate_knows_only_its_own_neighbours() {
         ("store", &["graph"]),
         ("engine", &["graph", "store", "world"]),
         ("server", &["engine", "evidence", "graph", "store", "wire", "world"]),
-        ("cli", &["evidence", "graph", "flows", "index", "tools", "wire", "world", "store", "engine", "server"]),
+        ("cli", &["evidence", "graph", "flows", "index", "tools", "wire", "world", "store", "engine", "server", "verifier"]),
     ];
     for (name, allowed) in may_know {
         let known: Vec<String> =

@@ -149,7 +149,7 @@ impl<'a> Asked<'a> {
 
     fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
         let all = || self.evidence.iter().copied().chain(self.joined.as_deref());
-        self.parts.iter().flat_map(move |claim| all().map(move |evidence| Pair { evidence, claim }))
+        self.parts.iter().flat_map(move |&claim| all().map(move |evidence| Pair { evidence, claim }))
     }
 
     fn count(&self) -> usize {

@@ -72,12 +72,14 @@ impl<'b> Net<'b> {
             let values = tensors.floats(name)?;
             if values.len() == count { Ok(values) } else { Err(LoadError::Tensor(name.to_owned())) }
         };
-        let norm = |name: &str| Ok(Norm { gains: floats(&format!("{name}.weight"), WIDTH)?, offsets: floats(&format!("{name}.bias"), WIDTH)? });
+        let norm = |name: &str| -> Result<Norm, LoadError> {
+            Ok(Norm { gains: floats(&format!("{name}.weight"), WIDTH)?, offsets: floats(&format!("{name}.bias"), WIDTH)? })
+        };
         let table = |name: &str| {
             let (bytes, scales, width) = tensors.matrix(name)?;
             if width == WIDTH { Ok((bytes, scales)) } else { Err(LoadError::Tensor(name.to_owned())) }
         };
-        let layers = (0..LAYERS).map(|layer| {
+        let layers = (0..LAYERS).map(|layer| -> Result<Layer, LoadError> {
             let name = |part: &str| format!("layers.{layer}.{part}");
             Ok(Layer {
                 qkv: matrix(&name("qkv"), WIDTH, 3 * WIDTH)?,
@@ -94,7 +96,7 @@ impl<'b> Net<'b> {
             positions: table("positions.weight")?,
             types: floats("types.weight", 2 * WIDTH)?,
             norm: norm("norm")?,
-            layers: layers.collect::<Result<_, LoadError>>()?,
+            layers: layers.collect::<Result<_, _>>()?,
             head_up: matrix("head_up", 2 * WIDTH, WIDTH)?,
             head: floats("head.weight", 3 * WIDTH)?,
             head_bias: floats("head.bias", 3)?,
