@@ -24,7 +24,7 @@ pub trait Entailment: Send + Sync {
 }
 
 /// Log odds that the findings of the rules add to the model's, as fitted on held-out training data (`lab/train`).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DecisionWeights {
     /// Of the model's own log odds.
     pub model: f32,
