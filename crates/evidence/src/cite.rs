@@ -64,8 +64,7 @@ pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
 
 /// The clean answer. The spans are those that were shown to the model, in that order.
 pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'_>) -> Cited {
-    let seen = fence::visible(answer);
-    let (tidy, unlinked) = link::unlinked(link::without_source_list(seen.trim()), spans.all());
+    let (tidy, unlinked) = tidied(answer, spans);
     let mut scanner = Scanner::default();
     let units = units(&tidy);
     let mut cited = Cited { unlinked, ..Cited::default() };
@@ -129,6 +128,12 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     neutralize(&mut body, cited.sources.len());
     cited.body = body;
     cited
+}
+
+/// An answer without what cannot be seen, its own list of sources, and links that no span has; and the addresses of those links.
+pub(crate) fn tidied(answer: &str, spans: &Spans<'_>) -> (String, Vec<String>) {
+    let seen = fence::visible(answer);
+    link::unlinked(link::without_source_list(seen.trim()), spans.all())
 }
 
 impl Cited {

@@ -39,11 +39,18 @@ pub enum ClaimStatus {
     NotChecked,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
+    #[default]
     Rules,
     Model,
+}
+
+impl DecidedBy {
+    pub(crate) fn is_rules(&self) -> bool {
+        *self == DecidedBy::Rules
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,9 +67,9 @@ pub struct Decided {
 }
 
 /// From here on a claim is supported.
-const SUPPORTED_MIN: f32 = 0.5;
+pub(crate) const SUPPORTED_MIN: f32 = 0.5;
 /// From here on it is weakly supported.
-const WEAK_MIN: f32 = 0.3;
+pub(crate) const WEAK_MIN: f32 = 0.3;
 /// From here on a span contradicts it.
 const CONTRADICTED_MIN: f32 = 0.6;
 /// Bytes of a claim up to which it is judged as one, even if it has several sentences.
@@ -92,7 +99,7 @@ fn not_checked() -> Decided {
     Decided { status: ClaimStatus::NotChecked, score: 0.0, by: DecidedBy::Rules, contradicted_by: None, problems: Vec::new() }
 }
 
-fn text_of(span: &Span) -> String {
+pub(crate) fn text_of(span: &Span) -> String {
     match &span.title {
         Some(title) if !span.text.starts_with(title.as_str()) => format!("{title}. {}", span.text),
         _ => span.text.clone(),
@@ -125,11 +132,11 @@ struct Asked<'a> {
 }
 
 /// What the model makes of a claim: its weakest part by the best evidence for it.
-struct ModelVerdict {
-    supported: f32,
-    contradicted: f32,
+pub(crate) struct ModelVerdict {
+    pub(crate) supported: f32,
+    pub(crate) contradicted: f32,
     /// From 1.
-    contradicted_by: Option<usize>,
+    pub(crate) contradicted_by: Option<usize>,
 }
 
 impl<'a> Asked<'a> {
@@ -178,40 +185,56 @@ fn log_odds(probability: f32) -> f32 {
     (probability / (1.0 - probability)).ln()
 }
 
+/// The findings of the rules and of the model as one probability.
+pub(crate) struct Odds {
+    pub(crate) score: f32,
+    pub(crate) by: DecidedBy,
+    /// Set only where the claim is not supported.
+    pub(crate) contradicted_by: Option<usize>,
+}
+
+impl Odds {
+    /// `None` where a rule decides alone.
+    pub(crate) fn of(is_supported: bool, problems: &[Problem], model: &ModelVerdict, weights: &DecisionWeights) -> Option<Odds> {
+        let has = |kind: ProblemKind| problems.iter().any(|problem| problem.kind == kind);
+        if has(ProblemKind::Quotation) || has(ProblemKind::Address) {
+            return None;
+        }
+        let signals = [
+            (is_supported, weights.supported),
+            (has(ProblemKind::Number), weights.number),
+            (has(ProblemKind::Date), weights.date),
+            (has(ProblemKind::Name), weights.name),
+            (has(ProblemKind::Negation), weights.negation),
+            (has(ProblemKind::Opposite), weights.opposite),
+            (has(ProblemKind::Swapped), weights.swapped),
+        ];
+        let rules_odds: f32 = signals.iter().filter(|(is_there, _)| *is_there).map(|(_, weight)| weight).sum();
+        let odds = weights.model * log_odds(model.supported) + weights.constant + rules_odds;
+        let score = 1.0 / (1.0 + (-odds).exp());
+        let is_model = (model.supported >= SUPPORTED_MIN) == (score >= SUPPORTED_MIN);
+        let is_contradicted = score < SUPPORTED_MIN && model.contradicted >= CONTRADICTED_MIN;
+        Some(Odds {
+            score,
+            by: if is_model { DecidedBy::Model } else { DecidedBy::Rules },
+            contradicted_by: model.contradicted_by.filter(|_| is_contradicted),
+        })
+    }
+}
+
 fn together(rules: &Decided, model: &ModelVerdict, weights: &DecisionWeights) -> Decided {
     if rules.status == ClaimStatus::NotChecked {
         return rules.clone();
     }
-    let has = |kind: ProblemKind| rules.problems.iter().any(|problem| problem.kind == kind);
-    if has(ProblemKind::Quotation) || has(ProblemKind::Address) {
-        return Decided { contradicted_by: None, ..rules.clone() };
-    }
-    let signals = [
-        (rules.status == ClaimStatus::Supported, weights.supported),
-        (has(ProblemKind::Number), weights.number),
-        (has(ProblemKind::Date), weights.date),
-        (has(ProblemKind::Name), weights.name),
-        (has(ProblemKind::Negation), weights.negation),
-        (has(ProblemKind::Opposite), weights.opposite),
-        (has(ProblemKind::Swapped), weights.swapped),
-    ];
-    let rules_odds: f32 = signals.iter().filter(|(is_there, _)| *is_there).map(|(_, weight)| weight).sum();
-    let odds = weights.model * log_odds(model.supported) + weights.constant + rules_odds;
-    let score = 1.0 / (1.0 + (-odds).exp());
-    let is_model = (model.supported >= SUPPORTED_MIN) == (score >= SUPPORTED_MIN);
-    let by = if is_model { DecidedBy::Model } else { DecidedBy::Rules };
-    if score >= SUPPORTED_MIN {
-        return Decided { status: ClaimStatus::Supported, score, by, contradicted_by: None, problems: Vec::new() };
-    }
-    let is_contradicted = model.contradicted >= CONTRADICTED_MIN;
-    let status = if is_contradicted {
-        ClaimStatus::Contradicted
-    } else if score >= WEAK_MIN {
-        ClaimStatus::Weak
-    } else {
-        ClaimStatus::Unsupported
+    let Some(odds) = Odds::of(rules.status == ClaimStatus::Supported, &rules.problems, model, weights) else { return rules.clone() };
+    let status = match odds.contradicted_by {
+        _ if odds.score >= SUPPORTED_MIN => ClaimStatus::Supported,
+        Some(_) => ClaimStatus::Contradicted,
+        None if odds.score >= WEAK_MIN => ClaimStatus::Weak,
+        None => ClaimStatus::Unsupported,
     };
-    Decided { status, score, by, contradicted_by: model.contradicted_by.filter(|_| is_contradicted), problems: rules.problems.clone() }
+    let problems = if status == ClaimStatus::Supported { Vec::new() } else { rules.problems.clone() };
+    Decided { status, score: odds.score, by: odds.by, contradicted_by: odds.contradicted_by, problems }
 }
 
 #[cfg(test)]
