@@ -246,8 +246,10 @@ def main():
     o.keep.mkdir(parents=True, exist_ok=True)
     began = time.time()
     rows = rows_of(o.data / "train.jsonl.gz", o.limit)
-    more = rows_of(o.data / "unlabelled.jsonl.gz", o.limit)
-    encoded, encoded_more = encode(rows, o.tokenizer), encode(more, o.tokenizer) if o.mode != "teacher" else []
+    # Unlabelled pairs are of use only with the teacher's scores; without a teacher the student learns from the labels alone.
+    has_teacher = o.mode == "score" or (o.keep / "soft.npy").exists()
+    more = rows_of(o.data / "unlabelled.jsonl.gz", o.limit) if o.mode != "teacher" and has_teacher else []
+    encoded, encoded_more = encode(rows, o.tokenizer), encode(more, o.tokenizer)
     held = rows_of(o.data / "calibrate.jsonl.gz", o.limit)
     encoded_held = encode(held, o.tokenizer)
     print(f"{len(rows)} + {len(encoded_more)} pairs, mean {np.mean([len(e[0]) for e in encoded]):.0f} tokens, read in {time.time() - began:.0f} s, on {DEVICE}", flush=True)
@@ -264,7 +266,7 @@ def main():
         train(net, rows, encoded, o.epochs or 3, o.rate or 3e-5, o.size, seconds_max=o.seconds)
         torch.save(net.state_dict(), o.keep / "teacher.pt")
     else:
-        soft = np.load(o.keep / "soft.npy")
+        soft = np.load(o.keep / "soft.npy") if has_teacher else None
         train(net, rows + more, encoded + encoded_more, o.epochs or 5, o.rate or 2e-4, o.size, soft, alpha=o.alpha, seconds_max=o.seconds)
         o.out.mkdir(parents=True, exist_ok=True)
         arrays = {name: value.float().cpu().numpy() for name, value in net.state_dict().items()}
