@@ -84,7 +84,7 @@ pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Stat
 pub use citation::{Citation, citations};
 pub use cite::{Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
 pub use decide::{ClaimStatus, Claimed, Decided, DecidedBy, decide};
-pub use entail::{DecisionWeights, Entailment, Judgement, Pair};
+pub use entail::{DecisionWeights, Entailment, JUDGE, JudgeReply, JudgeRequest, Judgement, Pair};
 pub use fact::{Fact, FactKind, Filter};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
 pub use judged::{Judged, Questions};
