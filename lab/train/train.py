@@ -5,13 +5,14 @@
     python train.py student --base minilm.safetensors --data DATA --keep KEEP --out OUT
 """
 
-import argparse, collections, gzip, hashlib, json, math, pathlib, random, time
+import argparse, gzip, hashlib, json, math, pathlib, random, time
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
 import model as M
+from fit import SIGNALS, balance, decision, fitted
 
 SEED = 20261116
 TOKENS_MAX = 352
@@ -134,48 +135,11 @@ def margin(logits):
     return logits[:, 0] - np.logaddexp(logits[:, 1], logits[:, 2])
 
 
-def balance(rows):
-    """Weights of rows: small sources count for more than their size, and supported as much as not supported."""
-    name = lambda r: (r["s"].removesuffix("_long"), r["y"] == 0)
-    count = collections.Counter(map(name, rows))
-    weight = np.array([count[name(r)] ** -0.5 for r in rows])
-    y = np.array([r["y"] == 0 for r in rows])
-    for positive in (True, False):
-        weight[y == positive] /= weight[y == positive].sum()
-    return weight
-
-
-def fitted(x, y, weight):
-    """Logistic regression by Newton's method."""
-    beta = np.zeros(x.shape[1])
-    beta[0] = 1.0
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        gradient = x.T @ (weight * (p - y)) + 1e-4 * (beta - np.eye(len(beta))[0])
-        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + 1e-4 * np.eye(len(beta))
-        beta -= np.linalg.solve(hessian, gradient)
-    return beta
-
-
 def calibrate(rows, encoded, logits):
     """Weights (slope, length, constant) of a logistic regression from margin and log evidence tokens to supported, both labels of a source weighing the same."""
     x = np.stack([margin(logits), np.log(np.array([begin for _, begin in encoded]) / 64.0), np.ones(len(rows))], 1)
     y = np.array([r["y"] == 0 for r in rows], float)
     return fitted(x, y, balance(rows)).tolist()
-
-
-SIGNALS = ["model", "constant", "supported", "number", "date", "name", "negation", "opposite", "swapped"]
-
-
-def decision(rows, signals, p):
-    """Weights of the rules' findings beside the model's log odds, in the order of `SIGNALS`. Rows that a rule decides alone are left out."""
-    if signals is None:
-        return [1.0, 0.0, 0.5, -1.0, -1.0, -0.5, -0.5, -0.5, -0.5]
-    p = np.clip(p, 1e-4, 1 - 1e-4)
-    free = signals[:, 7] == 0
-    x = np.concatenate([np.log(p / (1 - p))[:, None], np.ones((len(rows), 1)), signals[:, :7]], 1)[free]
-    y = np.array([r["y"] == 0 for r in rows], float)[free]
-    return fitted(x, y, balance(rows)[free]).tolist()
 
 
 def signals_of(folder):
