@@ -5,6 +5,8 @@
 //!   group: 6 rows;      step k: row 0: k, k+1 │ … │ row 5                               6 words of two i16
 //! ```
 
+use super::vector::largest;
+
 /// Columns of a panel: two registers of eight sums.
 pub(super) const PANEL_COLUMNS: usize = 16;
 /// Rows of a group: with 16 columns, as many sums as registers hold.
@@ -67,7 +69,7 @@ impl Rows {
 pub(super) fn quantize(values: &[f32], rows: &mut Rows) {
     let steps = rows.width / 2;
     for (row, (values, scale)) in values.chunks_exact(rows.width).zip(&mut rows.scales).enumerate() {
-        let largest = values.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+        let largest = largest(values, f32::abs);
         *scale = largest / ACTIVATION_MAX;
         let per = if largest > 0.0 { ACTIVATION_MAX / largest } else { 0.0 };
         let group = &mut rows.groups[row / TILE_ROWS * steps..][..steps];

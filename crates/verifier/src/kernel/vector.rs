@@ -44,6 +44,21 @@ pub(super) fn add_and_norm(values: &mut [f32], more: &[f32], gains: &[f32], offs
     }
 }
 
+/// The largest of some values, in eight lanes like [`sum`]; `f32::MIN` of none.
+#[inline(always)]
+pub(super) fn largest(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
+    let larger = |a: f32, b: f32| if a > b { a } else { b };
+    let mut lanes = [f32::MIN; 8];
+    let (parts, rest) = values.as_chunks::<8>();
+    for part in parts {
+        for (lane, x) in lanes.iter_mut().zip(part) {
+            *lane = larger(of(*x), *lane);
+        }
+    }
+    let all = lanes.into_iter().fold(f32::MIN, larger);
+    rest.iter().fold(all, |largest, x| larger(of(*x), largest))
+}
+
 /// In eight sums side by side: one after the other they would have to wait for each other.
 #[inline(always)]
 fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
@@ -83,7 +98,7 @@ pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) 
                     *score += (four[0] * a + four[1] * b) + (four[2] * c + four[3] * d);
                 }
             }
-            let largest = scores[..tokens].iter().fold(f32::MIN, |largest, x| largest.max(*x));
+            let largest = largest(&scores[..tokens], |x| x);
             for score in &mut scores {
                 *score = exp((*score - largest) * scale);
             }
