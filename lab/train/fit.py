@@ -16,15 +16,28 @@ def balance(rows):
     return weight
 
 
+RIDGE = 1e-4
+
+
 def fitted(x, y, weight):
-    """Logistic regression by Newton's method."""
-    beta = np.zeros(x.shape[1])
-    beta[0] = 1.0
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        gradient = x.T @ (weight * (p - y)) + 1e-4 * (beta - np.eye(len(beta))[0])
-        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + 1e-4 * np.eye(len(beta))
-        beta -= np.linalg.solve(hessian, gradient)
+    """Logistic regression by Newton's method with step halving: a full step can overshoot where most margins are large."""
+    start = np.eye(x.shape[1])[0]
+    beta = start.copy()
+
+    def loss(beta):
+        z = x @ beta
+        return weight @ (np.logaddexp(0.0, z) - y * z) + RIDGE / 2 * ((beta - start) ** 2).sum()
+
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        gradient = x.T @ (weight * (p - y)) + RIDGE * (beta - start)
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + RIDGE * np.eye(len(beta))
+        step, size = np.linalg.solve(hessian, gradient), 1.0
+        while size > 1e-6 and loss(beta - size * step) > loss(beta):
+            size /= 2
+        beta = beta - size * step
+        if np.abs(size * step).max() < 1e-7:
+            break
     return beta
 
 

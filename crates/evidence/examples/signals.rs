@@ -1,7 +1,7 @@
 //! What the rules find about claims, for fitting their weights beside a model: `signals < claims.jsonl > signals.jsonl`.
 //!
-//! A line in: `{"claim", "evidence": [texts]}`. A line out: `[supported, number, date, name, negation, opposite, swapped, decisive]` of 0 and 1;
-//! decisive are quotations and addresses that no text has, and claims that are not checked.
+//! A line in: `{"claim", "evidence": [texts]}`. A line out: `[supported, number, date, name, negation, opposite, swapped, decisive, score]`,
+//! of 0 and 1 but for the score of the rules; decisive are quotations and addresses that no text has, and claims that are not checked.
 
 use std::io::{BufRead as _, Write as _};
 
@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let is_decisive = has(ProblemKind::Quotation) || has(ProblemKind::Address) || found.status == ClaimStatus::NotChecked;
         let kinds = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Name, ProblemKind::Negation, ProblemKind::Opposite, ProblemKind::Swapped];
         let signals = [found.status == ClaimStatus::Supported].into_iter().chain(kinds.map(has)).chain([is_decisive]);
-        writeln!(out, "{}", serde_json::to_string(&signals.map(u8::from).collect::<Vec<_>>())?)?;
+        let signals: Vec<String> = signals.map(|is_there| u8::from(is_there).to_string()).collect();
+        writeln!(out, "[{}, {:.4}]", signals.join(", "), found.score)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, claim};
-use crate::decide::DecidedBy;
+use crate::decide::{DecidedBy, word_count};
 use crate::derive::bears;
 use crate::judge::{Verdict, Wanted, judge, nearest};
 use crate::judged::Judged;
@@ -70,6 +70,9 @@ pub struct Sentence {
     /// How many numbers, dates, names and quotations it has that can be looked up.
     #[serde(skip)]
     pub facts: usize,
+    /// The share of its words that its sources have, whatever its facts are.
+    #[serde(skip)]
+    pub coverage: f32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -187,6 +190,7 @@ impl Spans<'_> {
                 problems,
                 by: DecidedBy::Rules,
                 facts: 0,
+                coverage: 0.0,
             };
         }
         let wanted = Wanted::new(&claim, self);
@@ -219,6 +223,7 @@ impl Spans<'_> {
             problems,
             by: verdict.by,
             facts: claim.facts(),
+            coverage: verdict.coverage,
         }
     }
 
@@ -226,7 +231,10 @@ impl Spans<'_> {
     fn verdict(&self, claim: &Claim, text: &str, wanted: &Wanted, numbers: &[usize], options: &Options<'_>) -> Verdict {
         let rules = judge(claim, text, wanted, self, numbers, options);
         match options.judged {
-            Some(judged) => judged.combined(rules, text, numbers),
+            Some(judged) => {
+                let words = numbers.iter().filter_map(|number| self.get(*number)).map(word_count).sum();
+                judged.combined(rules, text, numbers, words)
+            }
             None => rules,
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::check::{Problem, ProblemKind, Status};
 use crate::cite::tidied;
 use crate::claim::claim;
-use crate::decide::{ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
+use crate::decide::{Finding, ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
 use crate::entail::{DecisionWeights, Judgement, Pair};
 use crate::judge::{Verdict, Wanted};
 use crate::language::is_english;
@@ -99,8 +99,8 @@ impl Questions {
 }
 
 impl Judged {
-    /// What the rules found about a sentence and spans, with what the model found; as it is where the model was not asked about every one of them.
-    pub(crate) fn combined(&self, rules: Verdict, text: &str, numbers: &[usize]) -> Verdict {
+    /// What the rules found about a sentence and spans of so many words, with what the model found; as it is where the model was not asked about every one of them.
+    pub(crate) fn combined(&self, rules: Verdict, text: &str, numbers: &[usize], words: usize) -> Verdict {
         let text = normalized(text);
         let one = |numbers: Vec<usize>| self.found.get(&(text.clone(), numbers));
         let alone: Option<Vec<&Judgement>> = numbers.iter().map(|number| one(vec![*number])).collect();
@@ -112,16 +112,19 @@ impl Judged {
                 (model.contradicted, model.contradicted_by) = (judgement.contradicted, Some(*number));
             }
         }
-        let Some(odds) = Odds::of(rules.status == Status::Supported, &rules.problems, &model, &self.weights) else { return rules };
+        let finding =
+            Finding { is_supported: rules.status == Status::Supported, problems: &rules.problems, coverage: rules.coverage, evidence_words: words };
+        let Some(odds) = Odds::of(&finding, &model, &self.weights) else { return rules };
+        let coverage = rules.coverage;
         if odds.score >= SUPPORTED_MIN {
-            return Verdict { status: Status::Supported, score: odds.score, problems: Vec::new(), by: odds.by };
+            return Verdict { status: Status::Supported, score: odds.score, problems: Vec::new(), by: odds.by, coverage };
         }
         let mut problems = rules.problems;
         if let Some(number) = odds.contradicted_by {
             problems.push(Problem { kind: ProblemKind::Contradicted, words: format!("[{number}] states the contrary"), what: String::new() });
         }
         let is_weak = odds.score >= WEAK_MIN && odds.contradicted_by.is_none();
-        Verdict { status: if is_weak { Status::Weak } else { Status::Unsupported }, score: odds.score, problems, by: odds.by }
+        Verdict { status: if is_weak { Status::Weak } else { Status::Unsupported }, score: odds.score, problems, by: odds.by, coverage }
     }
 }
 

