@@ -52,7 +52,7 @@ pub(crate) struct Embedded {
     idle_s: u64,
     context_tokens_max: usize,
     /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest that runs here].
-    pub(crate) kernels: embedded::Kernels,
+    pub(crate) kernels: embedded_model::Kernels,
 }
 
 /// The tools a flow may call.
@@ -238,7 +238,7 @@ mod tests {
         let error = toml::from_str::<Config>("[embedded]\nkernels = \"sse\"\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("avx2"), "{error}");
         let config: Config = toml::from_str("[embedded]\nkernels = \"scalar\"\n").unwrap();
-        assert_eq!(config.embedded.options().kernels, embedded::Kernels::Scalar);
+        assert_eq!(config.embedded.options().kernels, embedded_model::Kernels::Scalar);
         let config: Config = toml::from_str("model = \"ollama/q\"\n[embedded]\npull = false\n").unwrap();
         let error = toml::from_str::<Config>("[server]\nruns_max = 0\n").unwrap_err().to_string();
         assert!(error.contains("[server]: runs_max is an integer from 1 to 100000, not 0"), "{error}");

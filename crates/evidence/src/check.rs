@@ -5,8 +5,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, claim};
+use crate::decide::{DecidedBy, word_count};
 use crate::derive::bears;
 use crate::judge::{Verdict, Wanted, judge, nearest};
+use crate::judged::Judged;
 use crate::number::Number;
 use crate::sentences::{Unit, units};
 use crate::span::{Form, Span};
@@ -28,11 +30,13 @@ pub struct Options<'o> {
     /// Text whose numbers may have been calculated with. A number that is the sum or the difference of one of them, or of the claim's, and one of the
     /// sources' is then no problem.
     pub calculated_from: Option<&'o str>,
+    /// Judgements of a model about these sentences and spans; they count beside the rules.
+    pub judged: Option<&'o Judged>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8, calculated_from: None }
+        Options { supported_min: 0.6, weak_min: 0.3, likeness: None, likeness_min: 0.8, calculated_from: None, judged: None }
     }
 }
 
@@ -61,9 +65,14 @@ pub struct Sentence {
     pub found: Vec<usize>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+    #[serde(default, skip_serializing_if = "DecidedBy::is_rules")]
+    pub by: DecidedBy,
     /// How many numbers, dates, names and quotations it has that can be looked up.
     #[serde(skip)]
     pub facts: usize,
+    /// The share of its words that its sources have, whatever its facts are.
+    #[serde(skip)]
+    pub coverage: f32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,6 +114,8 @@ pub enum ProblemKind {
     Swapped,
     /// Too few shared words.
     Words,
+    /// A model found that a span states the contrary.
+    Contradicted,
     /// It cites a span that does not exist.
     NoSuchSpan,
     NoSource,
@@ -180,7 +191,9 @@ impl Spans<'_> {
                 missing,
                 found: Vec::new(),
                 problems,
+                by: DecidedBy::Rules,
                 facts: 0,
+                coverage: 0.0,
             };
         }
         let wanted = Wanted::new(&claim, self);
@@ -192,7 +205,7 @@ impl Spans<'_> {
             }
             verdict
         } else {
-            let verdict = judge(&claim, &unit.words, &wanted, self, &cites, options);
+            let verdict = self.verdict(&claim, &unit.words, &wanted, &cites, options);
             if verdict.status != Status::Supported {
                 let (other, numbers) = self.look_up(&claim, &unit.words, &wanted, options);
                 if other.status == Status::Supported {
@@ -211,12 +224,26 @@ impl Spans<'_> {
             missing,
             found,
             problems,
+            by: verdict.by,
             facts: claim.facts(),
+            coverage: verdict.coverage,
         }
     }
 
-    /// Those that share most words with a claim, best first.
-    fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
+    /// By the rules, and by a model where it was asked.
+    fn verdict(&self, claim: &Claim, text: &str, wanted: &Wanted, numbers: &[usize], options: &Options<'_>) -> Verdict {
+        let rules = judge(claim, text, wanted, self, numbers, options);
+        match options.judged {
+            Some(judged) => {
+                let words = numbers.iter().filter_map(|number| self.get(*number)).map(word_count).sum();
+                judged.combined(rules, text, numbers, words)
+            }
+            None => rules,
+        }
+    }
+
+    /// Indexes of those that share most words with a claim, best first.
+    pub(crate) fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
         let mut near = vec![0.0_f32; self.len()];
         for (id, weight) in wanted.ids() {
             let spans = &self.postings[id as usize];
@@ -252,7 +279,7 @@ impl Spans<'_> {
         let call = (call.len() > 1 && call != pair).then_some(call);
         let tries = order.iter().map(|span| vec![span + 1]).chain((!pair.is_empty()).then_some(pair)).chain(call);
         for numbers in tries {
-            let verdict = judge(claim, text, wanted, self, &numbers, options);
+            let verdict = self.verdict(claim, text, wanted, &numbers, options);
             let is_better = best.as_ref().is_none_or(|(than, _)| (verdict.status, -verdict.score) < (than.status, -than.score));
             let is_done = verdict.status == Status::Supported && verdict.score > 0.95;
             // Two spans together only for what one alone cannot carry.
@@ -263,6 +290,6 @@ impl Spans<'_> {
                 break;
             }
         }
-        best.unwrap_or_else(|| (judge(claim, text, wanted, self, &[], options), Vec::new()))
+        best.unwrap_or_else(|| (self.verdict(claim, text, wanted, &[], options), Vec::new()))
     }
 }

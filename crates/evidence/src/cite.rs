@@ -72,8 +72,7 @@ pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
 /// The clean answer. The spans are those that were shown to the model, in that order.
 pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'_>) -> Cited {
     let kept = &answer[..answer.floor_char_boundary(ANSWER_BYTES_MAX)];
-    let seen = fence::visible(kept);
-    let (mut tidy, unlinked) = link::unlinked(link::without_source_list(seen.trim()), spans.all());
+    let (mut tidy, unlinked) = tidied(kept, spans);
     let mut scanner = Scanner::default();
     let mut units = units(&tidy);
     let mut is_cut = kept.len() < answer.len();
@@ -144,6 +143,12 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     }
     cited.body = body;
     cited
+}
+
+/// An answer without what cannot be seen, its own list of sources, and links that no span has; and the addresses of those links.
+pub(crate) fn tidied(answer: &str, spans: &Spans<'_>) -> (String, Vec<String>) {
+    let seen = fence::visible(answer);
+    link::unlinked(link::without_source_list(seen.trim()), spans.all())
 }
 
 impl Cited {

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
 use crate::claim::Claim;
+use crate::decide::DecidedBy;
 use crate::derive::{self, Label};
 use crate::fact;
 use crate::lists;
@@ -21,6 +22,9 @@ pub(crate) struct Verdict {
     pub(crate) status: Status,
     pub(crate) score: f32,
     pub(crate) problems: Vec<Problem>,
+    pub(crate) by: DecidedBy,
+    /// The share of the claim's words that the spans have, whatever the facts are.
+    pub(crate) coverage: f32,
 }
 
 /// A claim's words as these spans know them: which bit each stem sets, and what each bit weighs.
@@ -95,7 +99,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     let mut problems = Vec::new();
     if reads.is_empty() {
         problems.push(Problem { kind: ProblemKind::NoSource, words: "there is no source for this".to_owned(), what: String::new() });
-        return Verdict { status: Status::Unsupported, score: 0.0, problems };
+        return Verdict { status: Status::Unsupported, score: 0.0, problems, by: DecidedBy::Rules, coverage: 0.0 };
     }
     // What was asked of a tool counts only beside something that it replied.
     let labels: Vec<&Label> = reads.iter().filter(|read| derive::is_anchored(claim, read)).filter_map(|read| read.label.as_ref()).collect();
@@ -119,6 +123,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
     let total = wanted.total + NUMBER_WEIGHT * (claim.numbers.len() + claim.dates.len()).min(64) as f32;
     let mut score = if total > 0.0 { (counted / total).clamp(0.0, 1.0) } else { 1.0 };
+    let coverage = score;
 
     let mut is_denied = false;
     if let Some(best) = windows.first() {
@@ -133,7 +138,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         }
     }
     if is_false || is_denied {
-        return Verdict { status: Status::Unsupported, score: score * 0.3, problems };
+        return Verdict { status: Status::Unsupported, score: score * 0.3, problems, by: DecidedBy::Rules, coverage };
     }
     if let (Some(likeness), Some(best)) = (options.likeness, windows.first())
         && score < options.supported_min
@@ -141,16 +146,16 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         score = score.max(liked(likeness, text, best, score, options));
     }
     if !problems.is_empty() {
-        return Verdict { status: Status::Weak, score: score * 0.6, problems };
+        return Verdict { status: Status::Weak, score: score * 0.6, problems, by: DecidedBy::Rules, coverage };
     }
     if score >= options.supported_min {
-        return Verdict { status: Status::Supported, score, problems };
+        return Verdict { status: Status::Supported, score, problems, by: DecidedBy::Rules, coverage };
     }
     let missing = missing_words(claim, wanted, mask);
     let words = if missing.is_empty() { format!("few of its words are in {place}") } else { format!("{place} does not speak of {missing}") };
     problems.push(Problem { kind: ProblemKind::Words, words, what: String::new() });
     let status = if score >= options.weak_min { Status::Weak } else { Status::Unsupported };
-    Verdict { status, score, problems }
+    Verdict { status, score, problems, by: DecidedBy::Rules, coverage }
 }
 
 /// The sentences of a span that bear on a claim most, in its words.

@@ -158,7 +158,7 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
             ProblemKind::Name if is_acronym(&problem.what) => FindingKind::Doubtful,
             ProblemKind::Name => FindingKind::WrongName,
             ProblemKind::Quotation => FindingKind::WrongQuotation,
-            ProblemKind::Negation => FindingKind::Contradiction,
+            ProblemKind::Negation | ProblemKind::Contradicted => FindingKind::Contradiction,
             ProblemKind::Swapped if sentence.status == Status::Unsupported => FindingKind::Contradiction,
             ProblemKind::Opposite | ProblemKind::Swapped => FindingKind::Doubtful,
             ProblemKind::Address | ProblemKind::Words | ProblemKind::NoSuchSpan | ProblemKind::NoSource => continue,

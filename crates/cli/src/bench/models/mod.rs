@@ -16,7 +16,6 @@ use embedded_model::{Kernels, threads, weights};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use structured;
 
 use self::llamacpp::LlamaCpp;
 use self::ours::Ours;

@@ -1,6 +1,7 @@
-//! `baton eval`: how well passages and tools are found, questions answered, drafts judged, requests routed and tasks carried out, on sets with known answers.
+//! `baton eval`: how well passages and tools are found, questions answered, claims and drafts judged, requests routed and tasks carried out, on sets with known answers.
 
 mod answers;
+mod claims;
 mod critics;
 mod routes;
 mod score;
@@ -28,6 +29,7 @@ pub(crate) enum Eval {
     /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
     Tools(Set),
     Answers(answers::Answers),
+    Claims(claims::Claims),
     Critics(critics::Critics),
     Routes(routes::Routes),
     Tasks(tasks::Tasks),
@@ -51,6 +53,7 @@ impl Eval {
             Eval::Docs(set) => set.run("docs", eval::docs),
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Answers(answers) => answers.run(place),
+            Eval::Claims(claims) => claims.run(),
             Eval::Critics(critics) => critics.run(place),
             Eval::Routes(routes) => routes.run(place),
             Eval::Tasks(tasks) => tasks.run(place),

@@ -1,0 +1,31 @@
+//! What the rules find about claims, for fitting their weights beside a model: `signals < claims.jsonl > signals.jsonl`.
+//!
+//! A line in: `{"claim", "evidence": [texts]}`. A line out: `[supported, number, date, name, negation, opposite, swapped, decisive, score]`,
+//! of 0 and 1 but for the score of the rules; decisive are quotations and addresses that no text has, and claims that are not checked.
+
+use std::io::{BufRead as _, Write as _};
+
+use baton_evidence::{ClaimStatus, Claimed, ProblemKind, Span, decide};
+use serde_json::Value;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in std::io::stdin().lock().lines() {
+        let line: Value = serde_json::from_str(&line?)?;
+        let claim = line["claim"].as_str().ok_or("a line has no claim")?;
+        let texts = line["evidence"].as_array().ok_or("a line has no evidence")?;
+        let spans: Vec<Span> = texts
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|text| Span { text: text.to_owned(), source: "signals".to_owned(), ..Span::default() })
+            .collect();
+        let found = decide(&[Claimed { text: claim, spans: &spans }], None).remove(0);
+        let has = |kind: ProblemKind| found.problems.iter().any(|problem| problem.kind == kind);
+        let is_decisive = has(ProblemKind::Quotation) || has(ProblemKind::Address) || found.status == ClaimStatus::NotChecked;
+        let kinds = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Name, ProblemKind::Negation, ProblemKind::Opposite, ProblemKind::Swapped];
+        let signals = [found.status == ClaimStatus::Supported].into_iter().chain(kinds.map(has)).chain([is_decisive]);
+        let signals: Vec<String> = signals.map(|is_there| u8::from(is_there).to_string()).collect();
+        writeln!(out, "[{}, {:.4}]", signals.join(", "), found.score)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Whether a text supports a sentence, as a model computes it. Only the interface; the model is in the crate `verifier`.
+
+use serde::{Deserialize, Serialize};
+
+/// One question to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair<'p> {
+    /// The text of one span, with its title.
+    pub evidence: &'p str,
+    pub claim: &'p str,
+}
+
+/// Calibrated probabilities; what is left of one is that the evidence does not decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub supported: f32,
+    pub contradicted: f32,
+}
+
+pub trait Entailment: Send + Sync {
+    /// A judgement for each pair, in their order. The same pairs give the same judgements, in whatever batches they come.
+    fn judge(&self, pairs: &[Pair<'_>]) -> Vec<Judgement>;
+
+    /// How much the rules count beside this model.
+    fn weights(&self) -> DecisionWeights;
+}
+
+/// Log odds that the findings of the rules add to the model's, as fitted on held-out training data (`lab/train`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionWeights {
+    /// Of the model's own log odds.
+    pub model: f32,
+    pub constant: f32,
+    /// The rules found support.
+    pub supported: f32,
+    pub number: f32,
+    pub date: f32,
+    pub name: f32,
+    pub negation: f32,
+    pub opposite: f32,
+    pub swapped: f32,
+}
+
+impl DecisionWeights {
+    /// In the order of the fields; `None` for another number of values.
+    pub fn from_slice(values: &[f32]) -> Option<Self> {
+        let [model, constant, supported, number, date, name, negation, opposite, swapped] = *values else { return None };
+        Some(DecisionWeights { model, constant, supported, number, date, name, negation, opposite, swapped })
+    }
+}
+
+/// The tool that judges pairs. The world answers it in its own process, without a server.
+pub const JUDGE: &str = "evidence.judge";
+
+/// The arguments of [`JUDGE`]: texts, claims, and which text is judged with which claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeRequest {
+    texts: Vec<String>,
+    claims: Vec<String>,
+    /// Indexes of a text and a claim.
+    pairs: Vec<(usize, usize)>,
+}
+
+/// What [`JUDGE`] replies: a judgement for each pair, and how much the rules count beside them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgeReply {
+    pub judgements: Vec<Judgement>,
+    pub weights: DecisionWeights,
+}
+
+impl JudgeRequest {
+    /// A text or claim of several pairs is sent once.
+    pub fn new<'p>(pairs: impl Iterator<Item = Pair<'p>>) -> JudgeRequest {
+        let mut request = JudgeRequest::default();
+        for pair in pairs {
+            let pair = (index_in(&mut request.texts, pair.evidence), index_in(&mut request.claims, pair.claim));
+            request.pairs.push(pair);
+        }
+        request
+    }
+
+    /// `None` if an index is of no text or claim.
+    pub fn pairs(&self) -> Option<Vec<Pair<'_>>> {
+        let pair = |(text, claim): &(usize, usize)| Some(Pair { evidence: self.texts.get(*text)?, claim: self.claims.get(*claim)? });
+        self.pairs.iter().map(pair).collect()
+    }
+}
+
+fn index_in(list: &mut Vec<String>, text: &str) -> usize {
+    list.iter().position(|known| known == text).unwrap_or_else(|| {
+        list.push(text.to_owned());
+        list.len() - 1
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_each_text_once_and_its_pairs_in_order() {
+        let pairs = [("t", "a"), ("t", "b"), ("u", "b")].map(|(evidence, claim)| Pair { evidence, claim });
+        let request = JudgeRequest::new(pairs.into_iter());
+        assert_eq!((request.texts.len(), request.claims.len(), request.pairs().unwrap()), (2, 2, pairs.to_vec()));
+        let wrong: JudgeRequest = serde_json::from_str(r#"{"texts":["t"],"claims":["a"],"pairs":[[0,1]]}"#).unwrap();
+        assert_eq!(wrong.pairs(), None);
+    }
+}
