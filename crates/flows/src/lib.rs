@@ -27,6 +27,7 @@ pub mod specialist;
 pub mod supervise;
 pub mod toolbox;
 pub mod turn;
+mod verify;
 
 #[cfg(test)]
 mod driven;
