@@ -7,10 +7,12 @@ use effects::World;
 use effects::rooms::Rooms;
 use embedded_model::Embedded;
 use embedded_model::weights::{self, Pinned};
+use evidence::Entailment;
 use flows::input::ModelProfile;
 use mcp_hub::{Room, Tools};
 use models::choice::{self, Choice, Source, Wish};
 use models::{Family, Model, Models, Name, cassette, remote};
+use verifier::Verifier;
 
 use crate::config::{self, Config};
 use crate::exit::{Result, Trouble};
@@ -52,7 +54,8 @@ impl Thinking {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
             // The prompts must be those of the recording, and they depend on who would think. Nobody does, so no key is needed.
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
-            let mind = named.map(|name| mind_of(&name, config)).unwrap_or_default();
+            // Recordings and scripts have no verifier.
+            let mind = ModelProfile { has_verifier: false, ..named.map(|name| mind_of(&name, config)).unwrap_or_default() };
             return Ok(House { world: Arc::new(replaying), mind, tools: None, choice: None });
         }
         let (models, choice) = match &self.own_model {
@@ -73,7 +76,7 @@ impl Thinking {
         }
         let hub = self.servers.hub(place, config, Lent::of(&models), registry.as_ref())?;
         hub.meet_locals().await;
-        let tools = Room::new(hub.clone(), config.tools.allowed.clone());
+        let tools = Room::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
         let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
         let world: Arc<dyn World> = match &self.record {
             Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
@@ -121,15 +124,27 @@ pub(crate) struct House {
     pub(crate) choice: Option<Choice>,
 }
 
+/// The model of this binary that judges sentences.
+fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
+    match Verifier::shared() {
+        Ok(verifier) => Ok(verifier),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
 pub(crate) fn mind_of(name: &Name, config: &Config) -> ModelProfile {
     const UNKNOWN_TOKENS: u32 = 32_768;
     match name.family {
         Family::Embedded | Family::Extract => {
             let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
-            ModelProfile { is_small: true, context_tokens }
+            ModelProfile { is_small: true, context_tokens, has_verifier: true }
         }
-        _ => ModelProfile { is_small: false, context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS) },
+        _ => ModelProfile {
+            is_small: false,
+            context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
+            has_verifier: true,
+        },
     }
 }
 

@@ -6,6 +6,7 @@
 //! label(&mut spans, tool, arguments)                                   which call found them, where the world does not say
 //! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
 //! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
+//! finish_judged(said, &shown, strict, judged) -> Answer                the same, with judgements of the verifier
 //! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
 //! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
@@ -16,7 +17,7 @@
 //! `[n]` in a raw text means the n-th shown span. `finish` is given exactly what the model was shown: a citation of anything else cannot
 //! come out of it. Where nothing was shown there is nothing to hold an answer to; it is passed on unmarked, unless `strict`.
 
-use evidence::{Cited, Options, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
+use evidence::{Cited, Judged, Options, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
 use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -89,7 +90,11 @@ pub fn messages(shown: &[Span]) -> Vec<Message> {
 }
 
 pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
-    let answer = finish(&said.markdown, shown, strict);
+    finish_judged(said, shown, strict, None)
+}
+
+pub(crate) fn finish_judged(said: Said, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+    let answer = finished(&said.markdown, shown, strict, judged);
     // `strict` may have taken it out.
     let short = said.short.filter(|short| answer.body.contains(short.as_str()));
     Answer { short, ..answer }
@@ -97,22 +102,29 @@ pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
 
 /// What a flow says by itself from tools' own replies: cited, and left as it is.
 pub(crate) fn finish_own(said: Said, shown: &[Span]) -> Answer {
-    let mut answer = cited(&said.markdown, shown, Strict::Leave);
+    let mut answer = cited(&said.markdown, shown, Strict::Leave, None);
     mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
     Answer { short: said.short, ..answer }
 }
 
 pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
-    let how = match (strict, shown.is_empty()) {
-        (true, _) => Strict::Remove,
-        (false, true) => Strict::Leave,
-        (false, false) => Strict::Mark,
-    };
-    let mut answer = cited(raw_text, shown, how);
+    finished(raw_text, shown, strict, None)
+}
+
+fn finished(raw_text: &str, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+    let mut answer = cited(raw_text, shown, how(shown, strict), judged);
     if shown.is_empty() {
         mark_not_checked(&mut answer.sentences, |_| true);
     }
     answer
+}
+
+fn how(shown: &[Span], strict: bool) -> Strict {
+    match (strict, shown.is_empty()) {
+        (true, _) => Strict::Remove,
+        (false, true) => Strict::Leave,
+        (false, false) => Strict::Mark,
+    }
 }
 
 /// Claims that were compared with nothing are neither right nor wrong.
@@ -123,8 +135,8 @@ fn mark_not_checked(sentences: &mut [Sentence], is_unchecked: impl Fn(&Sentence)
     }
 }
 
-fn cited(raw_text: &str, shown: &[Span], how: Strict) -> Answer {
-    let cited = evidence::cite(raw_text, &Spans::new(shown), how, &Options::default());
+fn cited(raw_text: &str, shown: &[Span], how: Strict, judged: Option<&Judged>) -> Answer {
+    let cited = evidence::cite(raw_text, &Spans::new(shown), how, &Options { judged, ..Options::default() });
     let (text, plain) = (cited.to_markdown(), cited.to_plain());
     let Cited { body, sources, checked, removed, refused, .. } = cited;
     Answer { text, plain, short: None, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }

@@ -14,6 +14,7 @@
 //! answers, and code writes the citations. The short answer cites what all its facts cite: a name or a number that stands in none of them is found out.
 
 use graph::{Failure, FailureKind, Replies};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::input::ModelProfile;
@@ -22,7 +23,7 @@ use crate::prompt;
 pub(crate) const PROMPT: &str = include_str!("claims.md");
 
 /// What a model said, in Markdown with `[n]` for the n-th passage shown.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Said {
     pub(crate) markdown: String,
     /// What was asked for in a few words, if the model was asked for that and said it.

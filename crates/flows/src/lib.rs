@@ -30,6 +30,7 @@ pub mod specialist;
 pub mod supervise;
 pub mod toolbox;
 pub mod turn;
+mod verify;
 
 #[cfg(test)]
 mod driven;

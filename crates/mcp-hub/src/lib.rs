@@ -52,7 +52,7 @@ pub use call::CallOptions;
 pub use config::{Config, ServerConfig};
 pub use host::Asked;
 pub use reply::RESULT_BYTES_MAX;
-pub use room::{LIST, Room};
+pub use room::{Judge, LIST, Room};
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
 pub use source::{REGISTRY, RegistrySource, is_registry_at};

@@ -1,15 +1,16 @@
 //! The hub as the room of the world that answers `CallTool`: what flows may ask of it beyond calling, and what a person must agree to.
 //!
-//! Two things are added to [`Tools`]:
+//! Three things are added to [`Tools`]:
 //!
 //! - `registry.tools {query?, size?, names?}`: the tools there are, or the best few for a question, or those named. It is an effect like any other, so that a plan
 //!   can be replayed with the list it was made from.
+//! - [`evidence::JUDGE`]: whether texts support claims, by the model that was handed in. It is an effect so that a replay has the same judgements.
 //! - An [objection](World::objection) to calls that a person must agree to; see `permission`.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use evidence::Found;
+use evidence::{Entailment, Found, JUDGE, JudgeReply, JudgeRequest, Pair};
 use graph::{Effect, Failure, FailureKind, Job, Objection, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,15 +24,43 @@ pub const LIST: &str = "registry.tools";
 /// More are not told at once, however many are asked for.
 const LISTED_MAX: usize = 64;
 
+/// More pairs are not judged in one call.
+const PAIRS_MAX: usize = 1_024;
+
+/// Gives the model that judges pairs, loaded when it is first needed; or why there is none.
+pub type Judge = fn() -> Result<&'static dyn Entailment, String>;
+
 pub struct Room {
     tools: Tools,
+    judge: Option<Judge>,
     /// Tools that the configuration allows for everybody: `server.tool`, or a whole `server`.
     allowed: Vec<String>,
 }
 
 impl Room {
     pub fn new(tools: Tools, allowed: Vec<String>) -> Self {
-        Room { tools, allowed }
+        Room { tools, allowed, judge: None }
+    }
+
+    pub fn with_judge(self, judge: Judge) -> Self {
+        Room { judge: Some(judge), ..self }
+    }
+
+    /// On a thread of its own: a batch takes up to seconds of computing.
+    async fn judge(&self, arguments: &Value) -> Result<JudgeReply, Failure> {
+        let refused = |why: String| Failure::new(FailureKind::Refused, why);
+        let judge = self.judge.ok_or_else(|| refused("no verifier is configured".to_owned()))?;
+        let wrong = |why: String| Failure::new(FailureKind::Invalid, format!("{JUDGE}: {why}"));
+        let request = JudgeRequest::deserialize(arguments).map_err(|error| wrong(error.to_string()))?;
+        let judged = tokio::task::spawn_blocking(move || {
+            let pairs: Vec<Pair<'_>> = request.pairs().ok_or_else(|| wrong("a pair names no text or claim".to_owned()))?;
+            if pairs.len() > PAIRS_MAX {
+                return Err(wrong(format!("{} pairs, but at most {PAIRS_MAX} are judged at once", pairs.len())));
+            }
+            let model = judge().map_err(refused)?;
+            Ok(JudgeReply { judgements: model.judge(&pairs), weights: model.weights() })
+        });
+        judged.await.map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?
     }
 
     /// The list, and whether all of it is Baton's own words or those of trusted servers: a description can be as hostile as any other text.
@@ -109,12 +138,12 @@ fn told_as(tool: &ToolInfo) -> Value {
 #[async_trait]
 impl World for Room {
     fn nature(&self, job: &Job) -> Nature {
-        if job.effect.name() == LIST { Nature::Repeatable } else { self.tools.nature(job) }
+        if matches!(job.effect.name(), LIST | JUDGE) { Nature::Repeatable } else { self.tools.nature(job) }
     }
 
     fn objection(&self, job: &Job) -> Option<Objection> {
         let Effect::CallTool(call) = &*job.effect else { return None };
-        if call.tool == LIST {
+        if matches!(call.tool.as_str(), LIST | JUDGE) {
             return None;
         }
         let server = call.tool.split_once('.').map_or(call.tool.as_str(), |(server, _)| server);
@@ -134,6 +163,11 @@ impl World for Room {
                 },
                 Err(failure) => Reply::failed(failure),
             },
+            Effect::CallTool(call) if call.tool == JUDGE => match self.judge(&call.arguments).await.map(serde_json::to_value) {
+                Ok(Ok(reply)) => Reply::ok(reply).without_foreign_text(),
+                Ok(Err(error)) => Reply::failed(Failure::new(FailureKind::Internal, error.to_string())),
+                Err(failure) => Reply::failed(failure),
+            },
             _ => self.tools.perform(job, progress).await,
         }
     }
@@ -147,6 +181,7 @@ impl World for Room {
 mod tests {
     use super::*;
     use crate::Hints;
+    use evidence::{DecisionWeights, Judgement};
 
     fn tool(name: &str, argument: &str) -> Arc<ToolInfo> {
         Arc::new(ToolInfo {
@@ -198,6 +233,38 @@ mod tests {
         assert_eq!(room(&[]).objection(&jobs[1]), None, "listing tools changes nothing");
         for allowed in ["mail", "mail.send"] {
             assert_eq!(room(&[allowed]).objection(&jobs[0]), None, "{allowed}");
+        }
+    }
+
+    struct Scripted;
+
+    impl Entailment for Scripted {
+        fn judge(&self, pairs: &[Pair<'_>]) -> Vec<Judgement> {
+            let one = |pair: &Pair<'_>| Judgement { supported: if pair.evidence.contains(pair.claim) { 1.0 } else { 0.0 }, contradicted: 0.0 };
+            pairs.iter().map(one).collect()
+        }
+
+        fn weights(&self) -> DecisionWeights {
+            DecisionWeights { model: 1.0, ..DecisionWeights::default() }
+        }
+    }
+
+    #[tokio::test]
+    async fn pairs_are_judged_by_the_model_that_was_handed_in() {
+        let pairs = [("the cat sleeps", "cat"), ("the cat sleeps", "dog")].map(|(evidence, claim)| Pair { evidence, claim });
+        let calls = [json!(JudgeRequest::new(pairs.into_iter())), json!({ "texts": [], "claims": [], "pairs": [[0, 0]] }), json!({})];
+        let jobs = scripted::jobs(&calls.map(|arguments| graph::tool(JUDGE, arguments)));
+        let room = || Room::new(Tools::builder().build(), Vec::new());
+        let judging = room().with_judge(|| Ok(&Scripted));
+        assert_eq!((judging.nature(&jobs[0]), judging.objection(&jobs[0])), (Nature::Repeatable, None));
+        let value = judging.perform(&jobs[0], &Progress::nowhere()).await.result.unwrap();
+        let supported: Vec<f32> = serde_json::from_value::<JudgeReply>(value).unwrap().judgements.iter().map(|one| one.supported).collect();
+        assert_eq!(supported, [1.0, 0.0]);
+        for job in &jobs[1..] {
+            assert_eq!(judging.perform(job, &Progress::nowhere()).await.result.unwrap_err().kind, FailureKind::Invalid);
+        }
+        for without in [room(), room().with_judge(|| Err("no weights".to_owned()))] {
+            assert_eq!(without.perform(&jobs[0], &Progress::nowhere()).await.result.unwrap_err().kind, FailureKind::Refused);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! they say about the question goes with it, and the answer is held to that.
 //!
 //! ```text
-//!   start ► look_up ► answer ► end
-//!           docs.search,  model
+//!   start ► look_up ► answer ► check ► end
+//!           docs.search,  model    verifier, if documents were found
 //!           if `docs`
 //! ```
 //!
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
-use crate::claims;
+use crate::claims::{self, Said};
 use crate::context;
 use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::follow_up;
@@ -25,6 +25,7 @@ use crate::input::{self, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
+use crate::verify;
 
 /// What interfaces know of this flow.
 pub const FLOW: Descriptor = Descriptor {
@@ -45,7 +46,8 @@ pub const FLOW: Descriptor = Descriptor {
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
         .node("look_up", (ask_docs, fold_docs), &["answer"])
-        .node("answer", (ask, fold), &[END])
+        .node("answer", (ask, fold), &["check", END])
+        .node("check", (ask_check, fold_check), &[END])
         .input(|input: Input<Settings>| Direct {
             settings: input.settings.unwrap_or_default(),
             question: input.question,
@@ -54,6 +56,7 @@ pub fn flow() -> Result<Graph, GraphError> {
             strict: input.strict,
             docs: input.docs,
             shown: Vec::new(),
+            unchecked: None,
             answer: Answer::default(),
             declined: None,
         })
@@ -98,6 +101,9 @@ struct Direct {
     docs: bool,
     /// The passages the model is shown, `[1]` first.
     shown: Vec<Span>,
+    /// What the model said, until it is checked.
+    #[serde(default)]
+    unchecked: Option<Said>,
     answer: Answer,
     /// Why the model did not answer.
     #[serde(default)]
@@ -168,6 +174,10 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
             s.answer = answer::finish(DECLINED, &[], false);
             Go::end().note("declined", "it needs a tool")
         }
+        Ok(said) if verify::is_wanted(&s.model, &s.shown) => {
+            s.unchecked = Some(said);
+            return Go::to("check");
+        }
         Ok(said) => {
             s.answer = answer::finish_said(said, &s.shown, s.strict);
             Go::end()
@@ -178,6 +188,22 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
             Go::end().note("answer_failed", failure.to_string())
         }
     };
+    ended(s, go)
+}
+
+fn ask_check(s: &Direct) -> Ask {
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |said| verify::ask(said, &s.shown))
+}
+
+fn fold_check(s: &mut Direct, replies: &Replies<'_>) -> Go {
+    let said = s.unchecked.take().unwrap_or_default();
+    let judged = verify::judged(&said, &s.shown, replies);
+    let go = judged.as_ref().err().map_or_else(Go::end, |failure| Go::end().note("check_failed", failure.to_string()));
+    s.answer = answer::finish_judged(said, &s.shown, s.strict, judged.ok().flatten().as_ref());
+    ended(s, go)
+}
+
+fn ended(s: &Direct, go: Go) -> Go {
     let go = if s.shown.is_empty() { go } else { go.note("answer", s.answer.summary()) };
     go.say("user", s.question.as_str()).say("assistant", s.answer.text.as_str())
 }
@@ -186,6 +212,7 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
 mod tests {
     use super::*;
     use crate::driven::{Driven, Said, drive, passages};
+    use evidence::{DecisionWeights, JUDGE, JudgeReply, JudgeRequest, Judgement};
     use graph::{Failure, FailureKind, Outcome, Run, Start};
 
     const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
@@ -229,6 +256,36 @@ mod tests {
         let mut strict = input;
         strict["strict"] = json!(true);
         assert!(!direct(strict, Ok(passages(&[FACT])), Ok(json!(raw))).answer().contains("7 hours"));
+    }
+
+    #[test]
+    fn the_verifier_supports_other_words_and_without_it_the_rules_decide() {
+        let input = |has_verifier: bool| json!({ "question": "What happens after a crash?", "docs": true, "model": { "is_small": false, "context_tokens": 32_000, "has_verifier": has_verifier } });
+        let raw = "Recovery starts where the state was saved most recently [1].";
+        let run = |has_verifier: bool, reply: &dyn Fn(usize) -> Said| {
+            drive(&flow().unwrap(), input(has_verifier), |effect, _| match (effect.name(), effect) {
+                (DOCS, _) => Ok(passages(&[FACT])),
+                (ANSWER, _) => Ok(json!(raw)),
+                (JUDGE, graph::Effect::CallTool(call)) => {
+                    let request: JudgeRequest = serde_json::from_value(call.arguments.clone()).unwrap();
+                    reply(request.pairs().unwrap().len())
+                }
+                (other, _) => panic!("{other} is not asked"),
+            })
+        };
+        let weights = DecisionWeights { model: 1.0, ..DecisionWeights::default() };
+        let supported = |count: usize| Ok(json!(JudgeReply { judgements: vec![Judgement { supported: 0.9, contradicted: 0.0 }; count], weights }));
+        let judged = run(true, &supported);
+        assert_eq!(judged.output()["sentences"][0]["status"], "supported", "{}", judged.answer());
+        assert_eq!(judged.output()["sentences"][0]["by"], "model");
+        let none = run(false, &|_| panic!("it is not asked"));
+        assert_ne!(none.output()["sentences"][0]["status"], "supported");
+        // A verifier that fails leaves the answer to the rules.
+        for wrong in [failed(FailureKind::Refused, "no verifier"), Ok(json!({ "judgements": [], "weights": weights }))] {
+            let driven = run(true, &|_| wrong.clone());
+            assert!(driven.note("check_failed").is_some());
+            assert_eq!(driven.answer(), none.answer());
+        }
     }
 
     #[test]

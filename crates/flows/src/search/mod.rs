@@ -47,6 +47,7 @@ use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
+use crate::verify;
 
 pub use plan::{Status, Task};
 
@@ -75,7 +76,8 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("find_tools", (ask_tools, fold_tools), &["plan"])
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
-        .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", END])
+        .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", "check", END])
+        .node("check", (ask_check, fold_check), &["plan", END])
         .input(Search::of)
         .output(output)
         .recall(context::recall(HISTORY_TURNS_MAX))
@@ -147,6 +149,9 @@ struct Search {
     shown: Vec<Span>,
     missing: String,
     reasoning: String,
+    /// What the model said and found missing, until it is checked.
+    #[serde(default)]
+    unchecked: Option<(Said, String)>,
     answer: Answer,
 }
 
@@ -172,6 +177,7 @@ impl Search {
             shown: Vec::new(),
             missing: String::new(),
             reasoning: String::new(),
+            unchecked: None,
             answer: Answer::default(),
         }
     }
@@ -544,6 +550,10 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
+            if verify::is_wanted(&s.model, &s.shown) {
+                s.unchecked = Some((read.said, read.missing));
+                return notes.into_iter().fold(Go::to("check"), |go, (name, value)| go.note(name, value));
+            }
             (read.said, read.missing, s.strict)
         }
         Err(failure) => {
@@ -564,8 +574,31 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
             (Said { markdown: raw, short: None }, String::new(), false)
         }
     };
+    let answer = answer::finish_said(said, &s.shown, strict);
+    let go = concluded(s, answer, missing);
+    notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
+}
+
+fn ask_check(s: &Search) -> Ask {
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |(said, _)| verify::ask(said, &s.shown))
+}
+
+fn fold_check(s: &mut Search, replies: &Replies<'_>) -> Go {
+    let (said, missing) = s.unchecked.take().unwrap_or_default();
+    let judged = verify::judged(&said, &s.shown, replies);
+    let failure = judged.as_ref().err().map(ToString::to_string);
+    let answer = answer::finish_judged(said, &s.shown, s.strict, judged.ok().flatten().as_ref());
+    let go = concluded(s, answer, missing);
+    match failure {
+        Some(failure) => go.note("check_failed", failure),
+        None => go,
+    }
+}
+
+/// Plans again for what is missing, or ends with this answer.
+fn concluded(s: &mut Search, answer: Answer, missing: String) -> Go {
     let is_found = !s.shown.is_empty();
-    s.answer = answer::finish_said(said, &s.shown, strict);
+    s.answer = answer;
     s.answer.html = Some(html::from_markdown(&s.answer.text));
     let summary = s.answer.summary();
     let go = if s.may_go_on() && (!missing.is_empty() || !is_found) {
@@ -574,8 +607,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     } else {
         done(s, Go::end())
     };
-    notes.push(("answer", summary));
-    notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
+    go.note("answer", summary)
 }
 
 /// The last word, said once.
