@@ -72,7 +72,8 @@ impl Hub {
     }
 
     pub(super) fn is_reserved(&self, name: &str) -> bool {
-        name == REGISTRY || self.reserved.contains(name) || self.own_server(name).is_some()
+        // `registry.tools` and `registry.agents` are answered without a server.
+        name == REGISTRY || name == "registry" || self.reserved.contains(name) || self.own_server(name).is_some()
     }
 
     pub(super) fn is_tool_on(&self, server: &Server, entry: &Entry) -> bool {

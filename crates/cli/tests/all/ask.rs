@@ -67,7 +67,7 @@ fn a_wrong_script_is_told_before_anything_begins() {
     let home = Home::new();
     let script = home.script("when * * hang\n");
     home.baton(&["ask", "x", "--script", &script]).complains(2, &["the script is wrong"]);
-    assert_eq!(home.runs().len(), 0);
+    home.baton(&["runs", "list"]).complains(3, &["there is no database"]);
 }
 
 impl Home {
