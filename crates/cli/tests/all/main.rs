@@ -7,6 +7,7 @@ mod ask;
 mod bench;
 mod chat;
 mod crash;
+mod databases;
 mod eval;
 mod eval_tasks;
 mod hostile_content;
