@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use effects::{LookUp, Nature, Progress, World};
-use evidence::Found;
+use effects::{AGENT_LIST_TOOL, LookUp, Nature, Progress, World};
+use evidence::{Found, JUDGE};
 use graph::{Effect, Failure, FailureKind, Job, Reply};
 use mcp_hub::LIST;
 use serde_json::Value;
@@ -19,6 +19,9 @@ pub(super) struct Own {
     access: ToolAccess,
 }
 
+/// What flows themselves need and no server of tools performs: the lists of tools and agents, and the check of an answer.
+const OPEN_TO_ALL: [&str; 3] = [LIST, AGENT_LIST_TOOL, JUDGE];
+
 impl Own {
     pub(super) fn new(world: Arc<dyn World>, access: ToolAccess) -> Arc<Own> {
         Arc::new(Own { world, access })
@@ -27,7 +30,7 @@ impl Own {
     /// Why a call may not be made: its tool is not open to this user.
     fn refusal(&self, job: &Job) -> Option<Failure> {
         let Effect::CallTool(call) = &*job.effect else { return None };
-        let may_call = call.tool == LIST || self.access.may_call(&job.context.user, &call.tool);
+        let may_call = OPEN_TO_ALL.contains(&call.tool.as_str()) || self.access.may_call(&job.context.user, &call.tool);
         let refused = || Failure::new(FailureKind::Refused, format!("the tool {} is not open to the users of this server", call.tool));
         (!may_call).then(refused)
     }
