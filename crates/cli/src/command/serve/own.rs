@@ -85,6 +85,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn what_flows_themselves_need_is_open_to_every_user() {
+        let workspaces = tools::workspace::Workspaces::per_thread("base".into());
+        let own = Own::new(Arc::new(effects::rooms::Rooms::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces));
+        let refused = |tool: &str| {
+            let mut job = scripted::jobs(&[graph::tool(tool, json!({}))]).remove(0);
+            job.context.user = "ada".into();
+            own.refusal(&job).is_some()
+        };
+        for tool in OPEN_TO_ALL {
+            assert!(!refused(tool), "{tool}");
+        }
+        assert!(!refused("docs.search") && refused("mail.send"));
+    }
+
+    #[test]
     fn a_list_of_tools_names_none_that_is_not_open_to_the_user() {
         let tools = json!({ "tools": [{ "name": "docs.search" }, { "name": "files.read" }] });
         let value = json!({ "text": "docs.search: Finds: all\nfiles.read: Reads", "data": tools, "spans": [] });
