@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use embedded_model::{Kernels, threads};
-use models::choice::{Choice, Source, State};
+use models::choice::{Choice, State};
 use serde_json::{Value, json};
 use server::limits;
 use service::config::Config;

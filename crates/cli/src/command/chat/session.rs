@@ -15,7 +15,6 @@ use service::config::Config;
 use service::hub;
 use service::mind::Thinking;
 use service::place::Place;
-use service::settings;
 use service::wiring;
 use store::{SqliteStore, Store as _};
 use terminal::remark;
