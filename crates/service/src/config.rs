@@ -53,6 +53,8 @@ pub struct Embedded {
     context_tokens_max: usize,
     /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest that runs here].
     pub kernels: embedded_model::Kernels,
+    /// Whether instructions that prompts have in common are kept in files beside the weights, so that a new process starts faster.
+    pub keep_prefixes: bool,
 }
 
 /// The tools a flow may call.
@@ -157,8 +159,8 @@ impl Memory {
 
 impl Default for Embedded {
     fn default() -> Self {
-        let embedded_model::Options { idle_max, context_tokens_max, kernels, .. } = embedded_model::Options::default();
-        Embedded { pull: true, folder: None, idle_s: idle_max.as_secs(), context_tokens_max, kernels }
+        let embedded_model::Options { idle_max, context_tokens_max, kernels, keeps_prefixes, .. } = embedded_model::Options::default();
+        Embedded { pull: true, folder: None, idle_s: idle_max.as_secs(), context_tokens_max, kernels, keep_prefixes: keeps_prefixes }
     }
 }
 
@@ -217,6 +219,7 @@ impl Embedded {
             idle_max: Duration::from_secs(self.idle_s.max(1)),
             context_tokens_max: self.context_tokens_max,
             kernels: self.kernels,
+            keeps_prefixes: self.keep_prefixes,
             ..embedded_model::Options::default()
         }
     }
