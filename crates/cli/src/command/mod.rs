@@ -12,6 +12,7 @@ mod index;
 mod mcp;
 mod memory;
 mod models;
+mod new;
 mod registry;
 mod runs;
 mod serve;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Memory(memory::Memory),
     Flows(flows::Flows),
+    #[command(subcommand)]
+    New(new::New),
     Mcp(mcp::Mcp),
     #[command(subcommand)]
     Models(models::Models),
@@ -70,6 +73,7 @@ impl Command {
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),
             Command::Flows(flows) => flows.run(place),
+            Command::New(new) => new.run(),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
             Command::Mcp(mcp) => mcp.run(place),
