@@ -148,11 +148,10 @@ enum Dependency {
 
 impl Dependency {
     fn toml(&self) -> String {
-        let table = match self {
-            Dependency::Folder(folder) => toml::toml_value("path", &folder.display().to_string()),
-            Dependency::Version(version) => toml::toml_value("version", version),
-        };
-        format!("{{ {table} }}")
+        match self {
+            Dependency::Folder(folder) => format!("{{ path = {} }}", quoted(&folder.display().to_string())),
+            Dependency::Version(version) => format!("{{ version = {} }}", quoted(version)),
+        }
     }
 
     fn describe(&self) -> String {
@@ -176,11 +175,9 @@ impl Dependency {
     }
 }
 
-mod toml {
-    /// `key = "value"` with the quoting of TOML.
-    pub(super) fn toml_value(key: &str, value: &str) -> String {
-        format!("{key} = {}", ::toml::Value::String(value.to_owned()))
-    }
+/// A string as JSON writes it is one that TOML reads.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 fn write_crate(folder: &Path, name: &str, dependency: &Dependency) -> std::io::Result<()> {
@@ -277,7 +274,7 @@ mod tests {
             let text = fs::read_to_string(folder.join(file)).unwrap();
             assert!(!text.contains(PLACEHOLDER) && !text.contains("{package}") && !text.contains("{dependency}"), "{file}: {text}");
         }
-        let manifest: ::toml::Table = fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+        let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
         assert_eq!(manifest["package"]["name"].as_str(), Some("my-tides"));
         assert_eq!(manifest["dependencies"]["baton"]["path"].as_str(), Some("/a \"b\"/crates/baton"));
         assert!(fs::read_to_string(folder.join("src/flow.rs")).unwrap().contains("NAME: &str = \"my_tides\""));
