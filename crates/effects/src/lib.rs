@@ -4,6 +4,8 @@
 //!
 //! Deliberately absent: deciding. Whether to try again, what to do with a failure and when to stop is decided in `graph`.
 
+#![warn(missing_docs)]
+
 pub mod held_call;
 pub mod rooms;
 
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use graph::{Job, Objection, Reply};
 
+/// Performs effects: what a flow asks for becomes a reply.
 #[async_trait]
 pub trait World: Send + Sync + 'static {
     /// What performing this twice would mean. Asked before anything is done, so it must not call out.
@@ -53,6 +56,7 @@ impl<W: World + ?Sized> World for Arc<W> {
     }
 }
 
+/// What performing an effect twice would mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
     /// Reading, or the other side knows the key: twice is as good as once.
@@ -63,12 +67,14 @@ pub enum Nature {
     Once,
 }
 
+/// What became of an effect that was in flight when a process ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookUp {
     /// It happened, and this was the reply.
     Done(Reply),
     /// It did not happen.
     NotDone,
+    /// It cannot be found out.
     Unknown,
 }
 
@@ -79,6 +85,7 @@ pub struct Progress(Option<Arc<Listener>>);
 type Listener = dyn Fn(&str) + Send + Sync;
 
 impl Progress {
+    /// Passes every piece of text to `tell`.
     pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Progress(Some(Arc::new(tell)))
     }
@@ -93,6 +100,7 @@ impl Progress {
         self.0.is_some()
     }
 
+    /// Tells a piece of the answer while it is made.
     pub fn tell(&self, text: &str) {
         if let Some(tell) = &self.0 {
             tell(text);

@@ -10,7 +10,9 @@ use crate::{LookUp, Nature, Progress, World};
 /// Whoever is absent refuses.
 #[derive(Clone, Default)]
 pub struct Rooms {
+    /// Answers model calls.
     pub models: Option<Arc<dyn World>>,
+    /// Answers tool calls.
     pub tools: Option<Arc<dyn World>>,
     /// Agents that are not flows of this engine.
     pub agents: Option<Arc<dyn World>>,

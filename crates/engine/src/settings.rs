@@ -25,6 +25,7 @@ pub struct Settings {
     pub default_model: Option<String>,
     /// A model that answers in place of those that runs were started with. For a user who resumes a run with another model.
     pub model_override: Option<String>,
+    /// What time it is; tests set their own.
     pub clock: Clock,
 }
 

@@ -10,6 +10,7 @@ mod index;
 mod mcp;
 mod memory;
 mod models;
+mod new;
 mod registry;
 mod runs;
 mod serve;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Memory(memory::Memory),
     Flows(flows::Flows),
+    #[command(subcommand)]
+    New(new::New),
     Mcp(mcp::Mcp),
     #[command(subcommand)]
     Models(models::Models),
@@ -67,6 +70,7 @@ impl Command {
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),
             Command::Flows(flows) => flows.run(place),
+            Command::New(new) => new.run(),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
             Command::Mcp(mcp) => mcp.run(place),

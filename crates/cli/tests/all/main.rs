@@ -14,6 +14,7 @@ mod hostile_content;
 mod mcp;
 mod memory;
 mod models;
+mod new_flow;
 mod permissions;
 mod registry;
 mod results;
