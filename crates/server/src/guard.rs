@@ -20,6 +20,7 @@
 
 mod failures;
 mod origin;
+mod sign_ins;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use audit::{Event, What};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -41,6 +43,7 @@ use crate::listen::Peer;
 use crate::peer_user;
 use crate::problem::Problem;
 use failures::Failures;
+use sign_ins::SignIns;
 
 /// The name of the page's cookie.
 pub const COOKIE: &str = "baton_session";
@@ -76,6 +79,8 @@ struct Inner {
     /// Whether any user has a token, and when that was asked.
     has_users: Mutex<Option<(bool, Instant)>>,
     failures: Failures,
+    /// Where sign-ins are recorded, if they are.
+    sign_ins: SignIns,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +117,7 @@ impl Guard {
             known: Mutex::default(),
             has_users: Mutex::default(),
             failures: Failures::default(),
+            sign_ins: SignIns::default(),
         }))
     }
 
@@ -168,14 +174,18 @@ impl Guard {
             (None, Some(_)) => return Err(foreign_page()),
             (None, None) => None,
         };
-        if let Some(given) = given
-            && let Some(who) = self.find(&digest(given)).await?
-        {
-            return Ok(who);
+        if let Some(given) = given {
+            let digest = digest(given);
+            if let Some(who) = self.find(&digest).await? {
+                self.0.sign_ins.seen(digest, &who.user, "a token", peer).await?;
+                return Ok(who);
+            }
         }
         let is_open = !self.0.is_reachable.load(Ordering::Relaxed) && !self.has_tokens().await?;
         if is_open && self.is_own_account(headers, peer).await? {
-            return Ok(Who { user: UserId::default(), is_operator: true });
+            let who = Who { user: UserId::default(), is_operator: true };
+            self.0.sign_ins.seen(digest("account"), &who.user, "the account of the server", peer).await?;
+            return Ok(who);
         }
         match given {
             Some(_) => Err(self.wrong_token(peer)),
@@ -211,6 +221,7 @@ impl Guard {
         match peer.and_then(|peer| self.0.failures.count(peer.remote.ip())) {
             Some(wait) => Problem::too_many("too many wrong tokens came from this address; wait", wait.as_secs().max(1)),
             None => {
+                self.0.sign_ins.refused(peer);
                 unauthorized("that token is not valid here; `baton tokens add USER` makes one, `baton tokens link` shows that of a running server")
             }
         }
@@ -245,6 +256,16 @@ impl Guard {
         Ok(Some(who))
     }
 
+    /// Records sign-ins from now on, and what [`Guard::record`] is given.
+    pub fn record_to(&self, recorder: audit::Recorder) {
+        self.0.sign_ins.record_to(recorder);
+    }
+
+    /// Adds a line to the audit log, if there is one, and waits until it is on the disk.
+    pub(crate) async fn record(&self, event: Event) -> Result<(), Problem> {
+        self.0.sign_ins.record(event).await
+    }
+
     fn is_operators(&self, digest: &[u8; 32]) -> bool {
         self.0.token.as_ref() == Some(digest) || self.0.start_token.as_ref() == Some(digest)
     }
@@ -259,6 +280,7 @@ impl Guard {
         let secret = secret()?;
         let now_ms = now_ms();
         let made_with = Some(digest(token.trim()));
+        self.0.sign_ins.seen(digest(&secret), &who.user, "a session of the page", peer).await?;
         store
             .keep_token(NewToken { digest: digest(&secret), user: who.user, made_with, created_ms: now_ms, until_ms: Some(now_ms + SESSION_MS) })
             .await?;
@@ -277,6 +299,7 @@ impl Guard {
                 && row.made_with.is_some()
             {
                 store.drop_token(row.token).await?;
+                self.record(Event::new(What::SignOut, row.user.as_str())).await?;
             }
         }
         Ok(format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
