@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) team: Team,
     /// Limits of `baton serve`; `baton serve --help` lists them.
     pub(crate) server: server::limits::Limits,
+    /// How large the audit log may become.
+    pub(crate) audit: audit::Settings,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
     flows: BTreeMap<String, serde_json::Value>,
     /// What `flows` and `team` set, checked.

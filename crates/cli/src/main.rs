@@ -5,7 +5,9 @@
 mod access;
 mod answer;
 mod approval;
+mod archive;
 mod asking;
+mod audited;
 mod bench;
 mod command;
 mod config;
@@ -14,6 +16,7 @@ mod exit;
 mod find;
 mod follow;
 mod heaps;
+mod home;
 mod hub;
 mod listening;
 mod log;
@@ -34,7 +37,9 @@ mod shelf;
 mod streamed;
 mod text;
 mod thinker;
+mod thread_files;
 mod trace;
+mod uploads;
 mod view;
 mod wiring;
 

@@ -5,6 +5,7 @@ use mcp_hub::import;
 use serde_json::{Value, json};
 use server::registry::Registry as Service;
 
+use crate::audited;
 use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::remark;
@@ -53,6 +54,7 @@ impl Registry {
         };
         let reserved = self.servers.reserved(place, &Config::read(place)?)?;
         let done = import::into_file(&list, path, &|name| reserved.iter().any(|one| one == name)).map_err(Trouble::Failed)?;
+        audited::record(place, audit::What::ServersImported, |event| event.detail(done.added.join(", ")))?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", serde_json::to_string(&done)?)?,
@@ -81,7 +83,8 @@ impl Registry {
             let tools = tools.clone();
             async move { tools.list().await }
         });
-        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).router(&guard);
+        guard.record_to(audited::recorder(place)?);
+        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).with_audit(audited::recorder(place)?).router(&guard);
         let served = tokio::select! {
             served = server::serve_within(config.server, listener, service) => served.map(|()| Exit::Well),
             exit = stopped() => Ok(exit),

@@ -1,12 +1,14 @@
 use std::io::Write as _;
 
 use anstyle::Style;
+use audit::What;
 use graph::UserId;
 use serde_json::json;
 use server::guard;
 use store::{NewToken, Store as _};
 
 use crate::access::{self, Running};
+use crate::audited;
 use crate::exit::{Exit, Result, Trouble};
 use crate::place::Place;
 use crate::text::{BOLD, Table, age, now_ms, paint};
@@ -61,6 +63,7 @@ impl Tokens {
                     let token = guard::secret().map_err(|problem| Trouble::Failed(problem.message))?;
                     let new = NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms: None };
                     let number = place.open_or_make()?.keep_token(new).await?;
+                    audited::record(place, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -99,7 +102,10 @@ impl Tokens {
                     }
                 }
                 Tokens::Remove { token } => match place.open()?.drop_token(token).await? {
-                    true => writeln!(out, "token {token} works no longer")?,
+                    true => {
+                        audited::record(place, What::TokenRemoved, |event| event.detail(token.to_string()))?;
+                        writeln!(out, "token {token} works no longer")?;
+                    }
                     false => return Err(Trouble::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))),
                 },
             }

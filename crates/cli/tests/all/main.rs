@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod ask;
+mod audit;
+mod backup;
 mod bench;
 mod chat;
 mod crash;
@@ -27,6 +29,7 @@ mod settings;
 mod tasks;
 mod team;
 mod traces;
+mod users;
 mod wrong;
 
 use std::path::PathBuf;

@@ -25,6 +25,7 @@ use server::{Router, limits, listen, service};
 use store::Store;
 
 use crate::access::StartToken;
+use crate::audited;
 use crate::config::Config;
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::Interrupts;
@@ -84,6 +85,7 @@ impl Serve {
         let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
         let Bound { listener, address, guard, start_token } = self.listening.bind(Some(store.clone()), place, self.port).await?;
 
+        guard.record_to(audited::recorder(place)?);
         let Parts { engine, router, tools } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let listening = tokio::spawn(listen::listen(listener, router, limits, stopped));
@@ -146,7 +148,7 @@ async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<
 
     let api = Api::new(engine.clone(), Arc::new(desk), guard, Quota::new(limits), Metrics::new());
     let registry = match &house.tools {
-        Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
+        Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?)).with_audit(audited::recorder(place)?)),
         None => None,
     };
     let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));

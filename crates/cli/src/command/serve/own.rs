@@ -66,6 +66,10 @@ impl World for Own {
         if self.refusal(job).is_some() { None } else { self.world.objection(job) }
     }
 
+    fn may_change(&self, job: &Job) -> bool {
+        self.refusal(job).is_none() && self.world.may_change(job)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         if let Some(failure) = self.refusal(job) {
             return Reply::failed(failure);
