@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) team: Team,
     /// Limits of `baton serve`; `baton serve --help` lists them.
     pub(crate) server: server::limits::Limits,
+    /// What users of `baton serve` may do and spend a day, by name; `default` is everybody who is not named.
+    pub(crate) users: server::rights::Users,
     /// How large the audit log may become.
     pub(crate) audit: audit::Settings,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.

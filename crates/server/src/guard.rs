@@ -25,13 +25,13 @@ mod sign_ins;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use audit::{Event, What};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use graph::UserId;
@@ -39,9 +39,11 @@ use sha2::{Digest as _, Sha256};
 use store::{NewToken, Store};
 use tokio::net::TcpListener;
 
+use crate::allowance::Allowances;
 use crate::listen::Peer;
 use crate::peer_user;
 use crate::problem::Problem;
+use crate::rights::Role;
 use failures::Failures;
 use sign_ins::SignIns;
 
@@ -81,6 +83,8 @@ struct Inner {
     failures: Failures,
     /// Where sign-ins are recorded, if they are.
     sign_ins: SignIns,
+    /// What users may do and spend; without it everybody is a user without limits.
+    allowances: OnceLock<Allowances>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +122,7 @@ impl Guard {
             has_users: Mutex::default(),
             failures: Failures::default(),
             sign_ins: SignIns::default(),
+            allowances: OnceLock::new(),
         }))
     }
 
@@ -266,6 +271,27 @@ impl Guard {
         self.0.sign_ins.record(event).await
     }
 
+    /// What users may do and spend from now on.
+    pub fn limit_by(&self, allowances: Allowances) {
+        // The first one stays.
+        let _ = self.0.allowances.set(allowances);
+    }
+
+    pub(crate) fn allowances(&self) -> Option<&Allowances> {
+        self.0.allowances.get()
+    }
+
+    /// The role of whoever sends this. A token that only reads makes everybody a viewer.
+    pub(crate) fn role(&self, who: &Who, headers: &HeaderMap) -> Role {
+        let only_reads = bearer(headers).or_else(|| cookie(headers)).is_some_and(|given| given.starts_with(READING));
+        match self.allowances() {
+            _ if only_reads => Role::Viewer,
+            Some(allowances) => allowances.rights(&who.user).role,
+            None if who.is_operator => Role::Operator,
+            None => Role::User,
+        }
+    }
+
     fn is_operators(&self, digest: &[u8; 32]) -> bool {
         self.0.token.as_ref() == Some(digest) || self.0.start_token.as_ref() == Some(digest)
     }
@@ -277,7 +303,9 @@ impl Guard {
         }
         let who = self.of_token(token, peer).await?;
         let Some(store) = &self.0.users else { return Err(Problem::not_found("session here")) };
-        let secret = secret()?;
+        // A session may do what its token may.
+        let scope = if token.trim().starts_with(READING) { Scope::Read } else { Scope::All };
+        let secret = secret_for(scope)?;
         let now_ms = now_ms();
         let made_with = Some(digest(token.trim()));
         self.0.sign_ins.seen(digest(&secret), &who.user, "a session of the page", peer).await?;
@@ -314,6 +342,17 @@ pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next:
             if let Some(peer) = &peer {
                 peer.admit();
             }
+            let role = guard.role(&who, &headers);
+            let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+            if role == Role::Viewer && !is_reading {
+                return forbidden(
+                    "you may look at what is yours, and start or change nothing: the role of the user or the scope of the token is to read",
+                )
+                .into_response();
+            }
+            let is_operator = role != Role::Viewer && (who.is_operator || role == Role::Operator);
+            let who = Who { is_operator, ..who };
+            request.extensions_mut().insert(role);
             request.extensions_mut().insert(who);
             next.run(request).await
         }
@@ -333,11 +372,32 @@ pub fn protected(router: axum::Router, guard: &Guard) -> axum::Router {
     router.layer(axum::middleware::from_fn_with_state(guard.clone(), check))
 }
 
-/// A token for a user, and its digest. It is shown once and kept nowhere.
+/// What a token lets one do. It is in the token itself, whose digest covers it, so that nobody can change it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All that its user may do.
+    #[default]
+    All,
+    /// Only to look at what is the user's.
+    Read,
+}
+
+/// How tokens that only read begin.
+const READING: &str = "baton_read_";
+
+/// A token for a user. It is shown once and kept nowhere.
 pub fn secret() -> Result<String, Problem> {
+    secret_for(Scope::All)
+}
+
+pub fn secret_for(scope: Scope) -> Result<String, Problem> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| Problem::internal(&format!("no random bytes: {error}")))?;
-    Ok(format!("baton_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    let beginning = match scope {
+        Scope::All => "baton_",
+        Scope::Read => READING,
+    };
+    Ok(format!("{beginning}{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
 pub fn digest(text: &str) -> [u8; 32] {

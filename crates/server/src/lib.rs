@@ -8,6 +8,7 @@
 //!
 //! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
 
+pub mod allowance;
 pub mod api;
 mod bodies;
 pub mod desk;
@@ -26,6 +27,7 @@ mod peer_user;
 pub mod problem;
 pub mod quota;
 pub mod registry;
+pub mod rights;
 pub mod service;
 mod traced;
 

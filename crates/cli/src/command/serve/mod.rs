@@ -14,6 +14,7 @@ use std::time::Duration;
 use engine::Engine;
 use mcp_hub::Tools;
 use serde_json::json;
+use server::allowance::Allowances;
 use server::api::Api;
 use server::guard::Guard;
 use server::langserve::Service;
@@ -139,7 +140,10 @@ async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<
     thinking.servers.shelf = Some(library.folders().clone());
     let house = wiring::house(place, thinking, is_quiet).await?;
     let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
-    let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces));
+    let servers_model = house.choice.as_ref().map(|choice| choice.model.to_string());
+    let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
+    guard.limit_by(allowances.clone());
+    let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);
     let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
     let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
     // Whether there are documents depends on whose run it is, and the desk reports that.
