@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::exit::{Result, Trouble};
-use crate::private;
+use service::private;
 
 const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "baton-archive";

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Result, Trouble};
-use crate::hub;
-use crate::place::Place;
+use service::hub;
+use service::place::Place;
 
 /// The name of the database in a backup, whatever its file is called.
 pub(crate) const DATABASE: &str = "baton.db";

@@ -3,10 +3,10 @@ use std::io::Write as _;
 use audit::{Head, Line, time_of};
 use serde_json::json;
 
-use crate::audited;
 use crate::exit::{Exit, Result, Trouble};
-use crate::place::Place;
-use crate::text::{BOLD, DIM, now_ms, one_line, paint};
+use service::audited;
+use service::place::Place;
+use terminal::{BOLD, DIM, now_ms, one_line, paint};
 
 /// Look at the audit log, and check that nobody changed it
 #[derive(clap::Subcommand)]

@@ -6,12 +6,12 @@ use audit::What;
 use serde_json::json;
 
 use crate::archive::{self, Writer};
-use crate::audited;
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::remark;
 use crate::home::{DATABASE, DataHome, KEPT, files_below};
-use crate::place::Place;
-use crate::text::{bytes, now_ms};
+use service::place::Place;
+use service::{audited, private};
+use terminal::remark;
+use terminal::{bytes, now_ms};
 
 /// Write everything into one file, while a server may run
 #[derive(clap::Args)]
@@ -132,7 +132,7 @@ impl Restore {
             return Err(Trouble::Usage(why));
         }
         home.must_be_unused()?;
-        crate::private::make_folder(&home.folder)?;
+        private::make_folder(&home.folder)?;
         // In the same file system, so that everything can be moved in its place.
         let unpacked = tempfile::Builder::new().prefix(".restore-").tempdir_in(&home.folder)?;
         let manifest =
@@ -179,7 +179,7 @@ fn move_aside(home: &DataHome, existing: &[PathBuf]) -> Result<Option<PathBuf>> 
         return Ok(None);
     }
     let aside = home.folder.join(format!("replaced-{}", now_ms()));
-    crate::private::make_folder(&aside)?;
+    private::make_folder(&aside)?;
     for path in existing {
         let name = path.file_name().unwrap_or_default();
         fs::rename(path, aside.join(name)).map_err(|error| {

@@ -10,8 +10,8 @@ use serde_json::json;
 use super::{counted, files_of, known, threads};
 use crate::exit::{Exit, Result, Trouble};
 use crate::home::{DataHome, files_below};
-use crate::place::Place;
-use crate::{audited, shelf, thread_files, wiring};
+use service::place::Place;
+use service::{audited, shelf, thread_files, wiring};
 
 pub(super) fn run(place: &Place, name: &str, is_sure: bool, as_json: bool) -> Result<Exit> {
     let home = DataHome::of(place)?;

@@ -12,9 +12,9 @@ use super::{counted, files_of, known, threads};
 use crate::archive::Writer;
 use crate::exit::{Exit, Result};
 use crate::home::files_below;
-use crate::place::Place;
-use crate::text::{bytes, now_ms};
-use crate::{audited, thread_files};
+use service::place::Place;
+use service::{audited, thread_files};
+use terminal::{bytes, now_ms};
 
 /// Rows that are read at once.
 const PAGE: usize = 500;

@@ -10,9 +10,9 @@ use store::{CardFilter, SqliteStore, Store as _};
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::home::DataHome;
-use crate::place::Place;
-use crate::text::{Table, bytes, count};
-use crate::wiring;
+use service::place::Place;
+use service::wiring;
+use terminal::{Table, bytes, count};
 
 /// List the users of this database; take out or delete everything of one
 #[derive(clap::Subcommand)]
@@ -134,12 +134,12 @@ impl UserFolders {
 
 /// The documents and mails of the user of this machine lie in the folders that hold those of all others, and are not told apart.
 fn files_of(place: &Place, user: &UserId) -> Result<UserFolders> {
-    let config = crate::config::Config::for_run(place)?;
+    let config = service::config::Config::for_run(place)?;
     let folder = DataHome::of(place)?.folder;
     let documents = config.tools.document.as_ref().map_or_else(|| folder.join("documents"), |settings| settings.folder.clone());
     let outbox = config.tools.mail.as_ref().map_or_else(|| folder.join("outbox"), |settings| settings.outbox.clone());
     let own = |folder: PathBuf| Some(tools::owner::own_folder(&folder, Some(user.as_str()))).filter(|own| *own != folder && own.is_dir());
-    let uploads = folder.join("uploads").join(crate::uploads::folder_name(user.as_str()));
+    let uploads = folder.join("uploads").join(service::uploads::folder_name(user.as_str()));
     Ok(UserFolders { uploads: Some(uploads).filter(|folder| folder.is_dir()), documents: own(documents), outbox: own(outbox) })
 }
 
