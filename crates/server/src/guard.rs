@@ -43,6 +43,7 @@ use crate::allowance::Allowances;
 use crate::listen::Peer;
 use crate::peer_user;
 use crate::problem::Problem;
+use crate::proxies::Proxies;
 use crate::rights::Role;
 use failures::Failures;
 use sign_ins::SignIns;
@@ -85,6 +86,8 @@ struct Inner {
     sign_ins: SignIns,
     /// What users may do and spend; without it everybody is a user without limits.
     allowances: OnceLock<Allowances>,
+    /// Proxies that say whose request they pass on.
+    proxies: OnceLock<Proxies>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +126,7 @@ impl Guard {
             failures: Failures::default(),
             sign_ins: SignIns::default(),
             allowances: OnceLock::new(),
+            proxies: OnceLock::new(),
         }))
     }
 
@@ -271,6 +275,21 @@ impl Guard {
         self.0.sign_ins.record(event).await
     }
 
+    /// Believes these proxies from now on.
+    pub fn believe(&self, proxies: Proxies) {
+        // The first ones stay.
+        let _ = self.0.proxies.set(proxies);
+    }
+
+    /// Where a request comes from.
+    pub(crate) fn peer(&self, request: &Request<Body>) -> Option<Peer> {
+        let peer = request.extensions().get::<Peer>().cloned()?;
+        Some(match self.0.proxies.get() {
+            Some(proxies) => proxies.peer(peer, request.headers()),
+            None => peer,
+        })
+    }
+
     /// What users may do and spend from now on.
     pub fn limit_by(&self, allowances: Allowances) {
         // The first one stays.
@@ -312,7 +331,7 @@ impl Guard {
         store
             .keep_token(NewToken { digest: digest(&secret), user: who.user, made_with, created_ms: now_ms, until_ms: Some(now_ms + SESSION_MS) })
             .await?;
-        let secure = if origin::is_over_tls(headers) { "; Secure" } else { "" };
+        let secure = if origin::is_over_tls(headers) || peer.is_some_and(|peer| peer.is_tls) { "; Secure" } else { "" };
         Ok(format!("{COOKIE}={secret}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}", SESSION_MS / 1_000))
     }
 
@@ -336,7 +355,7 @@ impl Guard {
 
 /// The layer itself: `from_fn_with_state(guard, guard::check)`. The [`Who`] is an extension of the request.
 pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Next) -> Response {
-    let (headers, peer) = (request.headers().clone(), peer(&request));
+    let (headers, peer) = (request.headers().clone(), guard.peer(&request));
     match guard.who(&headers, peer.as_ref()).await {
         Ok(who) => {
             if let Some(peer) = &peer {
@@ -402,10 +421,6 @@ pub fn secret_for(scope: Scope) -> Result<String, Problem> {
 
 pub fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
-}
-
-pub(crate) fn peer(request: &Request<Body>) -> Option<Peer> {
-    request.extensions().get::<Peer>().cloned()
 }
 
 const NEEDS_START_TOKEN: &str = "a token is needed, because this caller is not known to be the account that started the server; \

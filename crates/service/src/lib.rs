@@ -76,7 +76,7 @@ pub mod wiring;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Bind, Bound};
+pub use access::{Bind, Bound, TlsFiles};
 pub use config::Config;
 pub use error::{Result, Trouble};
 pub use mind::Thinking;

@@ -15,6 +15,7 @@ use server::metrics::Metrics;
 use server::page::Page;
 use server::quota::Quota;
 use server::registry::Registry;
+use server::tls::Tls;
 use server::{Router, listen, service};
 use store::Store;
 use tokio::net::TcpListener;
@@ -98,8 +99,13 @@ impl Service {
 
     /// Begins to answer requests.
     pub fn listen(&self, listener: TcpListener) -> Serving {
+        self.listen_with(listener, None)
+    }
+
+    /// The same, over TLS if there is a certificate.
+    pub fn listen_with(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> Serving {
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        Serving { task: tokio::spawn(listen::listen(listener, self.router(), self.limits, stopped)), stop }
+        Serving { task: tokio::spawn(listen::listen_with(listener, tls, self.router(), self.limits, stopped)), stop }
     }
 
     /// Stops the engine and closes the tool servers. Unfinished runs are resumed at the next start.

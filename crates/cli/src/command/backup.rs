@@ -132,6 +132,8 @@ impl Restore {
             return Err(Trouble::Usage(why));
         }
         home.must_be_unused()?;
+        // Looking at a database may tidy away the files beside it.
+        let existing = home.existing();
         private::make_folder(&home.folder)?;
         // In the same file system, so that everything can be moved in its place.
         let unpacked = tempfile::Builder::new().prefix(".restore-").tempdir_in(&home.folder)?;

@@ -30,6 +30,7 @@ mod serve_users;
 mod settings;
 mod tasks;
 mod team;
+mod tls;
 mod traces;
 mod users;
 mod wrong;

@@ -42,7 +42,6 @@ async fn a_viewer_reads_and_changes_nothing_and_an_operator_changes_tools() {
             (Method::POST, "/search/invoke".to_owned()),
             (Method::PUT, "/api/documents/a.md".to_owned()),
             (Method::PATCH, "/api/settings".to_owned()),
-            (Method::POST, "/api/registry/import".to_owned()),
             (Method::DELETE, format!("/api/threads/{run}")),
         ] {
             let (status, said) = served.by(viewer, method.clone(), &path, Some(&question())).await;
