@@ -12,7 +12,7 @@ pub mod rooms;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph::{Job, Objection, Reply};
+use graph::{Effect, Job, Objection, Reply};
 
 /// Performs effects: what a flow asks for becomes a reply.
 #[async_trait]
@@ -25,6 +25,11 @@ pub trait World: Send + Sync + 'static {
     /// beforehand is the caller's to check.
     fn objection(&self, _job: &Job) -> Option<Objection> {
         None
+    }
+
+    /// Whether this may change something that others see, for the audit log. Asked before it is performed, so it must not call out.
+    fn may_change(&self, job: &Job) -> bool {
+        matches!(&*job.effect, Effect::CallTool(_)) && self.nature(job) != Nature::Repeatable
     }
 
     /// Does it, and says what came of it. The caller watches the deadline and drops the future when time or the run is over.
@@ -45,6 +50,10 @@ impl<W: World + ?Sized> World for Arc<W> {
 
     fn objection(&self, job: &Job) -> Option<Objection> {
         (**self).objection(job)
+    }
+
+    fn may_change(&self, job: &Job) -> bool {
+        (**self).may_change(job)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

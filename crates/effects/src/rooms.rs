@@ -42,6 +42,10 @@ impl World for Rooms {
         self.room(job).and_then(|room| room.objection(job))
     }
 
+    fn may_change(&self, job: &Job) -> bool {
+        self.room(job).is_some_and(|room| room.may_change(job))
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match self.room(job) {
             Some(room) => room.perform(job, progress).await,

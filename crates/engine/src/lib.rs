@@ -49,7 +49,7 @@ pub use family::{Family, Heard, Known, Whom, family_past};
 pub use fork::Fork;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
-pub use settings::{Clock, Settings};
+pub use settings::{Clock, OnAnswer, OnExpired, Settings};
 pub use watch::{Seen, Watcher};
 
 use active::Active;

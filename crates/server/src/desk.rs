@@ -38,6 +38,9 @@ pub trait Desk: Send + Sync + 'static {
     /// A file that runs of this thread wrote. Whether the thread is the caller's was checked before.
     async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>>;
 
+    /// Removes the files that runs of a thread wrote, after the thread was deleted.
+    async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;
+
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;
     /// Markdown as a fragment that may stand in a page: no script, no style, no picture.

@@ -8,6 +8,7 @@
 //!
 //! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
 
+pub mod allowance;
 pub mod api;
 mod bodies;
 pub mod desk;
@@ -24,9 +25,12 @@ pub mod name;
 pub mod page;
 mod peer_user;
 pub mod problem;
+pub mod proxies;
 pub mod quota;
 pub mod registry;
+pub mod rights;
 pub mod service;
+pub mod tls;
 mod traced;
 
 pub use axum::Router;
@@ -38,6 +42,16 @@ pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io
 
 /// The same within these limits.
 pub async fn serve_within(limits: limits::Limits, listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
+    serve_with(limits, listener, None, router).await
+}
+
+/// The same, over TLS if there is a certificate.
+pub async fn serve_with(
+    limits: limits::Limits,
+    listener: tokio::net::TcpListener,
+    tls: Option<std::sync::Arc<tls::Tls>>,
+    router: Router,
+) -> std::io::Result<()> {
     let (_never, stop) = tokio::sync::watch::channel(false);
-    listen::listen(listener, router, limits, stop).await
+    listen::listen_with(listener, tls, router, limits, stop).await
 }

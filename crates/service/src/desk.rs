@@ -247,6 +247,11 @@ impl Desk for House {
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
     }
 
+    async fn thread_deleted(&self, thread: &ThreadId) -> Result<()> {
+        let (workspaces, thread) = (self.workspaces.clone(), thread.to_string());
+        blocking(move || workspaces.remove(&thread).map(drop).map_err(|error| Problem::internal(&error))).await
+    }
+
     async fn export(&self, file: Export) -> Result<Vec<u8>> {
         // Made in a folder of its own, which goes when it was read.
         let folder = tempfile::tempdir().map_err(|error| Problem::internal(&error))?;

@@ -16,6 +16,7 @@ use wire::api;
 use crate::error::{Result, Trouble};
 use crate::private;
 use crate::shelf;
+use crate::uploads::folder_name;
 
 /// What one user may have here.
 const FILES_MAX: usize = 1_000;
@@ -141,14 +142,6 @@ impl Library {
     }
 }
 
-/// A user's name where it is a plain one, as `baton tokens add` requires; of any other its bytes in hex, after a colon that no plain name has.
-fn folder_name(user: &str) -> String {
-    match server::name::plain(user) {
-        Ok(name) => name.to_owned(),
-        Err(_) => format!("x:{}", user.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()),
-    }
-}
-
 /// Whether the index has a reader for it. What is broken inside is found when it is read.
 fn is_readable(name: &str, bytes: &[u8]) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
@@ -197,20 +190,6 @@ async fn keep_up(library: std::sync::Weak<Inner>) {
                 looked.trouble = Some("looking at the documents crashed".to_owned());
                 tries = 0;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::folder_name;
-
-    #[test]
-    fn different_users_have_different_folders() {
-        assert_eq!((folder_name("ada").as_str(), folder_name("x2e").as_str(), folder_name(".").as_str()), ("ada", "x2e", "x:2e"));
-        for user in ["..", "a/b", "/etc", "", "x:2e"] {
-            let name = folder_name(user);
-            assert!(name.starts_with("x:") && !name.contains('/'), "{user}: {name}");
         }
     }
 }

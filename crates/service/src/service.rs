@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use mcp_hub::Tools;
+use server::allowance::Allowances;
 use server::api::Api;
 use server::guard::Guard;
 use server::langserve;
@@ -14,10 +15,12 @@ use server::metrics::Metrics;
 use server::page::Page;
 use server::quota::Quota;
 use server::registry::Registry;
+use server::tls::Tls;
 use server::{Router, listen, service};
 use store::Store;
 use tokio::net::TcpListener;
 
+use crate::audited;
 use crate::config::Config;
 use crate::desk::House;
 use crate::error::{Result, Trouble};
@@ -51,7 +54,11 @@ impl Service {
         thinking.servers.shelf = Some(library.folders().clone());
         let house = wiring::house(place, thinking, is_quiet).await?;
         let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
-        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces));
+        let servers_model = house.choice.as_ref().map(|choice| choice.model.to_string());
+        let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
+        guard.limit_by(allowances.clone());
+        guard.record_to(audited::recorder(place)?);
+        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);
         let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
         let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
         // Whether there are documents depends on whose run it is, and the desk reports that.
@@ -60,7 +67,7 @@ impl Service {
 
         let api = Api::new(engine.clone(), Arc::new(desk), guard, Quota::new(limits), Metrics::new());
         let registry = match &house.tools {
-            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
+            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?)).with_audit(audited::recorder(place)?)),
             None => None,
         };
         let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
@@ -92,8 +99,13 @@ impl Service {
 
     /// Begins to answer requests.
     pub fn listen(&self, listener: TcpListener) -> Serving {
+        self.listen_with(listener, None)
+    }
+
+    /// The same, over TLS if there is a certificate.
+    pub fn listen_with(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> Serving {
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        Serving { task: tokio::spawn(listen::listen(listener, self.router(), self.limits, stopped)), stop }
+        Serving { task: tokio::spawn(listen::listen_with(listener, tls, self.router(), self.limits, stopped)), stop }
     }
 
     /// Stops the engine and closes the tool servers. Unfinished runs are resumed at the next start.

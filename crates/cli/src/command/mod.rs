@@ -2,6 +2,8 @@
 
 mod agent;
 mod ask;
+mod audit;
+mod backup;
 mod chat;
 mod completions;
 mod doctor;
@@ -18,6 +20,7 @@ mod threads;
 mod tokens;
 mod tools;
 mod up;
+mod users;
 
 use clap::Subcommand;
 use service::place::Place;
@@ -31,6 +34,12 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     #[command(subcommand)]
     Tokens(tokens::Tokens),
+    #[command(subcommand)]
+    Users(users::Users),
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
     #[command(subcommand)]
     Runs(runs::Runs),
     #[command(subcommand)]
@@ -66,6 +75,10 @@ impl Command {
             Command::Chat(chat) => chat.run(place),
             Command::Serve(serve) => serve.run(place),
             Command::Tokens(tokens) => tokens.run(place),
+            Command::Users(users) => users.run(place),
+            Command::Audit(audit) => audit.run(place),
+            Command::Backup(backup) => backup.run(place),
+            Command::Restore(restore) => restore.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod ask;
+mod audit;
+mod backup;
 mod bench;
 mod chat;
 mod crash;
@@ -11,6 +13,7 @@ mod databases;
 mod eval;
 mod eval_tasks;
 mod hostile_content;
+mod injections;
 mod mcp;
 mod memory;
 mod models;
@@ -18,6 +21,7 @@ mod new_flow;
 mod permissions;
 mod registry;
 mod results;
+mod roles;
 mod runs;
 mod serve;
 mod serve_access;
@@ -27,7 +31,9 @@ mod serve_users;
 mod settings;
 mod tasks;
 mod team;
+mod tls;
 mod traces;
+mod users;
 mod wrong;
 
 use std::path::PathBuf;

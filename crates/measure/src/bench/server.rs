@@ -360,6 +360,10 @@ impl Desk for BenchDesk {
         nothing()
     }
 
+    async fn thread_deleted(&self, _: &ThreadId) -> server::desk::Result<()> {
+        Ok(())
+    }
+
     async fn export(&self, _: Export) -> server::desk::Result<Vec<u8>> {
         nothing()
     }

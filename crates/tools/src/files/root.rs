@@ -36,6 +36,8 @@ const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY
 
 pub(crate) struct Root {
     root: OwnedFd,
+    /// The last part of its path.
+    name: String,
 }
 
 /// What becomes of a file that is already there.
@@ -82,9 +84,14 @@ pub(super) struct Part {
 }
 
 impl Root {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn open(path: &Path) -> Result<Root, String> {
         let root = fs::open(path, DIR, Bits::empty()).map_err(|error| format!("the folder {} cannot be opened: {error}", path.display()))?;
-        let root = Root { root };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let root = Root { root, name };
         // Better to know now than at the first call.
         root.resolve(".", DIR, Links::Inside).map_err(|error| format!("this system cannot keep paths beneath a folder ({error})"))?;
         Ok(root)
