@@ -55,6 +55,11 @@ struct ConnectionState {
 }
 
 impl Peer {
+    /// The same connection, for a request that came from elsewhere through a proxy.
+    pub(crate) fn from(self, remote: SocketAddr) -> Peer {
+        Peer { remote, ..self }
+    }
+
     pub fn new(remote: SocketAddr, local: SocketAddr) -> Peer {
         Peer { remote, local, is_tls: false, state: Arc::default() }
     }

@@ -65,7 +65,7 @@ impl Proxies {
             // What is no address was not written by a proxy that is believed, and neither was anything before it.
             let Some(address) = address_in(text) else { break };
             if !self.has(address) {
-                return Peer { remote: SocketAddr::new(address, 0), ..peer };
+                return peer.from(SocketAddr::new(address, 0));
             }
         }
         peer

@@ -145,6 +145,7 @@ pub struct Waiting {
 pub enum Verdict {
     /// It happened; this was its result.
     Done {
+        /// What the effect returned.
         #[serde(default)]
         value: Value,
     },
