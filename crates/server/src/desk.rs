@@ -19,6 +19,8 @@ pub trait Desk: Send + Sync + 'static {
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order>;
+    /// Whether a flow's input has room for a conversation that the caller keeps.
+    fn takes_history(&self, flow: &str) -> bool;
     /// What every run of this user is given beside what its caller says, by whichever protocol it is started.
     fn given(&self, user: &UserId) -> Map<String, Value>;
     /// Who thinks, unless somebody names another.

@@ -5,9 +5,13 @@
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`mcp`]: any MCP server over streamable HTTP.
+//! - [`openai`]: flows as OpenAI's models: chat completions and responses.
+//! - [`agui`]: flows as agents of front ends that speak AG-UI.
+//! - [`protocols`]: the list of the protocols that speak to flows.
 //!
-//! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
+//! Before all of them stands the [`guard`], and [`service`] puts them together. [`turn`] is one question and its run, as the protocols share it.
 
+mod agui;
 pub mod api;
 mod bodies;
 pub mod desk;
@@ -21,13 +25,16 @@ pub mod listen;
 pub mod mcp;
 pub mod metrics;
 pub mod name;
+mod openai;
 pub mod page;
 mod peer_user;
 pub mod problem;
+mod protocols;
 pub mod quota;
 pub mod registry;
 pub mod service;
 mod traced;
+mod turn;
 
 pub use axum::Router;
 

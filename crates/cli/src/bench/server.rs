@@ -311,6 +311,10 @@ impl Desk for BenchDesk {
         Vec::new()
     }
 
+    fn takes_history(&self, _: &str) -> bool {
+        false
+    }
+
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> server::desk::Result<Order> {
         let (flow, input) = match wish.flow.as_deref() {
             Some("grow") => ("grow", json!({ "left": 1, "asks": true })),

@@ -5,7 +5,7 @@ use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
-use flows::{Registry, Visibility};
+use flows::{InputKind, Registry, Visibility};
 use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
 use models::choice::{Choice, State};
@@ -171,6 +171,10 @@ impl Desk for House {
         })?;
         let context = RunContext { user: user.clone(), model, ..order.context };
         Ok(Order { context, ..order })
+    }
+
+    fn takes_history(&self, flow: &str) -> bool {
+        self.registry.get(flow).is_some_and(|flow| !matches!(flow.input, InputKind::Own(_)))
     }
 
     fn given(&self, user: &UserId) -> Map<String, Value> {
