@@ -33,6 +33,8 @@ pub trait Desk: Send + Sync + 'static {
     async fn documents(&self, user: &UserId) -> Result<api::Documents>;
     /// The name is one that passed [`crate::name::plain`].
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded>;
+    /// A document that this user uploaded.
+    async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>>;
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()>;
     /// The very place of a span in its document, if it is one that this user may read here.
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;

@@ -5,6 +5,7 @@
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`mcp`]: any MCP server over streamable HTTP.
+//! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
 //! - [`openai`]: flows as OpenAI's models: chat completions and responses.
 //! - [`agui`]: flows as agents of front ends that speak AG-UI.
 //! - [`protocols`]: the list of the protocols that speak to flows.
@@ -23,6 +24,7 @@ pub mod langserve;
 pub mod limits;
 pub mod listen;
 pub mod mcp;
+pub mod mcp_flows;
 pub mod metrics;
 pub mod name;
 mod openai;

@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use crate::api::Api;
 use crate::problem::Problem;
-use crate::{agui, openai};
+use crate::{agui, mcp_flows, openai};
 
 pub(crate) struct Protocol {
     /// Where all its paths begin.
@@ -22,6 +22,7 @@ pub(crate) struct Protocol {
 const ALL: &[Protocol] = &[
     Protocol { prefix: "/v1", routes: openai::routes, error: openai::error },
     Protocol { prefix: "/ag-ui", routes: agui::routes, error: agui::error },
+    Protocol { prefix: "/mcp", routes: mcp_flows::routes, error: mcp_flows::error },
 ];
 
 /// All of them. Whoever mounts them brings the guard and the quota.

@@ -52,8 +52,8 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
         })
-        .layer(from_fn(protocols::own_form))
         .layer(from_fn(strictly))
+        .layer(from_fn(protocols::own_form))
         .layer(from_fn_with_state(api.clone(), counted))
 }
 

@@ -176,15 +176,6 @@ pub(crate) fn turn_of(model: &str, conversation: Conversation, options: Option<O
     if !results.is_empty() {
         question = format!("{question}\n\nResults of the tools that were called for this:\n{}", results.join("\n"));
     }
-    let options = options.unwrap_or_default();
-    let wish = wire::api::NewRun {
-        model: options.model,
-        approve: options.approve,
-        strict: options.strict,
-        budget: options.budget,
-        allow: options.allow,
-        settings: options.settings,
-        ..turn::plain_wish(model, question)
-    };
+    let wish = turn::wish(model, question, options.unwrap_or_default());
     turn::Turn { wish, history: turn::with_instructions(&instructions, history), is_tainted, wrapper }
 }

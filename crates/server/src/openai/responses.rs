@@ -319,12 +319,19 @@ pub(super) async fn remove(State(openai): State<OpenAi>, Extension(who): Extensi
 
 async fn forget(openai: &OpenAi, id: &str, row: &RunRow) -> Result<(), Problem> {
     openai.streams.forget(id);
-    match openai.api.0.engine.store().delete_thread(&row.thread, now_ms()).await {
-        Ok(_) => Ok(()),
-        Err(StoreError::Held { .. }) => Err(Problem::conflict("the response is still being made; cancel it first")),
-        Err(error) => Err(error.into()),
+    // A run that has just ended gives its thread back a moment later.
+    for _ in 0..LOOKS_MAX {
+        match openai.api.0.engine.store().delete_thread(&row.thread, now_ms()).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Held { .. }) => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(error) => return Err(error.into()),
+        }
     }
+    Err(Problem::conflict("the response is still being made; cancel it first"))
 }
+
+const LOOKS_MAX: u32 = 20;
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub(super) async fn input_items(
     State(openai): State<OpenAi>,

@@ -20,6 +20,7 @@ use graph::{RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, Status};
 use wire::api::{NewRun, Spoken};
+use wire::openai::Options;
 
 use crate::api::Api;
 use crate::api::runs::{digest_of, header_text, hold};
@@ -73,6 +74,11 @@ impl Terms {
             return Err(Problem::bad_request(words));
         }
         Ok(Terms { key, depth })
+    }
+
+    /// With this key if it has none.
+    pub(crate) fn or_key(self, key: Option<&str>) -> Terms {
+        Terms { key: self.key.or_else(|| key.map(str::to_owned)), ..self }
     }
 
     pub(crate) fn has_key(&self) -> bool {
@@ -209,17 +215,13 @@ pub(crate) fn must_know(api: &Api, flow: &str) -> Result<(), Problem> {
 
 /// What a client asks for when it names nothing but a question.
 pub(crate) fn plain_wish(flow: &str, question: String) -> NewRun {
-    NewRun {
-        question,
-        flow: Some(flow.to_owned()),
-        thread: None,
-        model: None,
-        approve: false,
-        strict: None,
-        budget: None,
-        allow: Vec::new(),
-        settings: std::collections::BTreeMap::new(),
-    }
+    wish(flow, question, Options::default())
+}
+
+/// The same with what only clients that know Baton say.
+pub(crate) fn wish(flow: &str, question: String, options: Options) -> NewRun {
+    let Options { model, approve, strict, budget, allow, settings } = options;
+    NewRun { question, flow: Some(flow.to_owned()), thread: None, model, approve, strict, budget, allow, settings }
 }
 
 /// Instructions of the client go before the conversation: flows hear users and assistants, and nobody else.

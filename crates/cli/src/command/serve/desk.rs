@@ -231,6 +231,11 @@ impl Desk for House {
         blocking(move || library.put(&user, &name, &bytes)).await
     }
 
+    async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.read(&user, &name)).await
+    }
+
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
         let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
         blocking(move || library.remove(&user, &name)).await

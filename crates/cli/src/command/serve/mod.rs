@@ -21,7 +21,7 @@ use server::metrics::Metrics;
 use server::page::Page;
 use server::quota::Quota;
 use server::registry::Registry;
-use server::{Router, limits, listen, service};
+use server::{Router, limits, listen, mcp_flows, service};
 use store::Store;
 
 use crate::access::StartToken;
@@ -63,7 +63,7 @@ Examples:
   baton tokens add ada && baton serve --host 0.0.0.0
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
-The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. Runs that were going when a server died go on when it is started again.
+The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. OpenAI's SDKs find flows as models at /v1, MCP hosts as tools at /mcp, AG-UI's front ends as agents at /ag-ui/FLOW. Runs that were going when a server died go on when it is started again.
 BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.
 
 On loopback, programs and browsers of your account need no token. Other accounts of the machine, requests through a proxy, and callers whose account cannot be known need the
@@ -84,7 +84,7 @@ impl Serve {
         let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
         let Bound { listener, address, guard, start_token } = self.listening.bind(Some(store.clone()), place, self.port).await?;
 
-        let Parts { engine, router, tools } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;
+        let Parts { engine, router, tools, .. } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let listening = tokio::spawn(listen::listen(listener, router, limits, stopped));
         let recovered = engine.recover().await?;
@@ -121,9 +121,23 @@ impl Serve {
     }
 }
 
+/// The flows as one MCP server over standard input and output, until that ends.
+pub(crate) async fn flows_over_stdio(place: &Place, mut thinking: Thinking) -> Result<Exit> {
+    let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
+    let Parts { engine, api, tools, .. } = parts(place, &mut thinking, Guard::new(None), store, true).await?;
+    engine.recover().await?;
+    let ended = mcp_flows::serve(&api, tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await;
+    engine.stop(GRACE).await;
+    if let Some(tools) = tools {
+        tools.close().await;
+    }
+    ended.map(|()| Exit::Well).map_err(Trouble::Failed)
+}
+
 /// A server before it listens.
 struct Parts {
     engine: Engine,
+    api: Api,
     router: Router,
     tools: Option<Tools>,
 }
@@ -151,7 +165,7 @@ async fn parts(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<
     };
     let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
     let router = service::router(&api, &page, registry, Some(flows));
-    Ok(Parts { engine, router, tools: house.tools })
+    Ok(Parts { engine, api, router, tools: house.tools })
 }
 
 #[cfg(test)]
