@@ -19,6 +19,9 @@ pub trait Desk: Send + Sync + 'static {
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order>;
+    fn has_flow(&self, name: &str) -> bool {
+        self.flows().iter().any(|flow| flow.name == name)
+    }
     /// Whether a flow's input has room for a conversation that the caller keeps.
     fn takes_history(&self, flow: &str) -> bool;
     /// What every run of this user is given beside what its caller says, by whichever protocol it is started.

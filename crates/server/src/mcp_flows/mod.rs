@@ -217,7 +217,8 @@ impl Flows {
             ElicitationAction::Accept => elicit::value(&asks, content.unwrap_or_default()),
             // A no where the question has one.
             ElicitationAction::Decline => turn::answer_value("no", &asks.waiting).ok().filter(|value| !value.is_string()),
-            ElicitationAction::Cancel => None,
+            // It is not exhaustive: whatever else there will be is no answer.
+            _ => None,
         };
         match value {
             Some(value) => turn::give(&self.api, who, row, &asks, value, true).await.map_err(refused),

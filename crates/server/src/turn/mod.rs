@@ -205,10 +205,10 @@ async fn awake(engine: &Engine, run: &RunId) {
 
 /// The flow that a client names as its model, agent or tool.
 pub(crate) fn must_know(api: &Api, flow: &str) -> Result<(), Problem> {
-    let flows = api.0.desk.flows();
-    if flows.iter().any(|known| known.name == flow) {
+    if api.0.desk.has_flow(flow) {
         return Ok(());
     }
+    let flows = api.0.desk.flows();
     let shown: Vec<&str> = flows.iter().filter(|flow| flow.is_shown).map(|flow| flow.name.as_str()).collect();
     Err(Problem::new(StatusCode::NOT_FOUND, "model_not_found", format!("there is no flow {flow:?}; there are: {}", shown.join(", "))))
 }

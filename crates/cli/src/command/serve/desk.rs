@@ -173,6 +173,10 @@ impl Desk for House {
         Ok(Order { context, ..order })
     }
 
+    fn has_flow(&self, name: &str) -> bool {
+        self.registry.get(name).is_some()
+    }
+
     fn takes_history(&self, flow: &str) -> bool {
         self.registry.get(flow).is_some_and(|flow| !matches!(flow.input, InputKind::Own(_)))
     }
