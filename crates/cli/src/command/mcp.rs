@@ -3,20 +3,22 @@
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 use server::guard::{self, Guard};
+use service::Service;
+use service::config::{self, Config};
+use service::mind::Thinking;
+use service::place::Place;
+use service::thinker::OnDemand;
+use service::wiring;
+use store::Store;
+use terminal::Table;
 use tools::Settings;
 
-use crate::command::serve;
-use crate::config::{self, Config};
 use crate::exit::{Exit, Result, Trouble};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::text::Table;
-use crate::thinker::OnDemand;
-use crate::wiring;
 
 /// The only built-in server that a model writes for.
 const SUMMARY: &str = "summary";
@@ -71,7 +73,11 @@ impl Mcp {
         let mut thinking = Thinking { model: self.model.clone(), no_pull: self.no_pull, ..Thinking::default() };
         thinking.servers.docs.clone_from(&self.docs);
         thinking.servers.workspace.clone_from(&self.root);
-        wiring::block_on_all_cores(Box::pin(serve::flows_over_stdio(place, thinking)))
+        wiring::block_on_all_cores(Box::pin(async {
+            let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
+            let service = Service::build(place, &mut thinking, Guard::new(None), store, true).await?;
+            Ok(service.serve_flows(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await.map(|()| Exit::Well)?)
+        }))
     }
 
     fn serve(&self, name: &str, place: &Place) -> Result<Exit> {
@@ -90,9 +96,9 @@ impl Mcp {
             settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
         }
         if name == "docs" && !self.docs.is_empty() {
-            settings.docs = Some(std::sync::Arc::new(crate::shelf::folders(&self.docs)?));
+            settings.docs = Some(std::sync::Arc::new(service::shelf::folders(&self.docs)?));
         }
-        settings.reader = Some(crate::reader::for_pages()?);
+        settings.reader = Some(service::reader::for_pages()?);
         settings.private_hosts.extend(self.allow_host.iter().cloned());
         if name != SUMMARY && self.model.is_some() {
             return Err(Trouble::Usage(format!("--model is for `baton mcp {SUMMARY}`; {name} needs no model")));
