@@ -98,7 +98,7 @@ fn error_body(problem: &Problem) -> Value {
         _ => "invalid_request_error",
     };
     let code = match problem.kind {
-        "limit" => "rate_limit_exceeded",
+        "limit" if problem.status == StatusCode::TOO_MANY_REQUESTS => "rate_limit_exceeded",
         "refused" if problem.status == StatusCode::UNAUTHORIZED => "invalid_api_key",
         kind => kind,
     };
