@@ -92,7 +92,7 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("agents", &["effects", "evidence", "graph", "structured", "wire"]),
         ("store", &["graph"]),
         ("engine", &["effects", "graph", "store"]),
-        ("server", &["agents", "audit", "effects", "engine", "evidence", "graph", "mcp-hub", "store", "wire"]),
+        ("server", &["agents", "audit", "effects", "engine", "evidence", "graph", "mcp-hub", "store", "structured", "wire"]),
         ("terminal", &["evidence", "graph"]),
         ("service", SERVICE),
         ("measure", MEASURE),

@@ -5,9 +5,14 @@
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`mcp`]: any MCP server over streamable HTTP.
+//! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
+//! - [`openai`]: flows as OpenAI's models: chat completions and responses.
+//! - [`agui`]: flows as agents of front ends that speak AG-UI.
+//! - [`protocols`]: the list of the protocols that speak to flows.
 //!
-//! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
+//! Before all of them stands the [`guard`], and [`service`] puts them together. [`turn`] is one question and its run, as the protocols share it.
 
+mod agui;
 pub mod allowance;
 pub mod api;
 mod bodies;
@@ -20,11 +25,14 @@ pub mod langserve;
 pub mod limits;
 pub mod listen;
 pub mod mcp;
+pub mod mcp_flows;
 pub mod metrics;
 pub mod name;
+mod openai;
 pub mod page;
 mod peer_user;
 pub mod problem;
+mod protocols;
 pub mod proxies;
 pub mod quota;
 pub mod registry;
@@ -32,6 +40,7 @@ pub mod rights;
 pub mod service;
 pub mod tls;
 mod traced;
+mod turn;
 
 pub use axum::Router;
 

@@ -5,7 +5,7 @@ use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
-use flows::{Registry, Visibility};
+use flows::{InputKind, Registry, Visibility};
 use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
 use models::choice::{Choice, State};
@@ -172,6 +172,14 @@ impl Desk for House {
         Ok(Order { context, ..order })
     }
 
+    fn has_flow(&self, name: &str) -> bool {
+        self.registry.get(name).is_some()
+    }
+
+    fn takes_history(&self, flow: &str) -> bool {
+        self.registry.get(flow).is_some_and(|flow| !matches!(flow.input, InputKind::Own(_)))
+    }
+
     fn given(&self, user: &UserId) -> Map<String, Value> {
         Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user)))])
     }
@@ -224,6 +232,11 @@ impl Desk for House {
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
         let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
         blocking(move || library.put(&user, &name, &bytes)).await
+    }
+
+    async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.read(&user, &name)).await
     }
 
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {

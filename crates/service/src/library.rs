@@ -126,6 +126,13 @@ impl Library {
         Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
     }
 
+    pub(crate) fn read(&self, user: &UserId, name: &str) -> std::result::Result<Vec<u8>, Problem> {
+        fs::read(self.folder(user).join(name)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Problem::not_found("document"),
+            _ => Problem::internal(&error),
+        })
+    }
+
     pub(crate) fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
         match fs::remove_file(self.folder(user).join(name)) {
             Ok(()) => {

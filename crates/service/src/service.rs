@@ -16,8 +16,9 @@ use server::page::Page;
 use server::quota::Quota;
 use server::registry::Registry;
 use server::tls::Tls;
-use server::{Router, listen, service};
+use server::{Router, listen, mcp_flows, service};
 use store::Store;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::audited;
@@ -39,6 +40,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// A service that is built and not yet reachable.
 pub struct Service {
     engine: Engine,
+    api: Api,
     router: Router,
     tools: Option<Tools>,
     limits: Limits,
@@ -72,7 +74,7 @@ impl Service {
         };
         let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
         let router = service::router(&api, &page, registry, Some(flows));
-        Ok(Service { engine, router, tools: house.tools, limits })
+        Ok(Service { engine, api, router, tools: house.tools, limits })
     }
 
     /// The engine, to start and watch runs without HTTP.
@@ -95,6 +97,14 @@ impl Service {
         let serving = self.listen(listener);
         self.recover().await?;
         serving.until(stop, self).await
+    }
+
+    /// Serves the flows as one MCP server over a stream until that ends, for the account of this process; then stops the engine.
+    pub async fn serve_flows(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<()> {
+        self.recover().await?;
+        let ended = mcp_flows::serve(&self.api, stream).await;
+        self.close().await;
+        ended.map_err(Trouble::Failed)
     }
 
     /// Begins to answer requests.

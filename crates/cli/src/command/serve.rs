@@ -38,7 +38,7 @@ Examples:
   baton serve --host 0.0.0.0 --port 8443 --tls-cert tls.crt --tls-key tls.key
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
-The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. Runs that were going when a server died go on when it is started again.
+The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. OpenAI's SDKs find flows as models at /v1, MCP hosts as tools at /mcp, AG-UI's front ends as agents at /ag-ui/FLOW. Runs that were going when a server died go on when it is started again.
 BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.
 
 On loopback, programs and browsers of your account need no token. Other accounts of the machine, requests through a proxy, and callers whose account cannot be known need the

@@ -27,6 +27,7 @@ mod serve;
 mod serve_access;
 mod serve_hostile;
 mod serve_langserve;
+mod serve_protocols;
 mod serve_users;
 mod settings;
 mod tasks;
