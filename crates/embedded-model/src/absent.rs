@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 use super::{Options, Order, Trouble};
 
-#[expect(clippy::needless_pass_by_value, reason = "as `worker.rs` has it")]
+#[allow(clippy::needless_pass_by_value, reason = "as `worker.rs` has it")]
 pub(super) fn start(_path: PathBuf, _options: Options) -> Result<SyncSender<Order>, Trouble> {
     Err(Trouble::NotBuilt)
 }

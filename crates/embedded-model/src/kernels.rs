@@ -55,16 +55,24 @@ impl Kernels {
     /// Those that this processor runs, without [`Kernels::Auto`]; the fastest first.
     pub fn available() -> Vec<Kernels> {
         #[cfg(feature = "inference")]
-        return kernel::available().into_iter().filter_map(|set| set.name.parse().ok()).chain([Kernels::Candle]).collect();
+        {
+            kernel::available().into_iter().filter_map(|set| set.name.parse().ok()).chain([Kernels::Candle]).collect()
+        }
         #[cfg(not(feature = "inference"))]
-        Vec::new()
+        {
+            Vec::new()
+        }
     }
 
     pub(super) fn limits(self) -> Option<Limits> {
         #[cfg(feature = "inference")]
-        return self.set().map(kernel::limits);
+        {
+            self.set().map(kernel::limits)
+        }
         #[cfg(not(feature = "inference"))]
-        None
+        {
+            None
+        }
     }
 
     /// Our own set, if it is one of ours and this processor runs it.

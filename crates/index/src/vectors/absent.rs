@@ -10,6 +10,7 @@ use super::sources::Sources;
 pub(crate) const WIDTH: usize = 384;
 
 /// Never made.
+#[allow(dead_code, reason = "it is only named")]
 pub(crate) struct Net(Infallible);
 
 impl Net {
