@@ -152,6 +152,7 @@ const MEASURE: &[&str] = &[
 
 /// What `cli` may use. It configures and wires nothing itself, so it needs neither agents, scripts nor the verifier.
 const CLI: &[&str] = &[
+    "audit",
     "effects",
     "embedded-model",
     "engine",
