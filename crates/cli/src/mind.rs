@@ -125,7 +125,7 @@ pub(crate) struct House {
 }
 
 /// The model of this binary that judges sentences.
-fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
+pub(crate) fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
     match Verifier::shared() {
         Ok(verifier) => Ok(verifier),
         Err(error) => Err(error.to_string()),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Checked, Options, Sentence, Status};
+use crate::check::{Checked, Options, ProblemKind, Sentence, Status};
 use crate::citation::{Citation, citations};
 use crate::fence;
 use crate::link;
@@ -21,10 +21,10 @@ use crate::words::Scanner;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strict {
-    /// Unsupported and weak sentences stay, and say so.
+    /// Unsupported, contradicted and weak sentences stay, and say so.
     #[default]
     Mark,
-    /// Unsupported sentences go; weak ones say so.
+    /// Unsupported and contradicted sentences go; weak ones say so.
     Remove,
     /// Statuses are only in `Cited::checked`, for a page that shows them itself.
     Leave,
@@ -62,6 +62,7 @@ pub struct Source {
 
 pub const UNSUPPORTED_MARK: &str = " *(not supported by the sources)*";
 pub const WEAK_MARK: &str = " *(weakly supported)*";
+pub const CONTRADICTED_MARK: &str = " *(contradicted by the sources)*";
 /// An answer is cut after this many bytes or sentences, whichever comes first: every sentence is checked against every span, and is kept with its
 /// status.
 const ANSWER_BYTES_MAX: usize = 128 << 10;
@@ -86,7 +87,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     let sentences: Vec<Sentence> = units.iter().map(|unit| mended(unit, spans, &mut scanner, options)).collect();
     let mut refused = BTreeSet::new();
     cited.refused.extend(sentences.iter().flat_map(|sentence| &sentence.missing).filter(|number| refused.insert(**number)));
-    let goes = |index: usize| strict == Strict::Remove && sentences[index].status == Status::Unsupported;
+    let goes = |index: usize| strict == Strict::Remove && sentences[index].status.is_refused();
     let mut body = String::with_capacity(tidy.len() + 64);
     let mut at = 0;
     for (index, unit) in units.iter().enumerate() {
@@ -114,13 +115,16 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
             (Strict::Leave, _) | (_, Status::Supported | Status::NoClaim | Status::NotChecked) => "",
             (_, Status::Weak) => WEAK_MARK,
             (_, Status::Unsupported) => UNSUPPORTED_MARK,
+            (_, Status::Contradicted) => CONTRADICTED_MARK,
         };
         if unit.kind == Kind::TableRow && !mark.is_empty() {
             let place = row_end(&body, start);
             let after = if place < body.len() { " " } else { "" };
             body.insert_str(place, &format!("{mark}{after}"));
         }
-        cited.checked.sentences.push(Sentence { range: start..body.len(), ..sentences[index].clone() });
+        let mut sentence = Sentence { range: start..body.len(), ..sentences[index].clone() };
+        name_contrary(&mut sentence, spans.all(), &mut cited.sources);
+        cited.checked.sentences.push(sentence);
         if unit.kind != Kind::TableRow {
             body.push_str(mark);
         }
@@ -248,6 +252,14 @@ fn write(body: &mut String, tidy: &str, unit: &Unit, sentence: &Sentence, spans:
         let space = if body[..place].ends_with([' ', '|']) { "" } else { " " };
         let after = if unit.kind == Kind::TableRow && place < body.len() { " " } else { "" };
         body.insert_str(place, &format!("{space}{more}{after}"));
+    }
+}
+
+/// The source that states the contrary is listed, whether or not the text cites it, and named by its number in the list.
+fn name_contrary(sentence: &mut Sentence, spans: &[Span], sources: &mut Vec<Source>) {
+    let Some(source) = sentence.contradicted_by.and_then(|number| source_of(number, spans, sources)) else { return };
+    for problem in sentence.problems.iter_mut().filter(|problem| problem.kind == ProblemKind::Contradicted) {
+        problem.words = format!("[{source}] states the contrary");
     }
 }
 

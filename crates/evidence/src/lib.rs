@@ -78,16 +78,18 @@ mod span;
 mod spans;
 mod split;
 mod table;
+#[cfg(test)]
+mod testing;
 mod words;
 
 pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
 pub use citation::{Citation, citations};
-pub use cite::{CUT_NOTE, Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
+pub use cite::{CONTRADICTED_MARK, CUT_NOTE, Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
 pub use decide::{ClaimStatus, Claimed, Decided, DecidedBy, decide};
 pub use entail::{DecisionWeights, Entailment, JUDGE, JudgeReply, JudgeRequest, Judgement, Pair};
 pub use fact::{Fact, FactKind, Filter};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
-pub use judged::{Judged, Questions};
+pub use judged::{Judged, ModelDecision, ModelWord, Questions};
 pub use label::task_label;
 pub use overlap::{content_words, has_words, shared_words};
 pub use pick::{PickOptions, Picked, PickedSpan, by_rank, pick, tokens};

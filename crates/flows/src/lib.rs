@@ -39,6 +39,7 @@ mod played;
 
 pub use descriptor::{Agent, Calls, Descriptor, InputKind, Needs, PlanNote, Routing, Visibility};
 pub use registry::{Registry, RegistryError, Specialist};
+pub use verify::Verify;
 
 use graph::Graph;
 

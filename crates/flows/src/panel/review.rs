@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   draft ── evidence::check ──▶ wrong numbers, names, dates, quotations; contradictions      hard
+//!            (rules, verifier)
 //!         ── rules ────────────▶ nothing answered; another subject; nothing of it in the sources  hard
 //!                              ▶ words that seem turned around                                 for the model to judge
 //! ```
@@ -9,7 +10,7 @@
 //! Every finding is told to the critic. A small model approves whatever reads well, so hard findings reject by themselves where the critic is one, and
 //! it is not asked at all then. The feedback names the sentence and what the sources say instead.
 
-use evidence::{Options, ProblemKind, Sentence, Span, Spans, Status};
+use evidence::{Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
 
 use super::doubt;
@@ -24,6 +25,15 @@ pub struct Draft<'d> {
     /// How its writer says it was found; numbers in it may have been calculated with.
     pub reasoning: &'d str,
     pub spans: &'d [Span],
+    /// Judgements about [`Draft::claims`] and the spans, if there are any.
+    pub judged: Option<&'d Judged>,
+}
+
+impl Draft<'_> {
+    /// The part of its text that is held against the evidence.
+    pub fn claims(&self) -> &str {
+        doubt::without_yes_or_no(self.text.trim())
+    }
 }
 
 /// One thing that is wrong with a draft, found without a model.
@@ -82,7 +92,7 @@ const NOT_FOUND: &str = "not found";
 
 /// What is wrong with a draft, as far as rules can tell.
 pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
-    let text = doubt::without_yes_or_no(draft.text.trim());
+    let text = draft.claims();
     let asked = format!("{}\n{}", draft.question, draft.step.unwrap_or_default());
     if !text.chars().any(char::is_alphanumeric) {
         return vec![whole(FindingKind::Unanswered, "nothing is answered.")];
@@ -92,7 +102,7 @@ pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
     }
     let spans = Spans::new(draft.spans);
     let context = format!("{asked}\n{}", draft.reasoning);
-    let options = Options { calculated_from: Some(&context), ..Options::default() };
+    let options = Options { calculated_from: Some(&context), judged: draft.judged, ..Options::default() };
     let checked = spans.check(text, &options);
     let claims: Vec<&Sentence> = checked.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim).collect();
     let shared = evidence::shared_words(text, &asked);

@@ -29,7 +29,8 @@ pub(super) fn from_results(s: &Reason) -> Option<Answer> {
 fn from_draft(s: &Reason) -> Option<Answer> {
     let text = filled_text(s.draft.as_deref()?, |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply))?;
     let answer = answer::finish(&text, &s.spans, s.strict);
-    let is_supported = answer.count(Status::Supported) > 0 && answer.count(Status::Weak) + answer.count(Status::Unsupported) == 0;
+    let is_supported = answer.count(Status::Supported) > 0
+        && !answer.sentences.iter().any(|sentence| sentence.status == Status::Weak || sentence.status.is_refused());
     (is_supported && answer.removed == 0).then_some(answer)
 }
 
