@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::claim::{Claim, claim};
 use crate::decide::{DecidedBy, word_count};
 use crate::derive::bears;
+use crate::entail::Judgement;
 use crate::judge::{Verdict, Wanted, judge, nearest};
 use crate::judged::{Judged, ModelWord};
 use crate::language::is_english;
@@ -71,6 +72,9 @@ pub struct Sentence {
     /// Of a contradicted sentence, the span that states the contrary, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicted_by: Option<usize>,
+    /// The verifier's own probabilities for the spans it was held to, before the rules; `None` where it was not asked.
+    #[serde(skip)]
+    pub verifier: Option<Judgement>,
     /// How many numbers, dates, names and quotations it has that can be looked up.
     #[serde(skip)]
     pub facts: usize,
@@ -220,6 +224,7 @@ impl Spans<'_> {
                 problems,
                 by: DecidedBy::Rules,
                 contradicted_by: None,
+                verifier: None,
                 facts: 0,
                 coverage: 0.0,
             };
@@ -264,6 +269,7 @@ impl Spans<'_> {
             problems,
             by: verdict.by,
             contradicted_by: verdict.contradicted_by,
+            verifier: verdict.verifier,
             facts: claim.facts(),
             coverage: verdict.coverage,
         }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::{Options, Problem, ProblemKind, Sentence, Status};
 use crate::cite::tidied;
 use crate::claim::claim;
+use crate::conflict::{Candidate, Conflict, candidates};
 use crate::decide::{DecidedBy, Finding, ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
 use crate::judge::{Verdict, Wanted};
@@ -36,6 +37,8 @@ type Key = (String, Vec<usize>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Questions {
     asked: Vec<(Key, String)>,
+    /// Sentences of different spans that may contradict each other.
+    candidates: Vec<Candidate>,
 }
 
 /// Judgements by sentence and spans, and what a language model said of single sentences.
@@ -44,6 +47,7 @@ pub struct Judged {
     found: BTreeMap<Key, Judgement>,
     weights: DecisionWeights,
     decisions: BTreeMap<String, ModelDecision>,
+    conflicts: Vec<Conflict>,
 }
 
 /// What the configured language model says of one sentence.
@@ -81,7 +85,7 @@ impl ModelDecision {
             }
         };
         let contradicted_by = self.source.filter(|_| status == Status::Contradicted);
-        Verdict { status, score, problems: problem.into_iter().collect(), by: DecidedBy::Model, coverage, contradicted_by }
+        Verdict { status, score, problems: problem.into_iter().collect(), by: DecidedBy::Model, coverage, contradicted_by, verifier: None }
     }
 }
 
@@ -103,6 +107,10 @@ impl Questions {
             }
         }
         questions.asked.truncate(PAIRS_MAX);
+        // Whether sources disagree matters only beside something that rests on them.
+        if !questions.asked.is_empty() {
+            questions.candidates = candidates(spans);
+        }
         questions
     }
 
@@ -137,16 +145,19 @@ impl Questions {
     }
 
     pub fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
-        self.asked.iter().map(|((claim, _), evidence)| Pair { evidence, claim })
+        let asked = self.asked.iter().map(|((claim, _), evidence)| Pair { evidence, claim });
+        asked.chain(self.candidates.iter().flat_map(Candidate::pairs))
     }
 
     /// The judgements of `pairs`, in their order; `None` if there are not as many.
     pub fn judged(self, judgements: &[Judgement], weights: DecisionWeights) -> Option<Judged> {
-        (self.asked.len() == judgements.len()).then(|| Judged {
-            found: self.asked.into_iter().map(|(key, _)| key).zip(judgements.iter().copied()).collect(),
-            weights,
-            decisions: BTreeMap::new(),
-        })
+        if self.asked.len() + self.candidates.len() * Candidate::PAIRS != judgements.len() {
+            return None;
+        }
+        let (own, between) = judgements.split_at(self.asked.len());
+        let conflicts = self.candidates.into_iter().zip(between.chunks(Candidate::PAIRS)).filter_map(|(one, judged)| one.judged(judged)).collect();
+        let found = self.asked.into_iter().map(|(key, _)| key).zip(own.iter().copied()).collect();
+        Some(Judged { found, weights, decisions: BTreeMap::new(), conflicts })
     }
 }
 
@@ -180,6 +191,11 @@ impl Judged {
         self
     }
 
+    /// Spans that contradict each other.
+    pub fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
     pub(crate) fn decision(&self, text: &str) -> Option<&ModelDecision> {
         self.decisions.get(text)
     }
@@ -197,12 +213,14 @@ impl Judged {
                 (model.contradicted, model.contradicted_by) = (judgement.contradicted, Some(*number));
             }
         }
+        let verifier = Some(Judgement { supported: model.supported, contradicted: model.contradicted });
         let finding =
             Finding { is_supported: rules.status == Status::Supported, problems: &rules.problems, coverage: rules.coverage, evidence_words: words };
-        let Some(odds) = Odds::of(&finding, &model, &self.weights) else { return rules };
+        let Some(odds) = Odds::of(&finding, &model, &self.weights) else { return Verdict { verifier, ..rules } };
         let coverage = rules.coverage;
         if odds.score >= SUPPORTED_MIN {
-            return Verdict { status: Status::Supported, score: odds.score, problems: Vec::new(), by: odds.by, coverage, contradicted_by: None };
+            let problems = Vec::new();
+            return Verdict { status: Status::Supported, score: odds.score, problems, by: odds.by, coverage, contradicted_by: None, verifier };
         }
         let mut problems = rules.problems;
         problems.extend(odds.contradicted_by.map(contrary));
@@ -211,7 +229,7 @@ impl Judged {
             None if odds.score >= WEAK_MIN => Status::Weak,
             None => Status::Unsupported,
         };
-        Verdict { status, score: odds.score, problems, by: odds.by, coverage, contradicted_by: odds.contradicted_by }
+        Verdict { status, score: odds.score, problems, by: odds.by, coverage, contradicted_by: odds.contradicted_by, verifier }
     }
 }
 
@@ -279,5 +297,31 @@ mod tests {
             assert_eq!((first.status, first.by, first.contradicted_by), (status, DecidedBy::Model, by), "{first:?}");
             assert_eq!(checked.sentences[1].by, DecidedBy::Rules);
         }
+    }
+
+    #[test]
+    fn sources_that_contradict_each_other_are_reported_where_the_answer_rests_on_one() {
+        let mut spans = spans(&[
+            "bad: The ferry to Aran leaves the harbour at nine every morning.",
+            "bad: The ferry to Aran leaves the harbour at noon every morning.",
+            "Tickets for the museum are sold in the hall.",
+        ]);
+        for (at, span) in spans.iter_mut().enumerate() {
+            span.title = Some(format!("Page {at}"));
+        }
+        let cited = |answer: &str| {
+            let judged = Judged::by(&Scripted, answer, &Spans::new(&spans)).unwrap();
+            assert_eq!(judged.conflicts().len(), 1, "{:?}", judged.conflicts());
+            crate::cite::cite(answer, &Spans::new(&spans), crate::cite::Strict::Mark, &Options { judged: Some(&judged), ..Options::default() })
+        };
+        let about = cited("The ferry to Aran leaves the harbour at nine every morning [1].");
+        assert_eq!((about.conflicts.len(), about.conflicts[0].spans, about.sources.len()), (1, (1, 2), 2));
+        assert!(
+            about.body.contains("**The sources disagree:**\n\n- “bad: The ferry to Aran leaves the harbour at nine every morning.” [1], but"),
+            "{}",
+            about.body
+        );
+        let other = cited("Tickets for the museum are sold in the hall [3].");
+        assert!(other.conflicts.is_empty() && !other.body.contains("disagree"), "{}", other.body);
     }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
-use crate::claims::{self, Said};
+use crate::claims;
 use crate::context;
 use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::follow_up;

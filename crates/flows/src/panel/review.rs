@@ -10,7 +10,7 @@
 //! Every finding is told to the critic. A small model approves whatever reads well, so hard findings reject by themselves where the critic is one, and
 //! it is not asked at all then. The feedback names the sentence and what the sources say instead.
 
-use evidence::{Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
+use evidence::{DecidedBy, Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
 
 use super::doubt;
@@ -83,6 +83,10 @@ const FINDINGS_MAX: usize = 5;
 const SENTENCE_CHARS_MAX: usize = 160;
 /// Below this share of a sentence's words, the sources do not speak of what it says.
 const NO_SOURCE_SCORE_MAX: f32 = 0.4;
+/// Probability from which on the verifier outweighs a name, a negation or an order of words that the rules miss.
+const BELIEVED_MIN: f32 = 0.9;
+/// Probability from which on its contradiction rejects a draft by itself.
+const DENIED_MIN: f32 = 0.85;
 /// A draft about something else may share so many words with a passage by chance.
 const NEAR_WORDS_MAX: usize = 1;
 /// A draft of fewer words is a name or a number, which need not repeat the question.
@@ -156,9 +160,14 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
     }
     let mut findings = Vec::new();
     let nearest = spans.nearest(&sentence.text);
+    let is_believed = sentence.verifier.is_some_and(|verifier| verifier.supported >= BELIEVED_MIN);
+    let is_denied = sentence.by == DecidedBy::Model || sentence.verifier.is_some_and(|verifier| verifier.contradicted >= DENIED_MIN);
     for problem in &sentence.problems {
         let kind = match problem.kind {
             ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, &spans.all().iter().map(|span| span.text.as_str())) => continue,
+            // Rules read words; where the verifier is sure that the sources say it, they are only a reason to look.
+            ProblemKind::Name | ProblemKind::Negation | ProblemKind::Opposite | ProblemKind::Swapped if is_believed => FindingKind::Doubtful,
+            ProblemKind::Contradicted if !is_denied => FindingKind::Doubtful,
             ProblemKind::Number if doubt::is_approximate(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Name if doubt::may_be_no_name(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Negation if nearest.as_ref().is_some_and(|source| doubt::may_agree(&sentence.text, source)) => FindingKind::Doubtful,
