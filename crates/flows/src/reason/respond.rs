@@ -99,6 +99,7 @@ fn checked(s: &mut Reason, unchecked: Unchecked) -> Go {
         return Go::to("check");
     }
     let (answer, failure) = unchecked.finish();
+    let answer = conclude::in_place_of(s, &answer).unwrap_or(answer);
     failure.into_iter().fold(end(s, answer), |go, why| go.note("check_failed", why))
 }
 

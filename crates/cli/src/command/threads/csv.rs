@@ -16,7 +16,6 @@ use serde_json::json;
 use store::{RunFilter, RunRow, Store};
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::mind;
 
 const PAGE: usize = 1_000;
 /// What is larger is not a conversation; the reader of the rows says so too, but would have to be given it first.
@@ -61,7 +60,7 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
         if [&row.search_results, &row.summary, &row.reviewed_summary, &row.insights].into_iter().all(|text| text.is_empty()) {
             row.insights = answer;
         }
-        flows::chat::review(&mut row, &rows, mind::verifier().ok());
+        flows::chat::review(&mut row, &rows, service::mind::verifier().ok());
         rows.push(row);
     }
     Ok(rows)
