@@ -124,7 +124,7 @@ pub struct House {
 }
 
 /// The model of this binary that judges sentences.
-fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
+pub fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
     match Verifier::shared() {
         Ok(verifier) => Ok(verifier),
         Err(error) => Err(error.to_string()),
