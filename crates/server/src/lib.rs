@@ -1,6 +1,6 @@
-//! One file per protocol, each a map to the engine and back; and the page.
+//! The protocols of the server, one module each, and the page.
 //!
-//! - [`api`]: our own, under `/api`: REST and streams of events. [`desk`] is what it needs of the house beyond the engine.
+//! - [`api`]: our own, under `/api`: REST and streams of events. [`backend`] is what it needs beyond the engine.
 //! - [`page`]: the page's files.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.

@@ -1,4 +1,4 @@
-//! Everything that `baton serve` answers, behind one door.
+//! The router of everything that `baton serve` serves.
 //!
 //! ```text
 //!   request ─► counted and logged ─► headers that keep browsers strict ─► guard ─► quota ─► API, registry, metrics, LangServe's routes
@@ -31,8 +31,8 @@ use crate::protocols;
 use crate::registry::Registry;
 use crate::traced::traced;
 
-/// The whole, ready to be served. What LangServe's clients find stands beside the page, `/graph/invoke` and `/{flow}/invoke`: no path of the API or the page
-/// has such an end, and where one had, its own name would go before a flow's.
+/// All routes. LangServe's `/graph/invoke` and `/{flow}/invoke` are beside the page: no path of the API or the page ends like that, and if one did, it
+/// would take precedence over a flow's.
 pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<langserve::Service>) -> Router {
     let mut inside = api.routes().layer(from_fn(traced)).merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
     if let Some(registry) = registry {

@@ -1,4 +1,4 @@
-//! What the API needs of this program: how a question becomes a run, who thinks, documents, files.
+//! Implements what the API needs: how a question becomes a run, models, documents, files.
 
 use async_trait::async_trait;
 use engine::Order;
@@ -32,7 +32,7 @@ pub(crate) struct House {
     default_flow: String,
     registry: Registry,
     flows: Vec<api::Flow>,
-    /// None where a script plays the world.
+    /// None where a script replaces models and tools.
     config: Option<Config>,
     settings: Configured,
     wish: Option<String>,
