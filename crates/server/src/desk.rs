@@ -2,6 +2,8 @@
 //!
 //! Whoever puts the program together stands behind this; the server knows no vendor, no folder and no index.
 
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
@@ -37,6 +39,9 @@ pub trait Desk: Send + Sync + 'static {
 
     /// A file that runs of this thread wrote. Whether the thread is the caller's was checked before.
     async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>>;
+
+    /// Whether an address belongs to the internet at large; what clients name is called only then.
+    fn is_public(&self, address: IpAddr) -> bool;
 
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;

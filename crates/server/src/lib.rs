@@ -4,9 +4,10 @@
 //! - [`page`]: the page's files.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
+//! - [`langgraph`]: flows as assistants of a LangGraph server. [`protocols`] lists these two and others like them.
 //! - [`mcp`]: any MCP server over streamable HTTP.
 //!
-//! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
+//! Before all of them stands the [`guard`], and [`service`] puts them together.
 
 pub mod api;
 mod bodies;
@@ -15,6 +16,7 @@ mod events;
 mod feed;
 pub mod guard;
 mod held;
+pub(crate) mod langgraph;
 pub mod langserve;
 pub mod limits;
 pub mod listen;
@@ -24,12 +26,18 @@ pub mod name;
 pub mod page;
 mod peer_user;
 pub mod problem;
+mod protocols;
 pub mod quota;
 pub mod registry;
 pub mod service;
 mod traced;
 
 pub use axum::Router;
+
+/// Every protocol over flows alone, without the API and what it limits and counts.
+pub fn protocols(flows: &langserve::Service, guard: &guard::Guard) -> Router {
+    protocols::routes(flows).layer(axum::middleware::from_fn_with_state(guard.clone(), guard::check))
+}
 
 /// Serves until an error, with the default limits. Here, so that other crates need not depend on the HTTP libraries.
 pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {

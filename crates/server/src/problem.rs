@@ -54,23 +54,29 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let error = ErrorBody { kind: self.kind.to_owned(), message: self.message };
+        let error = ErrorBody { kind: self.kind.to_owned(), message: self.message.clone() };
         let mut response = (self.status, Json(Error { error })).into_response();
         if let Some(seconds) = self.retry_after_s.and_then(|seconds| HeaderValue::from_str(&seconds.to_string()).ok()) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
+        // For protocols that say it in another form.
+        response.extensions_mut().insert(self);
         response
     }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        let words = error.to_string();
         match error {
             StoreError::NoRun { .. } => Problem::not_found("run"),
             StoreError::NoThread { .. } | StoreError::NotYours { .. } => Problem::not_found("thread"),
             StoreError::Held { .. } => Problem::conflict("something is going on in this thread in another process; try again when it is done"),
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words)
+            }
             other => Problem::internal(&other),
         }
     }

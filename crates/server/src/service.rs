@@ -27,6 +27,7 @@ use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
 use crate::problem::Problem;
+use crate::protocols;
 use crate::registry::Registry;
 use crate::traced::traced;
 
@@ -38,7 +39,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
     }
     if let Some(flows) = flows {
-        inside = inside.merge(flows.shared(api).routes());
+        inside = inside.merge(protocols::routes(&flows.shared(api)));
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
     let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
@@ -51,6 +52,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
         })
         .layer(from_fn(strictly))
+        .layer(from_fn(protocols::in_own_form))
         .layer(from_fn_with_state(api.clone(), counted))
 }
 

@@ -4,8 +4,11 @@
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
 //! - [`langserve`]: LangServe's requests, replies and streams, and LangChain's messages.
 //!
-//! Room is kept for LangGraph, OpenAI and A2A, one file a protocol.
+//! - [`langgraph`]: what clients of a LangGraph server send.
+//!
+//! Other protocols are one file each.
 
 pub mod api;
+pub mod langgraph;
 pub mod langserve;
 pub mod registry;

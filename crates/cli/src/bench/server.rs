@@ -360,6 +360,10 @@ impl Desk for BenchDesk {
         nothing()
     }
 
+    fn is_public(&self, address: std::net::IpAddr) -> bool {
+        tools::fetch::is_public(address)
+    }
+
     async fn export(&self, _: Export) -> server::desk::Result<Vec<u8>> {
         nothing()
     }

@@ -128,7 +128,7 @@ pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Result<Opti
 }
 
 /// The first bytes of the SHA-256 of these parts, in hex.
-pub(super) fn digest_of(parts: &[&str], bytes: usize) -> String {
+pub(crate) fn digest_of(parts: &[&str], bytes: usize) -> String {
     let mut digest = Sha256::new();
     for part in parts {
         digest.update((part.len() as u64).to_be_bytes());

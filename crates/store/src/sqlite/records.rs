@@ -40,9 +40,9 @@ pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) ->
 }
 
 pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<RecordRow>> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND (?2 IS NULL OR user = ?2) AND substr(key, 1, length(?3)) = ?3 ORDER BY key, user LIMIT ?4"
-    );
+    // Each form has an index of its own.
+    let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
+    let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 ORDER BY key, user LIMIT ?4");
     let user = filter.user.as_ref().map(UserId::as_str);
     let values = params![filter.kind, user, filter.key_prefix, number(filter.limit as u64)];
     Ok(rows.prepare_cached(&sql)?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)

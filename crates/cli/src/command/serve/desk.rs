@@ -248,6 +248,10 @@ impl Desk for House {
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
     }
 
+    fn is_public(&self, address: std::net::IpAddr) -> bool {
+        tools::fetch::is_public(address)
+    }
+
     async fn export(&self, file: Export) -> Result<Vec<u8>> {
         // Made in a folder of its own, which goes when it was read.
         let folder = tempfile::tempdir().map_err(|error| Problem::internal(&error))?;
