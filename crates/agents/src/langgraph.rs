@@ -229,8 +229,16 @@ impl Remote<'_> {
         let mut error = None;
         loop {
             self.listen(run, &mut last, &mut error, progress).await;
-            let state: Run = serde_json::from_value(self.get(&format!("/threads/{}/runs/{run}", self.thread)).await?)
-                .map_err(|why| self.nonsense(&format!("describes its run in a form of its own ({why})")))?;
+            let state = match self.get(&format!("/threads/{}/runs/{run}", self.thread)).await {
+                Ok(state) => state,
+                // A server that keeps nothing was restarted: the next attempt starts anew.
+                Err(failure) if failure.message.contains(" status 404") => {
+                    return Err(Failure::new(FailureKind::Network, format!("{} no longer knows its run", self.name)).retry());
+                }
+                Err(failure) => return Err(failure),
+            };
+            let state: Run =
+                serde_json::from_value(state).map_err(|why| self.nonsense(&format!("describes its run in a form of its own ({why})")))?;
             match state.status {
                 RunStatus::Pending | RunStatus::Running => tokio::time::sleep(PAUSE).await,
                 RunStatus::Success => return Ok(None),

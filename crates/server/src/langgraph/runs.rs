@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use engine::{At, Family, Known, Whom};
 use graph::{Outcome, RunId};
@@ -392,8 +392,10 @@ async fn cancel(State(graph): State<LangGraph>, caller: Caller, Path((id, run)):
     let is_rollback = rolls_back(query.action.as_deref())?;
     let waits = query.wait.as_deref().is_some_and(|wait| !matches!(wait, "" | "0" | "false"));
     cancelled(&graph, &caller.who, &thread, &ids::run_of(&run), is_rollback, waits).await?;
-    let status = if waits { StatusCode::NO_CONTENT } else { StatusCode::ACCEPTED };
-    Ok(json_of(status, &Value::Null))
+    Ok(match waits {
+        true => StatusCode::NO_CONTENT.into_response(),
+        false => json_of(StatusCode::ACCEPTED, &json!({})),
+    })
 }
 
 fn rolls_back(action: Option<&str>) -> Result<bool, Refused> {
@@ -455,7 +457,7 @@ async fn cancel_many(State(graph): State<LangGraph>, caller: Caller, Query(query
             Err(refused) => return Err(refused),
         }
     }
-    Ok(json_of(StatusCode::NO_CONTENT, &Value::Null))
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// The values of a run that is over, for whoever is told of its end.
