@@ -180,6 +180,7 @@ impl Service {
         api.check_storage(user).await?;
         let place = if call.is_one_of_many { api.0.quota.run_in_turn(user).await? } else { api.0.quota.run(user)? };
         if call.answers.is_empty() {
+            api.check_allowance(user, call.order.context.model.as_deref()).await?;
             api.0.metrics.run_started(&call.order.flow);
         }
         Ok(Some(place))
@@ -250,7 +251,14 @@ pub(crate) struct Call {
 
 impl Call {
     /// `index` says which of a batch it is.
-    pub(crate) fn of(service: &Service, served: &Served, caller: &Caller, input: Value, config: &RunConfig, index: Option<usize>) -> Result<Call, Refused> {
+    pub(crate) fn of(
+        service: &Service,
+        served: &Served,
+        caller: &Caller,
+        input: Value,
+        config: &RunConfig,
+        index: Option<usize>,
+    ) -> Result<Call, Refused> {
         let Caller { who, headers } = caller;
         let mut base = served.base.clone();
         if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {

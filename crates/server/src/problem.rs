@@ -33,6 +33,10 @@ impl Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+
     pub fn conflict(message: impl Into<String>) -> Self {
         Problem::new(StatusCode::CONFLICT, "conflict", message)
     }
@@ -56,11 +60,12 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let error = ErrorBody { kind: self.kind.to_owned(), message: self.message.clone() };
         let mut response = (self.status, Json(Error { error })).into_response();
-        if let Some(seconds) = self.retry_after_s.and_then(|seconds| HeaderValue::from_str(&seconds.to_string()).ok()) {
+        let retry_after_s = self.retry_after_s;
+        // Other protocols say it in their own form; see [`crate::protocols`].
+        response.extensions_mut().insert(self);
+        if let Some(seconds) = retry_after_s.and_then(|seconds| HeaderValue::from_str(&seconds.to_string()).ok()) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
-        // For protocols that say it in another form.
-        response.extensions_mut().insert(self);
         response
     }
 }
@@ -74,9 +79,7 @@ impl From<StoreError> for Problem {
             StoreError::Held { .. } => Problem::conflict("something is going on in this thread in another process; try again when it is done"),
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
-            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
-                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words)
-            }
+            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
             other => Problem::internal(&other),
         }
     }

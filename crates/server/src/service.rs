@@ -23,6 +23,7 @@ use crate::api::Api;
 use crate::bodies;
 use crate::guard::{self, Who};
 use crate::held::Held;
+use crate::langgraph;
 use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
@@ -38,8 +39,10 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
     if let Some(registry) = registry {
         inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
     }
+    inside = inside.merge(protocols::routes(api).layer(from_fn(traced)));
     if let Some(flows) = flows {
-        inside = inside.merge(protocols::routes(&flows.shared(api)));
+        let flows = flows.shared(api);
+        inside = inside.merge(flows.clone().routes()).merge(langgraph::routes(&flows));
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
     let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
@@ -52,7 +55,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
         })
         .layer(from_fn(strictly))
-        .layer(from_fn(protocols::in_own_form))
+        .layer(from_fn(protocols::own_form))
         .layer(from_fn_with_state(api.clone(), counted))
 }
 

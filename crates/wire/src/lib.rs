@@ -3,12 +3,16 @@
 //! - [`api`]: what `baton serve` says and hears under `/api`.
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
 //! - [`langserve`]: LangServe's requests, replies and streams, and LangChain's messages.
+//! - [`openai`]: chat completions and responses of OpenAI's API.
+//! - [`agui`]: what front ends that speak AG-UI send.
 //!
 //! - [`langgraph`]: what clients of a LangGraph server send.
 //!
-//! Other protocols are one file each.
+//! One file a protocol.
 
+pub mod agui;
 pub mod api;
 pub mod langgraph;
 pub mod langserve;
+pub mod openai;
 pub mod registry;

@@ -155,7 +155,7 @@ impl LangGraph {
             begun.before = self.before(&begun.thread, &head.run, head.created_ms).await?.0;
             begun.dress = self.dress(&head.flow);
             begun.run = head.run;
-            let place = self.place_of(caller)?;
+            let place = self.place_of(caller, false).await?;
             return Ok(Start::Answer(answers, place));
         }
         if !is_due && let Some(start) = self.multitask(begun, caller, wish, head.as_ref()).await? {
@@ -236,7 +236,7 @@ impl LangGraph {
         let (before, _) = self.before(&begun.thread, &row.run, row.created_ms).await?;
         self.rebase(caller, &mut begun.thread, before.clone()).await?;
         begun.before = before;
-        let place = self.place_of(caller)?;
+        let place = self.place_of(caller, true).await?;
         let (thread, run) = (Some(begun.thread.engine.clone()), Some(begun.run.clone()));
         Ok(Start::Fork(row.run, Box::new(Fork { at_step, thread, run, ..Fork::default() }), place))
     }
@@ -281,8 +281,15 @@ impl LangGraph {
         Ok(())
     }
 
-    fn place_of(&self, caller: &Caller) -> Result<Option<OwnedSemaphorePermit>, Refused> {
-        Ok(self.0.service.0.api.as_ref().map(|api| api.0.quota.run(&caller.who.user)).transpose()?)
+    /// A place among the user's runs for one that goes on; a new one is also held against what the user may store and spend.
+    async fn place_of(&self, caller: &Caller, is_new: bool) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+        let Some(api) = &self.0.service.0.api else { return Ok(None) };
+        let user = &caller.who.user;
+        if is_new {
+            api.check_storage(user).await?;
+            api.check_allowance(user, None).await?;
+        }
+        Ok(Some(api.0.quota.run(user)?))
     }
 
     /// What a client attached to the run, where that is not what every run has.

@@ -49,7 +49,7 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::from_fn;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use engine::Engine;
 use graph::ThreadId;
@@ -61,6 +61,7 @@ use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use crate::api::said;
 use crate::guard::now_ms;
 use crate::langserve::{Refused, Service, json_of};
+use crate::problem::Problem;
 use crate::traced::traced;
 
 /// Cheap to clone.
@@ -99,6 +100,11 @@ pub(crate) fn routes(service: &Service) -> Router {
 
 /// Paths that begin so are LangGraph's, and what is refused there is refused in its form.
 pub(crate) const PREFIXES: [&str; 6] = ["/assistants", "/threads", "/runs", "/store", "/info", "/ok"];
+
+/// What went wrong before a route was reached, in LangGraph's form.
+pub(crate) fn error(problem: &Problem) -> Response {
+    Refused::from(problem.clone()).into_response()
+}
 
 async fn ok() -> Response {
     json_of(StatusCode::OK, &json!({ "ok": true }))

@@ -154,9 +154,14 @@ impl LangGraph {
         for _ in 0..20 {
             match self.store().delete_thread(&engine, crate::guard::now_ms()).await {
                 Err(store::StoreError::Held { .. }) => tokio::time::sleep(stream::POLL).await,
-                Ok(_) | Err(store::StoreError::NoThread { .. }) => return,
+                Ok(_) | Err(store::StoreError::NoThread { .. }) => break,
                 Err(error) => return tracing::warn!(%run, "a run without a thread could not be deleted: {error}"),
             }
+        }
+        if let Some(api) = &self.0.service.0.api
+            && let Err(problem) = api.0.desk.thread_deleted(&engine).await
+        {
+            tracing::warn!(%run, "files of a run without a thread could not be deleted: {}", problem.message);
         }
     }
 }

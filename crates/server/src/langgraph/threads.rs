@@ -1,5 +1,6 @@
 //! Threads: a conversation of Baton, and the document that LangGraph's clients attach to it.
 
+use audit::{Event, What};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -166,6 +167,8 @@ impl LangGraph {
             }
             if let Some(api) = &self.0.service.0.api {
                 api.0.feed.gone(&who.user, &thread.engine);
+                api.0.desk.thread_deleted(&thread.engine).await?;
+                api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(thread.engine.as_str())).await?;
             }
         }
         records::remove(self.store(), &who.user, THREAD, &thread.id).await?;

@@ -108,7 +108,7 @@ impl Drop for Ours {
 pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
     // Before the weights take their memory.
     let limits = embedded_model::limits(kernels);
-    let model = Embedded::with(weights, Options { kernels, ..Options::default() });
+    let model = Embedded::with(weights, Options { kernels, keeps_prefixes: false, ..Options::default() });
     let begun = Instant::now();
     let first = match wiring::block_on(async { Ok(model.warm().await) })? {
         Ok(network) => {
