@@ -90,7 +90,8 @@ def streams():
         events = list(client.runs.stream(thread, "direct", input=asks("what are tides?"), stream_mode=mode))
         names = {event.event for event in events}
         assert events[0].event == "metadata" and (mode.removesuffix("-tuple") in names or mode == "custom"), (mode, names)
-    text = "".join(chunk[0]["content"] for chunk in RemoteGraph("direct", url=url).stream(asks("tides?"), stream_mode="messages"))
+    told = [chunk[0] for chunk in RemoteGraph("direct", url=url).stream(asks("tides?"), stream_mode="messages")]
+    text = "".join(message["content"] for message in told if message["type"] != "tool")
     assert text == "Tides are caused by the moon.", text
     both = list(RemoteGraph("research", url=url).stream({"question": "tides?"}, stream_mode=["updates", "values"]))
     nodes = [next(iter(chunk.data)) for chunk in both if chunk.event == "updates"]
