@@ -102,7 +102,7 @@ impl Graph {
         };
         let error = at.follow(&run, progress).await?;
         if let Some(words) = error {
-            return Err(Failure::new(FailureKind::Tool, format!("{name} failed: {words}")));
+            return Err(Failure::new(FailureKind::Tool, format!("its graph failed: {words}")));
         }
         at.outcome().await
     }
@@ -242,7 +242,13 @@ impl Remote<'_> {
             match state.status {
                 RunStatus::Pending | RunStatus::Running => tokio::time::sleep(PAUSE).await,
                 RunStatus::Success => return Ok(None),
-                RunStatus::Error => return Ok(Some(error.unwrap_or_else(|| "it does not say why".to_owned()))),
+                RunStatus::Error => {
+                    let words = match error {
+                        Some(words) => words,
+                        None => self.fault().await?,
+                    };
+                    return Ok(Some(words));
+                }
                 RunStatus::Timeout => return Ok(Some("its time was up".to_owned())),
                 RunStatus::Interrupted => return Ok(Some(error.unwrap_or_else(|| "its run was cancelled there".to_owned()))),
             }
@@ -278,6 +284,13 @@ impl Remote<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Why the newest run of the thread failed, where no stream told it.
+    async fn fault(&self) -> Result<String, Failure> {
+        let state = self.get(&format!("/threads/{}/state", self.thread)).await?;
+        let words = state["tasks"].as_array().into_iter().flatten().find_map(|task| task["error"].as_str());
+        Ok(words.map_or_else(|| "it does not say why".to_owned(), error_words))
     }
 
     /// What the thread holds now, as flows know it.
