@@ -13,7 +13,7 @@
 //! on either side the run is found and joined instead of started again. A question of the graph (`interrupt(…)`) comes back under `waiting` of the context, as LangServe's agents
 //! of Baton have it; its answer comes with the next call and is sent to the same thread as `Command(resume=…)`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use effects::Progress;
 use futures::StreamExt as _;
@@ -39,6 +39,8 @@ const STREAM_BYTES_MAX: usize = 64 << 20;
 const RUNS_MAX: usize = 20;
 /// Between two looks at a run whose stream broke off.
 const PAUSE: Duration = Duration::from_millis(300);
+/// How long a server that has our run may be unreachable.
+const LOST_MAX: Duration = Duration::from_secs(30);
 /// Where a run is marked as one of ours.
 const MARK: &str = "baton_key";
 const QUESTION_CHARS_MAX: usize = 4_000;
@@ -227,10 +229,19 @@ impl Remote<'_> {
     async fn follow(&self, run: &str, progress: &Progress) -> Result<Option<String>, Failure> {
         let mut last = "-1".to_owned();
         let mut error = None;
+        let mut lost_at: Option<Instant> = None;
         loop {
             self.listen(run, &mut last, &mut error, progress).await;
             let state = match self.get(&format!("/threads/{}/runs/{run}", self.thread)).await {
-                Ok(state) => state,
+                Ok(state) => {
+                    lost_at = None;
+                    state
+                }
+                // A server that is being restarted has its run afterwards, or says that it has not.
+                Err(failure) if failure.kind == FailureKind::Network && lost_at.get_or_insert_with(Instant::now).elapsed() < LOST_MAX => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
                 // A server that keeps nothing was restarted: the next attempt starts anew.
                 Err(failure) if failure.message.contains(" status 404") => {
                     return Err(Failure::new(FailureKind::Network, format!("{} no longer knows its run", self.name)).retry());
