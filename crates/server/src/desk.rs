@@ -2,6 +2,8 @@
 //!
 //! The program implements this trait; the server knows no vendor, no folder and no index.
 
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
@@ -44,6 +46,9 @@ pub trait Desk: Send + Sync + 'static {
 
     /// A file that runs of this thread wrote. Whether the thread is the caller's was checked before.
     async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>>;
+
+    /// Whether an address belongs to the internet at large; what clients name is called only then.
+    fn is_public(&self, address: IpAddr) -> bool;
 
     /// Removes the files that runs of a thread wrote, after the thread was deleted.
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;

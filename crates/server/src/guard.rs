@@ -439,8 +439,10 @@ fn unauthorized(words: &str) -> Problem {
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, given)| given.trim())
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '));
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, given)| given.trim());
+    // Where clients of LangGraph send theirs. A browser sends neither by itself.
+    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()).map(str::trim).filter(|given| !given.is_empty()))
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {

@@ -20,7 +20,7 @@
 //! Errors have LangServe's forms: 422 with a `detail`, and `event: error` in a stream, whose status was sent before.
 
 mod batch;
-mod run_config;
+pub(crate) mod run_config;
 mod state;
 mod streams;
 
@@ -92,7 +92,7 @@ impl FlowSettings {
     }
 
     /// The settings among what a client configures.
-    fn of(&self, config: &Config) -> Result<Value, Refused> {
+    pub(crate) fn of(&self, config: &Config) -> Result<Value, Refused> {
         let is_setting = |key: &str| !CLIENT_KEYS.contains(&key) && !CLIENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
         let configured = config.configurable.iter().flatten().filter(|(key, _)| is_setting(key));
         let given: Map<String, Value> = configured.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -118,15 +118,15 @@ const CLIENT_PREFIXES: [&str; 2] = ["__", "langgraph_"];
 
 /// What is served. Cheap to clone.
 #[derive(Clone)]
-pub struct Service(Arc<Inner>);
+pub struct Service(pub(crate) Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner {
-    engine: Engine,
-    served: BTreeMap<String, Served>,
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) served: BTreeMap<String, Served>,
     description: Option<Description>,
     /// The API it is served with, whose limits and counters it shares.
-    api: Option<Api>,
+    pub(crate) api: Option<Api>,
 }
 
 impl Service {
@@ -165,7 +165,7 @@ impl Service {
     }
 
     /// A permit for a new run, if the runs of its user are counted. A run of a batch waits for it.
-    async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+    pub(crate) async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
         let Some(api) = &self.0.api else { return Ok(None) };
         let is_begun = match &call.order.run {
             // The run waits for a person and holds no permit.
@@ -201,9 +201,9 @@ impl Service {
 }
 
 /// The caller and its headers.
-struct Caller {
-    who: Who,
-    headers: HeaderMap,
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    pub(crate) headers: HeaderMap,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -216,7 +216,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 /// A JSON body within a size and a time. The content type is required, because browsers preflight it across origins.
-struct Sent(Bytes);
+pub(crate) struct Sent(pub(crate) Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = Refused;
@@ -241,8 +241,8 @@ async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) ->
 }
 
 /// One run that is about to be started or answered.
-struct Call {
-    order: Order,
+pub(crate) struct Call {
+    pub(crate) order: Order,
     came: Came,
     answers: Vec<state::Answer>,
     settings: Arc<Value>,
@@ -251,7 +251,14 @@ struct Call {
 
 impl Call {
     /// `index` says which of a batch it is.
-    fn of(service: &Service, served: &Served, caller: &Caller, input: Value, config: &RunConfig, index: Option<usize>) -> Result<Call, Refused> {
+    pub(crate) fn of(
+        service: &Service,
+        served: &Served,
+        caller: &Caller,
+        input: Value,
+        config: &RunConfig,
+        index: Option<usize>,
+    ) -> Result<Call, Refused> {
         let Caller { who, headers } = caller;
         let mut base = served.base.clone();
         if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {
@@ -271,7 +278,7 @@ impl Call {
     }
 
     /// The order with the settings in its input.
-    fn take_order(&mut self) -> Order {
+    pub(crate) fn take_order(&mut self) -> Order {
         let mut order = std::mem::replace(&mut self.order, Order::new("", Value::Null));
         if let (Value::Object(fields), false) = (&mut order.input, self.settings.is_null()) {
             fields.insert("settings".to_owned(), Value::clone(&self.settings));
@@ -311,7 +318,7 @@ async fn outcome(engine: &Engine, run: &RunId, at: At, came: &Came) -> Result<Va
 }
 
 /// The run that a key names. Different users, flows and places in a batch have different runs.
-fn keyed(headers: &HeaderMap, user: &UserId, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
+pub(crate) fn keyed(headers: &HeaderMap, user: &UserId, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
     let Some(key) = headers.get(KEY) else { return Ok(None) };
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(Refused::wrong("value_error", &[KEY], format!("a key has 1 to {KEY_BYTES_MAX} bytes")));
@@ -369,8 +376,8 @@ async fn describe(State(service): State<Service>) -> Response {
 }
 
 /// Why a request is refused, with its status.
-struct Refused {
-    status: StatusCode,
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
     body: Value,
     /// When a retry may succeed.
     again: bool,
@@ -378,11 +385,11 @@ struct Refused {
 }
 
 impl Refused {
-    fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
+    pub(crate) fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
         Refused { status, body: json!({ "detail": words.into() }), again: status.is_server_error(), after_s: None }
     }
 
-    fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
+    pub(crate) fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
         let body = serde_json::to_value(Refusal::of(kind, at, words)).unwrap_or_default();
         Refused { status: StatusCode::UNPROCESSABLE_ENTITY, body, again: false, after_s: None }
     }
@@ -392,7 +399,7 @@ impl Refused {
         Refused { again: false, ..Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, words) }
     }
 
-    fn of(error: EngineError) -> Refused {
+    pub(crate) fn of(error: EngineError) -> Refused {
         match error {
             EngineError::Run(error) => Refused::wrong("value_error", &["input"], error.to_string()),
             EngineError::Busy { .. } | EngineError::Stopping => Refused::plain(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
@@ -405,7 +412,7 @@ impl Refused {
         }
     }
 
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         wire::langserve::error_words(&self.body.to_string(), 2_000)
     }
 }
@@ -431,7 +438,7 @@ impl IntoResponse for Refused {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     if let Ok(read) = serde_json::from_slice(body) {
         return Ok(read);
     }
@@ -450,7 +457,7 @@ fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     })
 }
 
-fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
+pub(crate) fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
     let (status, body) = match serde_json::to_vec(value) {
         Ok(body) => (status, body),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, json!({ "detail": error.to_string() }).to_string().into_bytes()),
@@ -462,7 +469,7 @@ fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 /// Clients of LangServe read the id of a run as a UUID; ours are the same digits without the dashes.
-fn uuid_of(run: &RunId) -> String {
+pub(crate) fn uuid_of(run: &RunId) -> String {
     let text = run.as_str();
     match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]),

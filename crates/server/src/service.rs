@@ -23,6 +23,7 @@ use crate::api::Api;
 use crate::bodies;
 use crate::guard::{self, Who};
 use crate::held::Held;
+use crate::langgraph;
 use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
@@ -40,7 +41,8 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
     }
     inside = inside.merge(protocols::routes(api).layer(from_fn(traced)));
     if let Some(flows) = flows {
-        inside = inside.merge(flows.shared(api).routes());
+        let flows = flows.shared(api);
+        inside = inside.merge(flows.clone().routes()).merge(langgraph::routes(&flows));
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
     let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));

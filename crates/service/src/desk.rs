@@ -260,6 +260,10 @@ impl Desk for House {
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
     }
 
+    fn is_public(&self, address: std::net::IpAddr) -> bool {
+        tools::fetch::is_public(address)
+    }
+
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()> {
         let (workspaces, thread) = (self.workspaces.clone(), thread.to_string());
         blocking(move || workspaces.remove(&thread).map(drop).map_err(|error| Problem::internal(&error))).await

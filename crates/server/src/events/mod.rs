@@ -22,7 +22,7 @@ use serde_json::json;
 use store::Status;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::{Cursor, path as path_of};
 
 /// Wake-ups and deltas that may be queued for one stream.
 const LIVE_MAX: usize = 512;

@@ -20,7 +20,7 @@ pub enum Dress {
 }
 
 impl Dress {
-    pub(super) fn input_schema(self, flow: &str) -> Value {
+    pub(crate) fn input_schema(self, flow: &str) -> Value {
         let state = || state_schema(&format!("{flow}Input"));
         match self {
             Dress::Agent => state(),
@@ -35,7 +35,7 @@ impl Dress {
         }
     }
 
-    pub(super) fn output_schema(self, flow: &str) -> Value {
+    pub(crate) fn output_schema(self, flow: &str) -> Value {
         match self {
             Dress::Agent => state_schema(&format!("{flow}Output")),
             Dress::Question | Dress::Bare => json!({ "title": format!("{flow}Output"), "type": "object" }),
@@ -44,14 +44,14 @@ impl Dress {
 }
 
 /// The form of the request, which decides the form of the response.
-pub(super) enum Came {
+pub(crate) enum Came {
     State { messages: Vec<Message>, context: Map<String, Value>, rest: Map<String, Value>, dress: Dress },
     Other,
 }
 
 /// A person's answer to a question that was returned under `waiting`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     run: RunId,
     task: TaskId,
     attempt: u32,
