@@ -102,7 +102,7 @@ async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
         signals.extend(engine.store.unheard((engine.settings.clock)()).await?);
     }
     for signal in signals {
-        let told = Engine(engine.clone()).tell_signal(&signal.run, signal.kind).await;
+        let told = Engine(engine.clone()).deliver_signal(&signal.run, signal.kind).await;
         match told {
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. })) => {
                 if let Err(e) = &told {
@@ -159,7 +159,7 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     engine.spawn_background(async move {
         let (engine, run) = (taking, row.run);
         let taken = match engine.clone().place_without_queue().await {
-            Ok(place) => engine.take_up(&run, Some(place), None).await,
+            Ok(place) => engine.resume_stored(&run, Some(place), None).await,
             Err(e) => Err(e),
         };
         match taken {
@@ -186,8 +186,8 @@ impl Inner {
 }
 
 impl Engine {
-    async fn tell_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
-        self.tell(run, kind.clone(), |done| match kind.clone() {
+    async fn deliver_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
+        self.deliver(run, kind.clone(), |done| match kind.clone() {
             SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
             SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },
         })

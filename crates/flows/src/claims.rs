@@ -27,7 +27,7 @@ pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
 
 /// What a model said, in Markdown with `[n]` for the n-th passage shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct DraftAnswer {
     pub(crate) markdown: String,
     /// What was asked for in a few words, if the model was asked for that and said it.
     pub(crate) short: Option<String>,
@@ -39,8 +39,8 @@ const FACTS_MAX: usize = 4;
 const SHORT_CHARS_MAX: usize = 100;
 
 /// Whether a model of this kind is asked so.
-pub(crate) fn is_asked(mind: &ModelProfile, passages: usize) -> bool {
-    mind.is_small && passages > 0
+pub(crate) fn is_asked(profile: &ModelProfile, passages: usize) -> bool {
+    profile.is_small && passages > 0
 }
 
 /// The fields in the order in which they are to be written: one that answers first finds facts to suit.
@@ -62,14 +62,14 @@ pub(crate) fn properties(passages: usize) -> Value {
 
 pub(crate) const REQUIRED: [&str; 2] = ["facts", "short_answer"];
 
-pub(crate) fn schema(mind: &ModelProfile, passages: usize) -> Option<Value> {
+pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
     let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(passages), "additionalProperties": false });
-    is_asked(mind, passages).then(schema)
+    is_asked(profile, passages).then(schema)
 }
 
 /// What the first reply says. One that was to be `facts` and is not is still an answer, if a person could read it.
-pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<Said, Failure> {
-    let words = |text: Option<String>| text.map(|markdown| Said { markdown, short: None });
+pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
+    let words = |text: Option<String>| text.map(|markdown| DraftAnswer { markdown, short: None });
     let said = match replies.value(0) {
         Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
         Ok(value) => words(prompt::text_of(value)),
@@ -82,7 +82,7 @@ pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<Said, Failu
     said.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model said nothing that is an answer"))
 }
 
-pub(crate) fn read(value: &Value) -> Option<Said> {
+pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
     let json = prompt::json_in(value)?;
     let facts = json.get("facts").or(json.get("claims")).and_then(Value::as_array);
     let mut said: Vec<String> = Vec::new();
@@ -101,7 +101,7 @@ pub(crate) fn read(value: &Value) -> Option<Said> {
     let short = json.get("short_answer").and_then(Value::as_str).and_then(brief).filter(|short| !said.contains(&cited(short, &sources)));
     let lead = short.as_ref().map(|short| cited(&format!("**{short}**"), &sources));
     let parts: Vec<String> = lead.into_iter().chain((!said.is_empty()).then(|| said.join(" "))).collect();
-    (!parts.is_empty()).then(|| Said { markdown: parts.join("\n\n"), short })
+    (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
 }
 
 /// A sentence and the passage it is from.
