@@ -51,7 +51,7 @@ fn pure_crates_pull_in_no_runtime_no_http_no_sql() {
 #[test]
 fn the_engine_stands_alone() {
     let all = tree("engine", "99");
-    for heavy in ["hyper", "reqwest", "axum", "rmcp", "genai", "candle-core", "tokenizers", "tantivy", "baton-models", "baton-mcp-hub", "baton-wire"]
+    for heavy in ["hyper", "reqwest", "axum", "rmcp", "genai", "candle-core", "tokenizers", "tantivy", "baton-models", "baton-mcp-hub", "baton-wire", "tokio-postgres"]
     {
         assert!(!all.contains(heavy), "engine pulls in {heavy}");
     }
@@ -73,7 +73,7 @@ fn sql_is_in_store_and_http_in_the_crates_that_call_out() {
 
 #[test]
 fn each_crate_depends_only_on_the_crates_listed_here() {
-    let allowed: [(&str, &[&str]); 18] = [
+    let allowed: [(&str, &[&str]); 19] = [
         ("evidence", &[]),
         ("verifier", &["evidence"]),
         ("graph", &[]),
@@ -89,6 +89,7 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("mcp-hub", &["effects", "evidence", "graph", "structured", "wire"]),
         ("agents", &["effects", "evidence", "graph", "structured", "wire"]),
         ("store", &["graph"]),
+        ("store-postgres", &["graph", "store"]),
         ("engine", &["effects", "graph", "store"]),
         ("server", &["agents", "effects", "engine", "evidence", "graph", "mcp-hub", "store", "wire"]),
         ("cli", ALL),
@@ -118,6 +119,7 @@ const ALL: &[&str] = &[
     "scripted",
     "server",
     "store",
+    "store-postgres",
     "structured",
     "tools",
     "verifier",

@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) embedded: Embedded,
     pub(crate) tools: Tools,
     pub(crate) memory: Memory,
+    pub(crate) store: crate::store_at::Section,
     /// Agents elsewhere, by name.
     agents: BTreeMap<String, agents::Agent>,
     pub(crate) team: Team,

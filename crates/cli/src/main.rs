@@ -31,6 +31,7 @@ mod sample;
 mod served;
 mod settings;
 mod shelf;
+mod store_at;
 mod streamed;
 mod text;
 mod thinker;

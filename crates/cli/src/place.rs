@@ -1,12 +1,14 @@
 //! Where the database is, and what is found there.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flows::Registry;
-use store::{SqliteSettings, SqliteStore};
+use store::{SqliteSettings, SqliteStore, Store};
 
 use crate::exit::{Result, Trouble};
 use crate::private;
+use crate::store_at::{self, StoreAt};
 
 /// The options every command has.
 #[derive(clap::Args)]
@@ -14,6 +16,9 @@ pub(crate) struct Place {
     /// The database file [default: baton/baton.db in the user's data folder]
     #[arg(long, env = "BATON_DB", global = true, value_name = "FILE", hide_env = true)]
     db: Option<PathBuf>,
+    /// Keep runs in Postgres, for several servers: postgres://USER@HOST/DATABASE, password in BATON_STORE_PASSWORD [default: the file of --db]
+    #[arg(long, env = "BATON_STORE", global = true, value_name = "URL", hide_env = true, hide_env_values = true)]
+    store: Option<String>,
     /// The configuration file [default: baton/baton.toml in the user's configuration folder]
     #[arg(long, env = "BATON_CONFIG", global = true, value_name = "FILE", hide_env = true)]
     pub(crate) config: Option<PathBuf>,
@@ -28,28 +33,45 @@ pub(crate) struct Place {
 impl Place {
     /// A database and a configuration of the caller's own.
     pub(crate) fn new(db: PathBuf, config: PathBuf) -> Place {
-        Place { db: Some(db), config: Some(config), script: None, flows: Registry::default() }
+        Place { db: Some(db), store: None, config: Some(config), script: None, flows: Registry::default() }
     }
 
     /// For commands that begin something: the file is made if there is none.
-    pub(crate) fn open_or_make(&self) -> Result<SqliteStore> {
+    pub(crate) async fn open_or_make(&self) -> Result<Arc<dyn Store>> {
+        if let Some(at) = self.shared()? {
+            return at.open().await;
+        }
         let path = self.path()?;
         if self.db.is_none()
             && let Some(folder) = path.parent()
         {
             private::make_folder(folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
         }
-        Ok(SqliteStore::open(path, SqliteSettings::default())?)
+        Ok(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
     }
 
     /// For commands that look at what there is: a mistyped path must not become an empty database.
-    pub(crate) fn open(&self) -> Result<SqliteStore> {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>> {
+        if let Some(at) = self.shared()? {
+            return at.open().await;
+        }
         let path = self.path()?;
         if !path.exists() {
             let path = path.display();
             return Err(Trouble::Place(format!("there is no database at {path} yet; `baton ask \"…\"` makes one, --db names another")));
         }
-        Ok(SqliteStore::open(path, SqliteSettings::default())?)
+        Ok(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
+    }
+
+    /// What a server that is started with this place is told about its store. A URL with a password came from the environment, which it inherits.
+    pub(crate) fn store_arguments(&self) -> Vec<String> {
+        let named = self.store.as_ref().filter(|url| std::env::args().any(|argument| argument.contains(url.as_str())));
+        named.map_or_else(Vec::new, |url| vec!["--store".to_owned(), url.clone()])
+    }
+
+    /// The Postgres database, if one is named: by `--store`, or by `[store]` in the configuration unless `--db` names a file.
+    pub(crate) fn shared(&self) -> Result<Option<StoreAt>> {
+        store_at::find(self.store.as_deref(), self.db.is_some(), self)
     }
 
     /// The place of an agent, whose database is its own: the one that was named, or one beside the user's. What agents write lies in one folder, so that
@@ -63,7 +85,7 @@ impl Place {
                 folder.join(format!("{name}.db"))
             }
         };
-        Ok(Place { db: Some(db), config: self.config.clone(), script: self.script.clone(), flows: self.flows.clone() })
+        Ok(Place { db: Some(db), store: None, config: self.config.clone(), script: self.script.clone(), flows: self.flows.clone() })
     }
 
     pub(crate) fn path(&self) -> Result<PathBuf> {

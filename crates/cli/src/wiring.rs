@@ -9,7 +9,7 @@ use effects::rooms::Rooms;
 use engine::{Engine, Flows, Settings};
 use models::choice::Choice;
 use server::limits::count;
-use store::{SqliteStore, Store};
+use store::Store;
 
 use crate::config::Config;
 use crate::exit::{Result, Trouble};
@@ -25,7 +25,7 @@ use crate::text::{DIM, paint};
 pub(crate) async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
     let house = house(place, thinking, is_quiet).await?;
     let models = RunModels::recorded(house.choice.as_ref());
-    Ok((engine_in(house.world, Arc::new(place.open_or_make()?), place, models)?, house.mind))
+    Ok((engine_in(house.world, place.open_or_make().await?, place, models)?, house.mind))
 }
 
 /// An engine over a store that is open already, for commands that continue runs. A model named by `--model` replaces the one a run was started with.
@@ -58,12 +58,12 @@ impl RunModels {
 }
 
 /// An engine for commands that look at runs or leave word for them, and perform nothing.
-pub(crate) fn idle_engine(place: &Place) -> Result<Engine> {
-    idle_engine_over(Arc::new(place.open()?), place)
+pub(crate) async fn idle_engine(place: &Place) -> Result<Engine> {
+    idle_engine_over(place.open().await?, place)
 }
 
 /// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
-pub(crate) fn idle_engine_over(store: Arc<SqliteStore>, place: &Place) -> Result<Engine> {
+pub(crate) fn idle_engine_over(store: Arc<dyn Store>, place: &Place) -> Result<Engine> {
     engine(
         place,
         store,
@@ -122,8 +122,16 @@ fn memory(place: &Place) -> Result<Kept> {
 }
 
 fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
+    // Several machines need one clock, and a server that stopped is noticed by its lease alone.
+    let (clock, lease_ms, sweep_ms) = match store.clock() {
+        Some(clock) => (clock, SHARED_LEASE_MS, SHARED_SWEEP_MS),
+        None => (Settings::default().clock, Settings::default().lease_ms, Settings::default().sweep_ms),
+    };
     let settings = Settings {
         owner: owner::this(),
+        clock,
+        lease_ms,
+        sweep_ms,
         is_gone: Arc::new(owner::is_gone),
         notes_ms: kept.notes_ms,
         threads_ms: kept.threads_ms,
@@ -134,6 +142,10 @@ fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Ke
     };
     Ok(Engine::new(store, world, flows(place)?.into_values(), settings))
 }
+
+/// On a store of several servers: one that stopped is replaced after four seconds at most.
+const SHARED_LEASE_MS: i64 = 3_000;
+const SHARED_SWEEP_MS: i64 = 1_000;
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.enable_all().build().map_err(|error| Trouble::Failed(format!("no runtime: {error}")))?;

@@ -14,6 +14,7 @@
 mod active;
 mod background;
 mod child;
+mod elsewhere;
 mod embedded;
 mod error;
 mod family;

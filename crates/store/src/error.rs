@@ -27,6 +27,8 @@ pub enum StoreError {
     Open { path: String, why: String },
     #[error("the disk under {path} is full; free some space and start again, nothing that was confirmed is lost")]
     Full { path: String },
+    #[error("{name} cannot be reached ({why}); what was confirmed is safe, try again when it is back")]
+    Unreachable { name: String, why: String },
     #[error("the database failed: {0}")]
     Database(String),
     #[error("the store was closed")]

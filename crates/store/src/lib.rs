@@ -11,8 +11,10 @@ mod memory;
 mod rows;
 mod scratch;
 mod sqlite;
+pub mod transfer;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use graph::{RunId, ThreadId, UserId};
@@ -21,7 +23,7 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
+    CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
     NewPermission, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Retention,
     RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
@@ -113,4 +115,14 @@ pub trait Store: Send + Sync + 'static {
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed>;
     /// Deletes a thread whatever its state, unless somebody holds it.
     async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed>;
+
+    /// What other processes write from now on, where the store can say so. Changes may be missing: whoever waits for one also polls.
+    fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
+        None
+    }
+
+    /// Milliseconds since 1970 by the clock that all processes on this store share; `None` where that is their machine's.
+    fn clock(&self) -> Option<Arc<dyn Fn() -> i64 + Send + Sync>> {
+        None
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) mod models;
 mod peer;
 mod protocols;
 mod report;
+mod scale;
 mod server;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 
 use crate::exit::{Exit, Result, Trouble};
 use crate::follow::remark;
+use crate::place::Place;
 use ground::{Found, Ground, Sizes};
 use report::Numbers;
 
@@ -35,6 +37,7 @@ pub(crate) enum Bench {
     Flows(flows::FlowsBench),
     Protocols(protocols::ProtocolsBench),
     Server(server::ServerBench),
+    Scale(scale::ScaleBench),
     #[command(hide = true)]
     Child(child::Child),
     #[command(hide = true)]
@@ -110,8 +113,9 @@ const ROWS: [Row; 10] = [
 ];
 
 impl Bench {
-    pub(crate) fn run(self) -> Result<Exit> {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         match self {
+            Bench::Scale(bench) => bench.run(place),
             Bench::Engine(bench) => bench.run(),
             Bench::Flows(bench) => bench.run(),
             Bench::Protocols(bench) => bench.run(),

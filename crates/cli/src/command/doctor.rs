@@ -132,6 +132,10 @@ fn places(place: &Place, config: &Config, folder: &Path) -> Result<Value> {
         [] => "default limits (`baton serve --help` lists them; [server] sets them)".to_owned(),
         set => format!("{} ([server]; other limits are the defaults)", set.join(", ")),
     };
-    let (database, weights) = (is_there(&place.path()?), is_there(folder));
+    let weights = is_there(folder);
+    let database = match place.shared()? {
+        Some(at) => format!("{}, and files beside {}", at.name(), place.path()?.display()),
+        None => is_there(&place.path()?),
+    };
     Ok(json!({ "configuration": configuration, "database": database, "weights": weights, "conversations": conversations, "server": server }))
 }

@@ -15,6 +15,7 @@ mod models;
 mod registry;
 mod runs;
 mod serve;
+mod store;
 mod threads;
 mod tokens;
 mod tools;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Runs(runs::Runs),
     #[command(subcommand)]
     Threads(threads::Threads),
+    #[command(subcommand)]
+    Store(store::Store),
     #[command(subcommand)]
     Memory(memory::Memory),
     Flows(flows::Flows),
@@ -68,6 +71,7 @@ impl Command {
             Command::Tokens(tokens) => tokens.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
+            Command::Store(store) => store.run(place),
             Command::Memory(memory) => memory.run(place),
             Command::Flows(flows) => flows.run(place),
             Command::Models(models) => models.run(place),
@@ -77,7 +81,7 @@ impl Command {
             Command::Registry(registry) => registry.run(place),
             Command::Agent(agent) => agent.run(place),
             Command::Up(up) => up.run(place),
-            Command::Bench(bench) => bench.run(),
+            Command::Bench(bench) => bench.run(place),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(place),
             Command::EvalServer(server) => server.run(),

@@ -4,7 +4,7 @@ use anstyle::Style;
 use graph::UserId;
 use serde_json::json;
 use server::guard;
-use store::{NewToken, Store as _};
+use store::NewToken;
 
 use crate::access::{self, Running};
 use crate::exit::{Exit, Result, Trouble};
@@ -60,7 +60,7 @@ impl Tokens {
                     let user = named(&user)?;
                     let token = guard::secret().map_err(|problem| Trouble::Failed(problem.message))?;
                     let new = NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms: None };
-                    let number = place.open_or_make()?.keep_token(new).await?;
+                    let number = place.open_or_make().await?.keep_token(new).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -71,7 +71,7 @@ impl Tokens {
                     }
                 }
                 Tokens::List { json } => {
-                    let rows = place.open()?.tokens().await?;
+                    let rows = place.open().await?.tokens().await?;
                     let mut table = Table::new(&["token", "user", "made"]);
                     for row in &rows {
                         match json {
@@ -98,7 +98,7 @@ impl Tokens {
                         return Err(Trouble::Usage("no server of this account runs with this database; `baton serve` starts one".to_owned()));
                     }
                 }
-                Tokens::Remove { token } => match place.open()?.drop_token(token).await? {
+                Tokens::Remove { token } => match place.open().await?.drop_token(token).await? {
                     true => writeln!(out, "token {token} works no longer")?,
                     false => return Err(Trouble::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))),
                 },

@@ -99,6 +99,7 @@ impl Up {
         let port = config.team.page_port.unwrap_or(PAGE_PORT);
         let mut arguments = words(&["serve", "--port", &port.to_string(), "--json", "--db", &text(&place.path()?)?]);
         arguments.extend(self.passed_on(place)?);
+        arguments.extend(place.store_arguments());
         parts.push(Part { name: "page".to_owned(), port, arguments, environment });
         Ok(parts)
     }

@@ -15,6 +15,7 @@ mod mcp;
 mod memory;
 mod models;
 mod permissions;
+mod postgres;
 mod registry;
 mod results;
 mod runs;

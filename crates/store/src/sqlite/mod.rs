@@ -15,6 +15,7 @@ mod permissions;
 mod read;
 mod retention;
 mod tokens;
+mod transfer;
 mod write;
 mod writer;
 

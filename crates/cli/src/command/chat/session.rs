@@ -10,7 +10,7 @@ use engine::{At, Engine};
 use flows::input::ModelProfile;
 use graph::{Outcome, RunId, ThreadId};
 use serde_json::{Map, Value};
-use store::{SqliteStore, Store as _};
+use store::Store;
 
 use super::slash::{self, Slash};
 use crate::answer::Answer;
@@ -33,7 +33,7 @@ pub(super) fn run(options: AskOptions, place: &Place) -> Result<Exit> {
     let thread = options.thread()?;
     let settings = BTreeMap::from([(flow.clone(), options.settings(&flow, place)?)]);
     wiring::block_on(async {
-        let store = Arc::new(place.open_or_make()?);
+        let store = place.open_or_make().await?;
         let (engine, mind) = wiring::engine_over(store.clone(), place, &options.thinking, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
         let mut session = Session { place, store, engine, mind, flow, thread, options, settings, last: None, exit: Exit::Well };
@@ -43,7 +43,7 @@ pub(super) fn run(options: AskOptions, place: &Place) -> Result<Exit> {
 
 struct Session<'a> {
     place: &'a Place,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     engine: Engine,
     mind: ModelProfile,
     flow: String,

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 
 use engine::Delivery;
 use graph::{RunId, TaskId};
@@ -38,7 +37,7 @@ impl Answer {
             _ => return Err(Trouble::Usage("baton runs answer RUN [TASK] VALUE".into())),
         };
         wiring::block_on(async {
-            let store = Arc::new(place.open()?);
+            let store = place.open().await?;
             let row = find::run(&*store, &self.run).await?;
             if row.status.is_over() {
                 return Err(engine::EngineError::Over { run: row.run, status: row.status }.into());

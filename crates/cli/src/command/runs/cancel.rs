@@ -19,7 +19,7 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(place)?;
+            let engine = wiring::idle_engine(place).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
             let short = tail(&row.run);
             match engine.cancel(&row.run, &self.reason).await? {

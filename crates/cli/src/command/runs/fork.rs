@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::Value;
@@ -41,7 +40,7 @@ pub(crate) struct Fork {
 impl Fork {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let store = Arc::new(place.open()?);
+            let store = place.open().await?;
             let row = find::run(&*store, &self.run).await?;
             let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
             let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();

@@ -19,9 +19,9 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let store = place.open()?;
-            let row = find::run(&store, &self.run).await?;
-            let found = engine::replay(&store, &wiring::flows(place)?, &row.run).await?;
+            let store = place.open().await?;
+            let row = find::run(&*store, &self.run).await?;
+            let found = engine::replay(&*store, &wiring::flows(place)?, &row.run).await?;
             let exit = if found.difference.is_some() { Exit::Failed } else { Exit::Well };
             let mut out = anstream::stdout().lock();
             if self.json {

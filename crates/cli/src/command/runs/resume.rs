@@ -1,5 +1,4 @@
 use std::io::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, EngineError};
@@ -31,7 +30,7 @@ impl Resume {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         match &self.run {
             Some(typed) => wiring::block_on(async {
-                let store = Arc::new(place.open()?);
+                let store = place.open().await?;
                 let row = find::run(&*store, typed).await?;
                 let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
                 let follow = Follow::again(&engine, &row.thread, &row.run, self.json).await?;
@@ -44,7 +43,7 @@ impl Resume {
 }
 
 async fn all(place: &Place, thinking: &Thinking) -> Result<Exit> {
-    let store = Arc::new(place.open()?);
+    let store = place.open().await?;
     let (engine, _) = wiring::engine_over(store, place, thinking, false).await?;
     let mut interrupts = Interrupts::listen()?;
     let unfinished = unfinished(&engine).await?;

@@ -28,7 +28,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(place)?;
+            let engine = wiring::idle_engine(place).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
             // A journal that no longer fits its flow still has a row worth showing.
             let history = History::of(&**engine.store(), engine.flows(), &row.run).await;

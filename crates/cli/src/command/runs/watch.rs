@@ -21,7 +21,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(place)?;
+            let engine = wiring::idle_engine(place).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
             let mut view = View::new(&row.run, self.json);
             let mut interrupts = Interrupts::listen()?;

@@ -81,7 +81,7 @@ impl Serve {
         let mut interrupts = Interrupts::listen()?;
         let config = Config::for_run(place)?;
         let limits = config.server;
-        let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
+        let store = place.open_or_make().await?;
         let Bound { listener, address, guard, start_token } = self.listening.bind(Some(store.clone()), place, self.port).await?;
 
         let Parts { engine, router, tools } = parts(place, &mut self.thinking, guard, store, self.listening.json).await?;

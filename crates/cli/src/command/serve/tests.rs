@@ -55,7 +55,7 @@ fn a_flow_that_is_added_to_the_list_is_in_the_listing_of_the_command_line() {
 async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and_langserve() {
     let folder = tempfile::tempdir().unwrap();
     let place = place(&folder);
-    let store: Arc<dyn Store> = Arc::new(place.open_or_make().unwrap());
+    let store = place.open_or_make().await.unwrap();
     let guard = Guard::new(None);
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

@@ -50,11 +50,11 @@ enum Action {
 impl Permissions {
     pub(crate) fn run(self, place: &Place) -> Result<Exit> {
         wiring::block_on(async {
-            let store = place.open_or_make()?;
+            let store = place.open_or_make().await?;
             match &self.action {
-                None | Some(Action::List) => self.list(&store).await?,
-                Some(Action::Revoke { name }) => self.revoke(&store, name).await?,
-                Some(Action::Allow { name }) => self.allow(&store, name, place).await?,
+                None | Some(Action::List) => self.list(&*store).await?,
+                Some(Action::Revoke { name }) => self.revoke(&*store, name).await?,
+                Some(Action::Allow { name }) => self.allow(&*store, name, place).await?,
             }
             Ok(Exit::Well)
         })

@@ -186,7 +186,7 @@ impl Tasks {
         if let Some(hub) = house.tools.as_ref().filter(|_| task.world.stories) {
             hub.enable("stories", true).await.map_err(|failure| Trouble::Failed(failure.message))?;
         }
-        let engine = wiring::engine_in(house.world, Arc::new(stage.place.open_or_make()?), &stage.place, models)?;
+        let engine = wiring::engine_in(house.world, stage.place.open_or_make().await?, &stage.place, models)?;
         let flow = asking::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.place)?;
         let order = options.request(&flow, &task.request, None, &stage.place, &options.settings(&flow, &stage.place)?)?.order(house.mind)?;
         let run = engine.start(order).await?;
