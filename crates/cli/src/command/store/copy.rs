@@ -9,17 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
+use service::{Config, Place, store_at, wiring};
 use sha2::{Digest as _, Sha256};
 use store::transfer::{Cell, TABLES, Table, Transfer};
 use store::{SqliteSettings, SqliteStore};
+use terminal::{now_ms, remark};
 
-use crate::config::Config;
 use crate::exit::{self, Exit, Result, Trouble};
-use crate::follow::remark;
-use crate::place::Place;
-use crate::store_at;
-use crate::text::now_ms;
-use crate::wiring;
 
 /// Rows read and written in one go; journal lines are bounded by `graph::Limits`.
 const PAGE_ROWS: usize = 500;

@@ -2,8 +2,9 @@
 
 mod copy;
 
+use service::Place;
+
 use crate::exit::{Exit, Result};
-use crate::place::Place;
 
 /// Copy conversations and runs between a database file and Postgres
 #[derive(clap::Subcommand)]
