@@ -153,6 +153,11 @@ impl World for Room {
         permission::objection(&self.tools, job, call)
     }
 
+    fn may_change(&self, job: &Job) -> bool {
+        let Effect::CallTool(call) = &*job.effect else { return false };
+        !matches!(call.tool.as_str(), LIST | JUDGE) && permission::may_change(&self.tools, call)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match &*job.effect {
             Effect::CallTool(call) if call.tool == LIST => match self.list(&call.arguments).await {

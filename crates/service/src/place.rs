@@ -55,12 +55,21 @@ impl Place {
         if let Some(at) = self.shared()? {
             return at.open().await;
         }
+        Ok(Arc::new(self.open_file()?))
+    }
+
+    /// For commands that work on the database file itself.
+    pub fn open_file(&self) -> Result<SqliteStore> {
+        if let Some(at) = self.shared()? {
+            let name = at.name();
+            return Err(Trouble::Usage(format!("this command works on database files, and the store is {name}; `baton store copy {name} FILE` makes one")));
+        }
         let path = self.path()?;
         if !path.exists() {
             let path = path.display();
             return Err(Trouble::Place(format!("there is no database at {path} yet; `baton ask \"…\"` makes one, --db names another")));
         }
-        Ok(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
+        Ok(SqliteStore::open(path, SqliteSettings::default())?)
     }
 
     /// What a server that is started with this place is told about its store. A URL with a password came from the environment, which it inherits.

@@ -18,6 +18,7 @@ use crate::notices;
 use crate::owner;
 use crate::place::Place;
 use crate::sample::SampleWorld;
+use crate::{audited, thread_files};
 
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
@@ -126,7 +127,11 @@ fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Ke
         Some(clock) => (clock, SHARED_LEASE_MS, SHARED_SWEEP_MS),
         None => (Settings::default().clock, Settings::default().lease_ms, Settings::default().sweep_ms),
     };
+    let recorder = audited::recorder(place)?;
+    let world = audited::Audited::new(world, recorder.clone());
     let settings = Settings {
+        on_answer: Some(audited::on_answer(recorder)),
+        on_expired: Some(thread_files::on_expired(place)?),
         owner: owner::this(),
         clock,
         lease_ms,

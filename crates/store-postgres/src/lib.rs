@@ -284,6 +284,11 @@ impl Store for PostgresStore {
         users::tokens(&self.database).await
     }
 
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
+        let sql = "UPDATE tokens SET until_ms = $2 WHERE id = $1 RETURNING id";
+        Ok(self.write(sql, vec![param(number(token)), param(until_ms)]).await?.is_some())
+    }
+
     async fn drop_token(&self, token: u64) -> Result<bool> {
         first(self.write("SELECT baton_drop_token($1)", vec![param(number(token))]).await?.as_ref())
     }
@@ -318,9 +323,10 @@ impl Store for PostgresStore {
         let mut from = (i64::MIN, i64::MIN);
         loop {
             let params = vec![param(from.0), param(from.1), param(kept.0), param(kept.1), param(now_ms), param(THREADS_MAX), param(self.number)];
-            let row = self.write("SELECT threads, runs, bytes, next_ms, next FROM baton_delete_some($1, $2, $3, $4, $5, $6, $7)", params).await?;
+            let row = self.write("SELECT deleted, runs, bytes, next_ms, next FROM baton_delete_some($1, $2, $3, $4, $5, $6, $7)", params).await?;
             let row = row.ok_or_else(no_reply)?;
-            freed.threads += unsigned(row.get(0));
+            freed.deleted.extend(row.get::<_, Vec<String>>(0).into_iter().map(text::decode).map(ThreadId::from));
+            freed.threads = freed.deleted.len() as u64;
             freed.runs += unsigned(row.get(1));
             freed.bytes += unsigned(row.get(2));
             match row.get::<_, Option<i64>>(4) {
@@ -341,7 +347,7 @@ impl Store for PostgresStore {
         }
         self.uncounted.forget(thread);
         self.sweep().await?;
-        Ok(Freed { threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
+        Ok(Freed { deleted: vec![thread.clone()], threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
     }
 
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {

@@ -28,7 +28,7 @@ pub use rows::{
     RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
-pub use sqlite::{Durability, SqliteSettings, SqliteStore};
+pub use sqlite::{Checked, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -100,6 +100,8 @@ pub trait Store: Send + Sync + 'static {
     async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>>;
     /// Those that people were given, in the order they were made; what was made with another is not among them.
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
+    /// Lets a token work until then and no longer. Says whether there was one.
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool>;
     /// Takes one back, with all that was made with it. Says whether there was one.
     async fn drop_token(&self, token: u64) -> Result<bool>;
 

@@ -200,6 +200,11 @@ impl Store for MemoryStore {
         Ok(self.rooms().tokens.values().filter(|(_, row)| row.made_with.is_none()).map(|(_, row)| row.clone()).collect())
     }
 
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
+        let mut rooms = self.rooms();
+        Ok(rooms.tokens.get_mut(&token).map(|(_, row)| row.until_ms = Some(until_ms)).is_some())
+    }
+
     async fn drop_token(&self, token: u64) -> Result<bool> {
         Ok(self.rooms().drop_token(token))
     }
@@ -528,6 +533,7 @@ impl Rooms {
         self.permissions.retain(|_, (_, row)| row.grant.thread() != Some(id));
         self.fence_floor = self.fence_floor.max(thread.fence);
         freed.threads += 1;
+        freed.deleted.push(id.clone());
         for id in thread.runs {
             if let Some(run) = self.runs.remove(&id) {
                 self.made.remove(&run.number);

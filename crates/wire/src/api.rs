@@ -31,6 +31,32 @@ pub struct Status {
     pub documents: Shelf,
     /// Nothing was ever asked here by this user.
     pub first_run: bool,
+    /// `viewer`, `user` or `operator`.
+    #[serde(default)]
+    pub role: String,
+    /// What the user may spend a day, and has spent today; absent where nothing is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<Allowance>,
+}
+
+/// By the day of UTC. Limits that are absent do not exist.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allowance {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd_per_day: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_day: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_per_day: Option<u64>,
+    pub usd_today: f64,
+    pub tokens_today: u64,
+    pub runs_today: u64,
+    /// The models that may be named; `default` is the server's own. Absent if all may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<String>>,
+    /// The tools and servers that may be called. Absent if all may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

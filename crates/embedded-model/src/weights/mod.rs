@@ -12,11 +12,11 @@ mod hugging;
 mod wheels;
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
+use download::pour;
 
 pub use wheels::Pip;
 
@@ -194,19 +194,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
 
 /// Reads the whole file again: is it still what was pulled?
 pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
-    let mut file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
-    if bytes != model.bytes {
-        return Err(format!("{bytes} bytes instead of {}", model.bytes));
-    }
-    let mut hash = Sha256::new();
-    pour(&mut file, |bytes| {
-        hash.update(bytes);
-        Ok(())
-    })
-    .map_err(|error| error.to_string())?;
-    let found = hex(&hash.finalize());
-    if found == model.sha256 { Ok(()) } else { Err(format!("its SHA-256 is {found}, not {}", model.sha256)) }
+    download::verify(download::Pinned { file: &model.file, bytes: model.bytes, sha256: &model.sha256 }, path)
 }
 
 /// The file and all that was left of pulling it. Whether there was anything.
@@ -260,26 +248,6 @@ async fn copy(model: &Pinned, from: PathBuf, partial: PathBuf, path: &Path, tell
     .await;
     tell(Step { source: Source::Path, done_bytes: model.bytes, total_bytes: model.bytes });
     prove(copied, model, partial, path).await
-}
-
-fn pour(from: &mut dyn Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut total = 0;
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(total),
-            Ok(count) => {
-                to(&buffer[..count])?;
-                total += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {

@@ -124,6 +124,11 @@ fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
     Some(api::Excerpt { path: span.source.clone(), title, start, end, line: 1, text })
 }
 
+/// An answer with what it stands on.
+pub(crate) async fn of(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
+    Ok(answer(api, row).await?.0)
+}
+
 /// An answer, and all that tools replied on the way to it.
 async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
     let closing = engine::closing_of(row);

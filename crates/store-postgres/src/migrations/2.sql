@@ -246,12 +246,12 @@ END $$;
 -- Deletes those of the next few threads that may go: used before (p_kept_ms, p_kept), after (p_from_ms, p_from). A thread that somebody has
 -- locked is in use and stays.
 CREATE FUNCTION baton_delete_some(p_from_ms bigint, p_from bigint, p_kept_ms bigint, p_kept bigint, p_now bigint, p_max bigint, p_writer bigint,
-    OUT threads bigint, OUT runs bigint, OUT bytes bigint, OUT next_ms bigint, OUT next bigint) LANGUAGE plpgsql AS $$
+    OUT deleted text[], OUT runs bigint, OUT bytes bigint, OUT next_ms bigint, OUT next bigint) LANGUAGE plpgsql AS $$
 DECLARE
     t threads;
     seen bigint := 0;
 BEGIN
-    threads := 0;
+    deleted := '{}';
     runs := 0;
     bytes := 0;
     FOR t IN SELECT * FROM threads AS found WHERE (found.updated_ms, found.id) > (p_from_ms, p_from) AND (found.updated_ms, found.id) < (p_kept_ms, p_kept)
@@ -264,7 +264,7 @@ BEGIN
             OR EXISTS (SELECT 1 FROM owners WHERE name = t.owner AND until_ms >= p_now);
         bytes := bytes + t.bytes;
         runs := runs + baton_detach(t.id, p_writer);
-        threads := threads + 1;
+        deleted := deleted || t.name;
     END LOOP;
     IF seen < p_max THEN
         next := NULL;

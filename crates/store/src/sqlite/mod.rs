@@ -8,6 +8,7 @@
 //! Several processes may open one file; leases keep them out of each other's threads.
 
 mod cards;
+mod copy;
 mod fault;
 mod notes;
 mod open;
@@ -16,6 +17,7 @@ mod read;
 mod retention;
 mod tokens;
 mod transfer;
+mod users;
 mod write;
 mod writer;
 
@@ -31,6 +33,7 @@ use crate::{
     CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PermissionRow, Result,
     Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
+pub use copy::{Checked, check_database, compact_database, copy_database, is_in_use};
 use read::Readers;
 use retention::Kept;
 use writer::Writer;
@@ -220,6 +223,10 @@ impl Store for SqliteStore {
         self.readers.read(tokens::tokens).await
     }
 
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
+        self.writer.write(0, move |tables| tables.expire_token(token, until_ms)).await
+    }
+
     async fn drop_token(&self, token: u64) -> Result<bool> {
         self.writer.write(0, move |tables| tables.drop_token(token)).await
     }
@@ -245,7 +252,8 @@ impl Store for SqliteStore {
         let mut from = Some(Kept::NOTHING);
         while let Some(place) = from {
             let piece = self.writer.write(0, move |tables| tables.delete_some(place, kept, now_ms)).await?;
-            freed.threads += piece.threads;
+            freed.threads += piece.threads.len() as u64;
+            freed.deleted.extend(piece.threads);
             freed.runs += piece.runs;
             from = piece.next;
         }
@@ -254,9 +262,10 @@ impl Store for SqliteStore {
 
     async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
         let files_bytes = self.files_bytes();
+        let deleted = vec![thread.clone()];
         let thread = thread.clone();
         let runs = self.writer.write(0, move |tables| tables.delete_thread(&thread, now_ms)).await?;
-        self.give_back(files_bytes, Freed { threads: 1, runs, bytes: 0 }).await
+        self.give_back(files_bytes, Freed { deleted, threads: 1, runs, bytes: 0 }).await
     }
 }
 
