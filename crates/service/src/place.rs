@@ -38,14 +38,15 @@ impl Place {
 
     /// For commands that begin something: the file is made if there is none.
     pub async fn open_or_make(&self) -> Result<Arc<dyn Store>> {
-        if let Some(at) = self.shared()? {
-            return at.open().await;
-        }
         let path = self.path()?;
+        // Files are kept there, whatever keeps the runs.
         if self.db.is_none()
             && let Some(folder) = path.parent()
         {
             private::make_folder(folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
+        }
+        if let Some(at) = self.shared()? {
+            return at.open().await;
         }
         Ok(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
     }
@@ -62,7 +63,9 @@ impl Place {
     pub fn open_file(&self) -> Result<SqliteStore> {
         if let Some(at) = self.shared()? {
             let name = at.name();
-            return Err(Trouble::Usage(format!("this command works on database files, and the store is {name}; `baton store copy {name} FILE` makes one")));
+            return Err(Trouble::Usage(format!(
+                "this command works on database files, and the store is {name}; `baton store copy {name} FILE` makes one"
+            )));
         }
         let path = self.path()?;
         if !path.exists() {

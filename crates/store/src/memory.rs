@@ -497,7 +497,9 @@ impl Rooms {
                 && filter.thread.as_ref().is_none_or(|thread| *thread == run.row.thread)
                 && filter.user.as_ref().is_none_or(|user| self.threads.get(&run.row.thread).is_some_and(|thread| thread.user.as_ref() == Some(user)))
                 && (!filter.roots_only || run.row.parent.is_none())
-                && filter.unheld_at_ms.is_none_or(|now_ms| self.threads.get(&run.row.thread).is_none_or(|thread| self.holder(thread, now_ms).is_none()))
+                && filter
+                    .unheld_at_ms
+                    .is_none_or(|now_ms| self.threads.get(&run.row.thread).is_none_or(|thread| self.holder(thread, now_ms).is_none()))
                 && filter.id_part.as_ref().is_none_or(|part| run.row.run.as_str().contains(part.as_str()))
         });
         Ok(wanted.take(filter.limit).map(Run::row).collect())

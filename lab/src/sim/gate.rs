@@ -250,7 +250,7 @@ impl Store for GatedStore {
     }
 
     async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
-        self.write("drop token", "", self.inner.expire_token(token, until_ms)).await
+        self.write("expire token", "", self.inner.expire_token(token, until_ms)).await
     }
 
     async fn drop_token(&self, token: u64) -> Result<bool> {
