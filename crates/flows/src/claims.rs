@@ -22,6 +22,9 @@ use crate::prompt;
 
 pub(crate) const PROMPT: &str = include_str!("claims.md");
 
+/// The answer where a model abstained.
+pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
+
 /// What a model said, in Markdown with `[n]` for the n-th passage shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Said {

@@ -38,8 +38,10 @@ mod driven;
 #[cfg(test)]
 mod played;
 
+pub use claims::NOT_ANSWERED;
 pub use descriptor::{Agent, Calls, Descriptor, InputKind, Needs, PlanNote, Routing, Visibility};
 pub use registry::{Registry, RegistryError, Specialist};
+pub use verify::Verify;
 
 use graph::Graph;
 

@@ -72,6 +72,7 @@ impl IntoResponse for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        let words = error.to_string();
         match error {
             StoreError::NoRun { .. } => Problem::not_found("run"),
             StoreError::NoThread { .. } | StoreError::NotYours { .. } => Problem::not_found("thread"),
@@ -79,6 +80,7 @@ impl From<StoreError> for Problem {
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
             other => Problem::internal(&other),
         }
     }

@@ -29,6 +29,10 @@ pub enum StoreError {
     Full { path: String },
     #[error("{name} cannot be reached ({why}); what was confirmed is safe, try again when it is back")]
     Unreachable { name: String, why: String },
+    #[error("a document has {bytes} bytes, more than the {bytes_max} allowed; make it smaller, or split it")]
+    TooLarge { bytes: usize, bytes_max: usize },
+    #[error("there are {count_max} documents of kind {kind} already; delete some first")]
+    TooMany { kind: String, count_max: usize },
     #[error("the database failed: {0}")]
     Database(String),
     #[error("the store was closed")]

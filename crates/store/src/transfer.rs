@@ -26,7 +26,7 @@ const fn table(name: &'static str, keys: usize, columns: &'static [&'static str]
     Table { name, columns, keys }
 }
 
-pub const TABLES: [Table; 13] = [
+pub const TABLES: [Table; 14] = [
     table("threads", 1, &["id", "name", "title", "messages", "created_ms", "updated_ms", "user", "bytes", "fence"]),
     table("runs", 1, &["id", "name", "thread", "flow", "parent", "title", "status", "outcome", "created_ms", "updated_ms"]),
     table("journal", 2, &["run", "seq", "at_ms", "bytes"]),
@@ -38,6 +38,7 @@ pub const TABLES: [Table; 13] = [
     table("preferences", 2, &["user", "name", "value"]),
     table("tokens", 1, &["id", "digest", "user", "made_with", "created_ms", "until_ms"]),
     table("permissions", 1, &["id", "user", "scope", "name", "thread", "created_ms"]),
+    table("records", 3, &["user", "kind", "key", "value", "created_ms", "updated_ms"]),
     table("swept_threads", 1, &["thread"]),
     table("swept_runs", 1, &["run"]),
 ];

@@ -427,6 +427,24 @@ pub struct Sentence {
     pub range: (usize, usize),
     /// What is wrong with it, in words.
     pub problems: Vec<String>,
+    /// Who decided.
+    #[serde(default)]
+    pub by: DecidedBy,
+    /// Of a contradicted sentence, the number of the span that states the contrary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicted_by: Option<usize>,
+}
+
+/// Who decided whether a sentence is supported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    #[default]
+    Rules,
+    /// The small entailment model that is part of the binary.
+    Verifier,
+    /// The configured language model (`verify = "model"`).
+    Model,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -435,9 +453,11 @@ pub enum SentenceStatus {
     Supported,
     Weak,
     Unsupported,
+    /// A source states the contrary.
+    Contradicted,
     /// A heading, a question, an introduction.
     NoClaim,
-    /// It was compared with no source.
+    /// It was compared with no source, or is in a language that cannot be checked.
     NotChecked,
 }
 

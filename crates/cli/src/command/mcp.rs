@@ -94,7 +94,7 @@ impl Mcp {
             settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
         }
         if name == "docs" && !self.docs.is_empty() {
-            settings.docs = Some(std::sync::Arc::new(service::shelf::folders(&self.docs)?));
+            settings.docs = Some(Arc::new(service::shelf::folders(&self.docs)?));
         }
         settings.reader = Some(service::reader::for_pages()?);
         settings.private_hosts.extend(self.allow_host.iter().cloned());

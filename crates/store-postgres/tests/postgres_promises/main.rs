@@ -20,6 +20,8 @@ mod lists;
 mod notes;
 #[path = "../../../store/tests/promises/permissions.rs"]
 mod permissions;
+#[path = "../../../store/tests/promises/records.rs"]
+mod records;
 #[path = "../../../store/tests/promises/retention.rs"]
 mod retention;
 #[path = "../../../store/tests/promises/signals.rs"]

@@ -115,6 +115,11 @@ promises! {
         what_was_made_with_a_token_goes_with_it,
         of_many_sessions_the_newest_are_kept,
     }
+    mod records {
+        a_document_is_its_users_own_and_can_be_replaced,
+        documents_are_listed_in_order_by_user_and_prefix,
+        documents_count_as_stored_and_are_limited,
+    }
     mod retention {
         the_last_ones_are_kept,
         the_recent_ones_are_kept,

@@ -12,6 +12,7 @@ mod leases;
 mod lists;
 mod notes;
 mod permissions;
+mod records;
 mod retention;
 mod signals;
 mod tokens;
