@@ -34,8 +34,9 @@ use async_trait::async_trait;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Change, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PERMISSIONS_MAX,
-    PermissionRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Change, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
+    PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind,
+    SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 use tokio_postgres::Row;
 
@@ -314,6 +315,38 @@ impl Store for PostgresStore {
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
         let sql = "WITH gone AS (DELETE FROM permissions WHERE user_name = $1 AND id = $2 RETURNING 1) SELECT count(*) > 0 FROM gone";
         first(self.write(sql, vec![param(text(user.as_str())), param(number(permission))]).await?.as_ref())
+    }
+
+    async fn put_record(&self, record: NewRecord) -> Result<()> {
+        let value = record.value.to_string();
+        record.must_fit(value.len())?;
+        let params = vec![
+            param(text(record.user.as_str())),
+            param(text(&record.kind)),
+            param(text(&record.key)),
+            param(text(&value)),
+            param(record.at_ms),
+            param(RECORDS_MAX as i64),
+            param(self.number),
+        ];
+        let row = self.write("SELECT baton_put_record($1, $2, $3, $4, $5, $6, $7)", params).await?;
+        match first(row.as_ref())? {
+            true => Ok(()),
+            false => Err(StoreError::TooMany { kind: record.kind, count_max: RECORDS_MAX }),
+        }
+    }
+
+    async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
+        users::record(&self.database, user, kind, key).await
+    }
+
+    async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
+        users::records(&self.database, &filter).await
+    }
+
+    async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {
+        let params = vec![param(text(user.as_str())), param(text(kind)), param(text(key)), param(self.number)];
+        first(self.write("SELECT baton_drop_record($1, $2, $3, $4)", params).await?.as_ref())
     }
 
     /// `Freed::bytes` are those of the deleted journals and messages: Postgres uses the space again and does not shrink its files.

@@ -59,7 +59,8 @@ impl Transfer for PostgresStore {
             self.database.query(&sql, &[]).await?;
         }
         self.database.query("DELETE FROM stored", &[]).await?;
-        let sql = "INSERT INTO stored SELECT user_name, 0, sum(bytes) FROM threads WHERE user_name IS NOT NULL GROUP BY user_name";
+        let sql = "INSERT INTO stored SELECT user_name, 0, sum(bytes) FROM (SELECT user_name, bytes FROM threads WHERE user_name IS NOT NULL
+                       UNION ALL SELECT user_name, octet_length(value) FROM records) AS kept GROUP BY user_name";
         self.database.query(sql, &[]).await?;
         // The planner knows nothing yet of tables that were filled in one go.
         self.database.query("ANALYZE", &[]).await.map(drop)

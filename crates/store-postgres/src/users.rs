@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use graph::{Reach, RunId, ThreadId, UserId};
 use serde_json::Value;
-use store::{CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, Result, TokenRow};
+use store::{CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RecordFilter, RecordRow, Result, TokenRow};
 use tokio_postgres::Row;
 
 use crate::database::Database;
@@ -138,4 +138,38 @@ fn permission(row: &Row) -> Option<PermissionRow> {
         _ => return None,
     };
     Some(PermissionRow { permission: unsigned(row.get(0)), grant, created_ms: row.get(4) })
+}
+
+const RECORD_COLUMNS: &str = "user_name, kind, key, value, created_ms, updated_ms";
+
+pub(crate) async fn record(database: &Database, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
+    let sql = format!("SELECT {RECORD_COLUMNS} FROM records WHERE user_name = $1 AND kind = $2 AND key = $3");
+    let row = database.query_opt(&sql, &[&encode(user.as_str()), &encode(kind), &encode(key)]).await?;
+    row.map(|row| record_row(database, &row)).transpose()
+}
+
+pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Result<Vec<RecordRow>> {
+    let mut query = Query::new(format!("SELECT {RECORD_COLUMNS} FROM records WHERE TRUE"));
+    query.and("kind = $", owned(&filter.kind));
+    if let Some(user) = &filter.user {
+        query.and("user_name = $", owned(user.as_str()));
+    }
+    if !filter.key_prefix.is_empty() {
+        let prefix = owned(&filter.key_prefix);
+        query.and("key < $", format!("{prefix}{}", char::MAX));
+        query.and("key >= $", prefix);
+    }
+    query.end("ORDER BY key, user_name LIMIT $", number(filter.limit as u64));
+    query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
+}
+
+fn record_row(database: &Database, row: &Row) -> Result<RecordRow> {
+    Ok(RecordRow {
+        user: UserId::from(string(row, 0)),
+        kind: string(row, 1),
+        key: string(row, 2),
+        value: json(database, row, 3)?,
+        created_ms: row.get(4),
+        updated_ms: row.get(5),
+    })
 }

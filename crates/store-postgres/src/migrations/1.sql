@@ -134,6 +134,19 @@ CREATE TABLE permissions (
 CREATE UNIQUE INDEX permissions_once ON permissions (user_name, scope, name, coalesce(thread, 0));
 CREATE INDEX permissions_by_thread ON permissions (thread);
 
+-- JSON documents that protocols keep for a user beside runs and threads.
+CREATE TABLE records (
+    user_name text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    value text NOT NULL,
+    created_ms bigint NOT NULL,
+    updated_ms bigint NOT NULL,
+    PRIMARY KEY (user_name, kind, key)
+);
+-- Work that is due is looked for among all users.
+CREATE INDEX records_by_kind ON records (kind, key, user_name);
+
 -- One row per connection that writes. Its group number is part of every transaction, so that after a lost connection the writer can read
 -- whether the transaction was committed.
 CREATE SEQUENCE writer_numbers;

@@ -327,6 +327,42 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+CREATE FUNCTION baton_add_stored(p_user text, p_writer bigint, p_bytes bigint) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO stored (user_name, writer, bytes) VALUES (p_user, p_writer, p_bytes)
+    ON CONFLICT (user_name, writer) DO UPDATE SET bytes = stored.bytes + excluded.bytes
+$$;
+
+-- Says whether there was room for it.
+CREATE FUNCTION baton_put_record(p_user text, p_kind text, p_key text, p_value text, p_at bigint, p_max bigint, p_writer bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    old_bytes bigint;
+BEGIN
+    SELECT octet_length(value) INTO old_bytes FROM records WHERE user_name = p_user AND kind = p_kind AND key = p_key FOR UPDATE;
+    IF old_bytes IS NULL THEN
+        IF (SELECT count(*) FROM records WHERE user_name = p_user AND kind = p_kind) >= p_max THEN
+            RETURN false;
+        END IF;
+        INSERT INTO records (user_name, kind, key, value, created_ms, updated_ms) VALUES (p_user, p_kind, p_key, p_value, p_at, p_at);
+    ELSE
+        UPDATE records SET value = p_value, updated_ms = p_at WHERE user_name = p_user AND kind = p_kind AND key = p_key;
+    END IF;
+    PERFORM baton_add_stored(p_user, p_writer, octet_length(p_value) - coalesce(old_bytes, 0));
+    RETURN true;
+END $$;
+
+CREATE FUNCTION baton_drop_record(p_user text, p_kind text, p_key text, p_writer bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    old_bytes bigint;
+BEGIN
+    DELETE FROM records WHERE user_name = p_user AND kind = p_kind AND key = p_key RETURNING octet_length(value) INTO old_bytes;
+    IF old_bytes IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM baton_add_stored(p_user, p_writer, -old_bytes);
+    RETURN true;
+END $$;
+
 -- Forgets writers and owners that were not seen for a day, and keeps the sums of those writers.
 CREATE FUNCTION baton_tidy(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

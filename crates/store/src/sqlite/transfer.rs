@@ -63,8 +63,11 @@ impl Tables {
 
     fn finish_copy(&mut self, highest_fence: i64) -> Written<()> {
         self.connection.execute("UPDATE fences SET floor = max(floor, ?1)", [highest_fence])?;
-        self.connection
-            .execute_batch("DELETE FROM stored; INSERT INTO stored SELECT user, sum(bytes) FROM threads WHERE user IS NOT NULL GROUP BY user;")?;
+        self.connection.execute_batch(
+            "DELETE FROM stored;
+             INSERT INTO stored SELECT user, sum(bytes) FROM (SELECT user, bytes FROM threads WHERE user IS NOT NULL
+                 UNION ALL SELECT user, octet_length(value) FROM records) GROUP BY user;",
+        )?;
         Ok(())
     }
 }
