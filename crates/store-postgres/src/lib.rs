@@ -161,7 +161,7 @@ impl Store for PostgresStore {
     }
 
     async fn renew(&self, owner: &str, until_ms: i64) -> Result<()> {
-        self.write("UPDATE owners SET until_ms = $2 WHERE name = $1", vec![param(text(owner)), param(until_ms)]).await.map(drop)
+        self.write("UPDATE owners SET until_ms = $2, seen_at = now() WHERE name = $1", vec![param(text(owner)), param(until_ms)]).await.map(drop)
     }
 
     async fn release(&self, lease: &Lease) -> Result<()> {

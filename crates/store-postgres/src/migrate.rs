@@ -51,7 +51,10 @@ fn foreign(name: &str) -> StoreError {
 /// `None` where there are no tables yet.
 async fn version(client: &Client, name: &str) -> Result<Option<usize>> {
     let failed = |error: tokio_postgres::Error| in_our_words(&error, name);
-    let exists: bool = client.query_one("SELECT to_regclass('baton_schema') IS NOT NULL", &[]).await.map_err(failed)?.get(0);
+    // Reads the catalog itself: a look-up by name alone may answer from the session's cache, which knows nothing of tables that another server made since.
+    let sql = "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname = 'baton_schema'
+                   AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()))";
+    let exists: bool = client.query_one(sql, &[]).await.map_err(failed)?.get(0);
     if !exists {
         return Ok(None);
     }

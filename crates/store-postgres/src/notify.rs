@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::{AsyncMessage, Client, Notification};
 
-use crate::database::{Database, wall_ms};
+use crate::database::Database;
 use crate::error::detail;
 
 /// Changes are gathered for this long, so that a busy server sends at most 100 messages a second.
@@ -147,8 +147,7 @@ impl Work {
 
     async fn tidy(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
         while client.query_one("SELECT baton_sweep($1)", &[&SWEEP_ROWS]).await?.get::<_, bool>(0) {}
-        let now_ms = wall_ms() + self.clock_offset_ms.load(Ordering::Relaxed);
-        client.execute("SELECT baton_tidy($1)", &[&now_ms]).await?;
+        client.execute("SELECT baton_tidy()", &[]).await?;
         if let Ok(offset_ms) = self.database.clock_offset_ms().await {
             self.clock_offset_ms.store(offset_ms, Ordering::Relaxed);
         }

@@ -23,7 +23,9 @@ CREATE SEQUENCE fences;
 -- Renewing is one row, however many threads an owner holds. An owner without a row holds nothing.
 CREATE TABLE owners (
     name text COLLATE "C" PRIMARY KEY,
-    until_ms bigint NOT NULL
+    until_ms bigint NOT NULL,
+    -- By the database's clock; `until_ms` is by that of callers.
+    seen_at timestamptz NOT NULL DEFAULT now()
 );
 
 CREATE TABLE runs (

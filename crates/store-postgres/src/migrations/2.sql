@@ -5,7 +5,7 @@
 CREATE FUNCTION baton_keep_owner(p_owner text, p_until bigint) RETURNS void LANGUAGE sql AS $$
     -- Claiming one thread for a shorter time must not shorten the others.
     INSERT INTO owners (name, until_ms) VALUES (p_owner, p_until)
-    ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms WHERE owners.until_ms < excluded.until_ms
+    ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms, seen_at = now() WHERE owners.until_ms < excluded.until_ms
 $$;
 
 CREATE FUNCTION baton_claim(p_thread text, p_owner text, p_now bigint, p_until bigint,
@@ -364,7 +364,7 @@ BEGIN
 END $$;
 
 -- Forgets writers and owners that were not seen for a day, and keeps the sums of those writers.
-CREATE FUNCTION baton_tidy(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION baton_tidy() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     gone bigint[];
 BEGIN
@@ -373,7 +373,7 @@ BEGIN
     WITH moved AS (DELETE FROM stored WHERE writer = ANY (gone) RETURNING user_name, bytes)
     INSERT INTO stored (user_name, writer, bytes) SELECT user_name, 0, sum(bytes) FROM moved GROUP BY user_name ORDER BY user_name
     ON CONFLICT (user_name, writer) DO UPDATE SET bytes = stored.bytes + excluded.bytes;
-    DELETE FROM owners WHERE until_ms < p_now - 86400000;
+    DELETE FROM owners WHERE seen_at < now() - interval '1 day';
 END $$;
 
 -- Marks a transaction of a writer. Numbers only grow, so a transaction that arrives after its writer gave it up is refused.
