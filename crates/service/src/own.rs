@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn what_flows_themselves_need_is_open_to_every_user() {
         let workspaces = tools::workspace::Workspaces::per_thread("base".into());
-        let own = Own::new(Arc::new(effects::rooms::Rooms::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces));
+        let allowances = Allowances::new(Default::default(), Arc::new(store::MemoryStore::new()), None);
+        let own = Own::new(Arc::new(effects::rooms::Rooms::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces), allowances);
         let refused = |tool: &str| {
             let mut job = scripted::jobs(&[graph::tool(tool, json!({}))]).remove(0);
             job.context.user = "ada".into();
