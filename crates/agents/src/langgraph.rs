@@ -274,7 +274,7 @@ impl Remote<'_> {
             return;
         };
         let mut left = STREAM_BYTES_MAX;
-        let mut events = SseStream::from_byte_stream(response.bytes_stream());
+        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
         while let Some(Ok(event)) = events.next().await {
             if let Some(id) = event.id.filter(|id| !id.is_empty()) {
                 *last = id;
