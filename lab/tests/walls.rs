@@ -51,7 +51,7 @@ fn pure_crates_pull_in_no_runtime_no_http_no_sql() {
 #[test]
 fn the_engine_stands_alone() {
     let all = tree("engine", "99");
-    for heavy in ["hyper", "reqwest", "axum", "rmcp", "genai", "candle-core", "tokenizers", "tantivy", "baton-models", "baton-mcp-hub", "baton-wire"]
+    for heavy in ["hyper", "reqwest", "axum", "rmcp", "genai", "candle-core", "tokenizers", "tantivy", "baton-models", "baton-mcp-hub", "baton-wire", "tokio-postgres"]
     {
         assert!(!all.contains(heavy), "engine pulls in {heavy}");
     }
@@ -91,6 +91,7 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("mcp-hub", &["effects", "evidence", "graph", "structured", "wire"]),
         ("agents", &["effects", "evidence", "graph", "structured", "wire"]),
         ("store", &["graph"]),
+        ("store-postgres", &["graph", "store"]),
         ("engine", &["effects", "graph", "store"]),
         ("server", &["agents", "audit", "effects", "engine", "evidence", "graph", "mcp-hub", "store", "structured", "wire"]),
         ("terminal", &["evidence", "graph"]),
@@ -124,6 +125,7 @@ const SERVICE: &[&str] = &[
     "scripted",
     "server",
     "store",
+    "store-postgres",
     "tools",
     "verifier",
     "wire",

@@ -95,7 +95,7 @@ fn hint(trouble: &ServiceError) -> Option<String> {
         ServiceError::Engine(EngineError::Store(StoreError::Held { thread, .. })) => {
             Some(format!("`baton runs watch` shows what it does; `baton threads show {thread}` shows the thread"))
         }
-        ServiceError::Engine(EngineError::Store(StoreError::Open { .. })) => {
+        ServiceError::Engine(EngineError::Store(StoreError::Open { path, .. })) if !path.starts_with("postgres") => {
             Some("check the path and its rights, or name another file with --db".into())
         }
         ServiceError::Engine(EngineError::NoStep { run, .. }) => Some(format!("`baton runs show {run}` shows its steps")),

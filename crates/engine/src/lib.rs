@@ -17,6 +17,7 @@ mod attempt;
 mod background;
 mod child;
 mod driver;
+mod elsewhere;
 mod error;
 mod fork;
 mod lease;

@@ -16,6 +16,8 @@ pub struct Settings {
     pub is_gone: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// How long a lease lasts without being renewed. After a crash that `is_gone` cannot see, another process waits this long.
     pub lease_ms: i64,
+    /// How often to look for runs whose process ended without giving them back, once their leases have run out.
+    pub sweep_ms: i64,
     /// Interval at which signals of other processes, and runs that other processes drive, are read from the store.
     pub poll_ms: u64,
     /// A snapshot is written when the journal has grown by this many bytes since the last, and by four times its size.
@@ -53,6 +55,7 @@ impl Default for Settings {
             owner: uuid::Uuid::now_v7().simple().to_string(),
             is_gone: Arc::new(gone_never),
             lease_ms: 15_000,
+            sweep_ms: 15_000,
             poll_ms: 250,
             snapshot_bytes_min: 64 << 10,
             notes_ms: 30 * 86_400_000,

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use graph::{Effect, Event, Graph, Key, NumberedEvent, Parent, RunId, TaskId, ThreadId, child_run};
+use store::Change;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
+use crate::elsewhere::Elsewhere;
 use crate::watch::TreeEvent;
 use crate::{Engine, EngineError, FeedItem, History, Result, Watcher, result_of};
 
@@ -162,11 +164,12 @@ impl Tree {
     async fn watch(mut self, mut live: broadcast::Receiver<TreeEvent>) {
         // A watcher that subscribed before the run started receives everything from the feed, including deltas, which the journal does not have.
         let mut must_read = live.is_empty();
+        let mut elsewhere = Elsewhere::of(&*self.engine.0.store);
         loop {
             if must_read && (self.read_all().await.is_err() || self.is_over().await) {
                 return;
             }
-            must_read = match self.take_live(&mut live).await {
+            must_read = match self.take_live(&mut live, &mut elsewhere).await {
                 Ok(must_read) => must_read,
                 Err(WatcherClosed) => return,
             };
@@ -174,13 +177,13 @@ impl Tree {
     }
 
     /// Takes events of the feed until the journals must be read. A run that is not in memory here may be driven by another process.
-    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>) -> std::result::Result<bool, WatcherClosed> {
+    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>, elsewhere: &mut Elsewhere) -> std::result::Result<bool, WatcherClosed> {
         let poll = Duration::from_millis(self.engine.0.settings.poll_ms.max(1));
         loop {
             let is_elsewhere = self.engine.0.active(&self.root).is_none();
             let event = tokio::select! {
                 event = live.recv() => event,
-                () = tokio::time::sleep(poll), if is_elsewhere => return Ok(true),
+                () = elsewhere.wait(poll, |change| matches!(change, Change::Run(run) if self.members.contains_key(run))), if is_elsewhere => return Ok(true),
                 () = self.to.closed() => return Err(WatcherClosed),
             };
             match event {

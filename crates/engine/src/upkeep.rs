@@ -6,24 +6,38 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use graph::RunId;
-use store::{Retention, RunFilter, RunRow, SignalKind, Status, StoreError};
+use store::{Change, Retention, RunFilter, RunRow, SignalKind, Status, StoreError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use crate::elsewhere::Elsewhere;
 use crate::{Control, Engine, EngineError, Inner, Result};
 
 /// Runs read at once.
 const PAGE_RUNS: usize = 256;
 /// How often expired threads are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(3_600);
+const SWEEP_ALL_MIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn spawn(engine: &Arc<Inner>) {
     let renew_every = Duration::from_millis((engine.settings.lease_ms.max(3) / 3) as u64);
     let poll = Duration::from_millis(engine.settings.poll_ms.max(1));
     tokio::spawn(renew(Arc::downgrade(engine), renew_every));
-    tokio::spawn(look_around(Arc::downgrade(engine), poll, 3 * renew_every));
+    let (abandoned, lease) = (Duration::from_millis(engine.settings.sweep_ms.max(1) as u64), 3 * renew_every);
+    // Where abandoned runs are looked for often, everything unfinished is not: it may be much, and most of it goes on elsewhere or waits for a person.
+    let all = if abandoned < lease { lease.max(SWEEP_ALL_MIN) } else { lease };
+    let sweeps = Sweeps { abandoned, all };
+    tokio::spawn(look_around(Arc::downgrade(engine), poll, sweeps));
     if engine.settings.threads_ms > 0 {
         tokio::spawn(expire_threads(Arc::downgrade(engine)));
     }
+}
+
+/// How often runs that others left are looked for.
+struct Sweeps {
+    /// Those whose lease has run out.
+    abandoned: Duration,
+    /// All that are unfinished: those whose process is known to have ended, and children whose parent is over.
+    all: Duration,
 }
 
 /// Deletes threads that were not used for `Settings::threads_ms`, at once and then from time to time. Runs do not wait for it: the store deletes in
@@ -67,11 +81,11 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
 }
 
 /// Delivers signals of other processes and resumes their runs after they exit. Ends when the engine is stopped or dropped.
-async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration) {
-    let mut ticks = interval(poll);
-    let mut swept = Instant::now();
+async fn look_around(engine: Weak<Inner>, poll: Duration, every: Sweeps) {
+    let Some(mut elsewhere) = engine.upgrade().map(|engine| Elsewhere::of(&*engine.store)) else { return };
+    let (mut swept, mut swept_all) = (Instant::now(), Instant::now());
     loop {
-        ticks.tick().await;
+        elsewhere.wait(poll, |change| matches!(change, Change::Signal(_))).await;
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_stopping()) else { return };
         let sweeps = engine.sweeping.load(Ordering::Relaxed);
         if (sweeps || engine.holds_any())
@@ -80,9 +94,17 @@ async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration)
             tracing::warn!("word from other processes could not be read: {e}");
         }
         // A process on another machine that exited is noticed only when its leases expire.
-        if sweeps && swept.elapsed() >= sweep_every {
+        if sweeps && swept.elapsed() >= every.abandoned.min(every.all) {
             swept = Instant::now();
-            if let Err(e) = recover(&engine).await {
+            let is_all = swept_all.elapsed() >= every.all;
+            let found = match is_all {
+                true => recover(&engine).await,
+                false => recover_abandoned(&engine).await,
+            };
+            if is_all {
+                swept_all = Instant::now();
+            }
+            if let Err(e) = found {
                 tracing::warn!("unfinished runs could not be looked for: {e}");
             }
         }
@@ -143,6 +165,19 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
     }
 }
 
+/// Resumes runs whose lease has expired, of which there are few. More of them are found the next time.
+async fn recover_abandoned(engine: &Arc<Inner>) -> Result<usize> {
+    let unheld_at_ms = Some((engine.settings.clock)());
+    let filter = RunFilter { statuses: vec![Status::Running], roots_only: true, unheld_at_ms, limit: PAGE_RUNS, ..RunFilter::default() };
+    let mut found = 0;
+    for row in engine.store.runs(filter).await? {
+        if engine.active(&row.run).is_none() {
+            found += usize::from(take_care(engine, row).await?);
+        }
+    }
+    Ok(found)
+}
+
 /// Resumes a run, or cancels it if its parent has ended. A child of an unfinished parent is resumed by the parent.
 async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     if let Some(parent) = &row.parent {
@@ -186,8 +221,13 @@ impl Inner {
 }
 
 impl Engine {
+<<<<<<< main
     async fn deliver_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
         self.deliver(run, kind.clone(), |done| match kind.clone() {
+=======
+    async fn tell_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
+        self.tell(run, kind.clone(), |done| match kind.clone() {
+>>>>>>> postgres-named
             SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
             SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },
         })

@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::{Event, NumberedEvent, RunId, TaskId};
-use store::StoreError;
+use store::{Change, StoreError};
 use tokio::sync::broadcast::{self, error::RecvError};
 
+use crate::elsewhere::Elsewhere;
 use crate::replay::History;
 use crate::{EngineError, Inner, Result, result_of};
 
@@ -118,6 +119,7 @@ pub struct Watcher {
     lines: u64,
     ready: VecDeque<FeedItem>,
     live: Option<(Listening, broadcast::Receiver<FeedItem>)>,
+    elsewhere: Elsewhere,
     has_read: bool,
     is_over: bool,
     /// A run that is not in the store is not an error: it will be started.
@@ -127,7 +129,19 @@ pub struct Watcher {
 impl Watcher {
     pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
         let live = Some(engine.listen(&run));
-        Watcher { engine, run, next_seq: from_seq, lines: 0, ready: VecDeque::new(), live, has_read: false, is_over: false, awaits_start: false }
+        let elsewhere = Elsewhere::of(&*engine.store);
+        Watcher {
+            engine,
+            run,
+            next_seq: from_seq,
+            lines: 0,
+            ready: VecDeque::new(),
+            live,
+            elsewhere,
+            has_read: false,
+            is_over: false,
+            awaits_start: false,
+        }
     }
 
     /// Waits for a run that is not started yet.
@@ -168,12 +182,13 @@ impl Watcher {
                 Some((Listening::Going, live)) => live.recv().await,
                 Some((listening @ Listening::Early, live)) => {
                     let patience = Duration::from_millis(self.engine.settings.poll_ms);
-                    match tokio::time::timeout(patience, live.recv()).await {
-                        Ok(heard) => {
+                    let run = &self.run;
+                    tokio::select! {
+                        heard = live.recv() => {
                             *listening = Listening::Going;
                             heard
                         }
-                        Err(_) => {
+                        () = self.elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)) => {
                             self.has_read = false;
                             continue;
                         }

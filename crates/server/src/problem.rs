@@ -78,6 +78,7 @@ impl From<StoreError> for Problem {
             StoreError::NoThread { .. } | StoreError::NotYours { .. } => Problem::not_found("thread"),
             StoreError::Held { .. } => Problem::conflict("something is going on in this thread in another process; try again when it is done"),
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
+            StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
             other => Problem::internal(&other),

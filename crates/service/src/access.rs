@@ -70,7 +70,7 @@ pub struct Bound {
 impl Bind {
     /// Opens the database and the port. Users with tokens of their own are in the database.
     pub async fn bind(&self, globals: &GlobalArgs) -> Result<Bound> {
-        let store: Arc<dyn Store> = Arc::new(globals.open_or_make()?);
+        let store = globals.open_or_make().await?;
         let Listener { listener, address, guard, start_token, tls } = self.listen(Some(store.clone()), globals).await?;
         Ok(Bound { listener, address, guard, store, start_token, tls })
     }

@@ -26,6 +26,7 @@ pub struct Config {
     pub embedded: Embedded,
     pub tools: Tools,
     pub memory: Memory,
+    pub store: crate::store_at::Section,
     /// Agents elsewhere, by name.
     agents: BTreeMap<String, agents::Agent>,
     pub team: Team,

@@ -1,12 +1,14 @@
 //! The options of every command: database, configuration, script.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flows::Registry;
-use store::{SqliteSettings, SqliteStore};
+use store::{SqliteSettings, SqliteStore, Store};
 
 use crate::error::{Result, ServiceError};
 use crate::private;
+use crate::store_at::{self, StoreAt};
 
 /// The options every command has.
 #[derive(clap::Args)]
@@ -14,6 +16,9 @@ pub struct GlobalArgs {
     /// The database file [default: baton/baton.db in the user's data folder]
     #[arg(long, env = "BATON_DB", global = true, value_name = "FILE", hide_env = true)]
     db: Option<PathBuf>,
+    /// Keep runs in Postgres, for several servers: postgres://USER@HOST/DATABASE, password in BATON_STORE_PASSWORD [default: the file of --db]
+    #[arg(long, env = "BATON_STORE", global = true, value_name = "URL", hide_env = true, hide_env_values = true)]
+    store: Option<String>,
     /// The configuration file [default: baton/baton.toml in the user's configuration folder]
     #[arg(long, env = "BATON_CONFIG", global = true, value_name = "FILE", hide_env = true)]
     pub config: Option<PathBuf>,
@@ -28,28 +33,57 @@ pub struct GlobalArgs {
 impl GlobalArgs {
     /// A database and a configuration of the caller's own.
     pub fn new(db: PathBuf, config: PathBuf) -> GlobalArgs {
-        GlobalArgs { db: Some(db), config: Some(config), script: None, flows: Registry::default() }
+        GlobalArgs { db: Some(db), store: None, config: Some(config), script: None, flows: Registry::default() }
     }
 
     /// For commands that begin something: the file is made if there is none.
-    pub fn open_or_make(&self) -> Result<SqliteStore> {
+    pub async fn open_or_make(&self) -> Result<Arc<dyn Store>> {
         let path = self.path()?;
+        // Files are kept there, whatever keeps the runs.
         if self.db.is_none()
             && let Some(folder) = path.parent()
         {
             private::make_folder(folder).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", folder.display())))?;
         }
-        Ok(SqliteStore::open(path, SqliteSettings::default())?)
+        if let Some(at) = self.shared()? {
+            return at.open().await;
+        }
+        Ok(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
     }
 
     /// For commands that look at what there is: a mistyped path must not become an empty database.
-    pub fn open(&self) -> Result<SqliteStore> {
+    pub async fn open(&self) -> Result<Arc<dyn Store>> {
+        if let Some(at) = self.shared()? {
+            return at.open().await;
+        }
+        Ok(Arc::new(self.open_file()?))
+    }
+
+    /// For commands that work on the database file itself.
+    pub fn open_file(&self) -> Result<SqliteStore> {
+        if let Some(at) = self.shared()? {
+            let name = at.name();
+            return Err(ServiceError::Usage(format!(
+                "this command works on database files, and the store is {name}; `baton store copy {name} FILE` makes one"
+            )));
+        }
         let path = self.path()?;
         if !path.exists() {
             let path = path.display();
             return Err(ServiceError::Folder(format!("there is no database at {path} yet; `baton ask \"…\"` makes one, --db names another")));
         }
         Ok(SqliteStore::open(path, SqliteSettings::default())?)
+    }
+
+    /// What a server that is started with this place is told about its store. A URL with a password came from the environment, which it inherits.
+    pub fn store_arguments(&self) -> Vec<String> {
+        let named = self.store.as_ref().filter(|url| std::env::args().any(|argument| argument.contains(url.as_str())));
+        named.map_or_else(Vec::new, |url| vec!["--store".to_owned(), url.clone()])
+    }
+
+    /// The Postgres database, if one is named: by `--store`, or by `[store]` in the configuration unless `--db` names a file.
+    pub fn shared(&self) -> Result<Option<StoreAt>> {
+        store_at::find(self.store.as_deref(), self.db.is_some(), self)
     }
 
     /// The place of an agent, whose database is its own: the one that was named, or one beside the user's. What agents write lies in one folder, so that
@@ -64,7 +98,7 @@ impl GlobalArgs {
                 folder.join(format!("{name}.db"))
             }
         };
-        Ok(GlobalArgs { db: Some(db), config: self.config.clone(), script: self.script.clone(), flows: self.flows.clone() })
+        Ok(GlobalArgs { db: Some(db), store: None, config: self.config.clone(), script: self.script.clone(), flows: self.flows.clone() })
     }
 
     pub fn path(&self) -> Result<PathBuf> {

@@ -59,6 +59,8 @@ mod service;
 pub mod settings;
 pub mod signals;
 #[doc(hidden)]
+pub mod store_at;
+#[doc(hidden)]
 pub mod text_model;
 #[doc(hidden)]
 pub mod thread_files;

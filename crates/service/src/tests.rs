@@ -7,10 +7,7 @@ use graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use std::sync::Arc;
-
 use server::guard::Guard;
-use store::Store;
 
 use crate::global_args::GlobalArgs;
 use crate::{ModelOptions, Service};
@@ -46,7 +43,7 @@ fn globals(folder: &tempfile::TempDir) -> GlobalArgs {
 async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and_langserve() {
     let folder = tempfile::tempdir().unwrap();
     let globals = globals(&folder);
-    let store: Arc<dyn Store> = Arc::new(globals.open_or_make().unwrap());
+    let store = globals.open_or_make().await.unwrap();
     let guard = Guard::new(None);
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

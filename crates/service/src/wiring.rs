@@ -9,7 +9,7 @@ use effects::handlers::EffectHandlers;
 use engine::{Engine, Flows, Settings};
 use models::choice::Choice;
 use server::limits::count;
-use store::{SqliteStore, Store};
+use store::Store;
 
 use crate::config::Config;
 use crate::error::{Result, ServiceError};
@@ -25,7 +25,7 @@ use crate::{audited, thread_files};
 pub async fn new_engine(globals: &GlobalArgs, model_options: &ModelOptions, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
     let setup = prepare_effects(globals, model_options, is_quiet).await?;
     let models = RunModels::recorded(setup.choice.as_ref());
-    Ok((engine_in(setup.handler, Arc::new(globals.open_or_make()?), globals, models)?, setup.profile))
+    Ok((engine_in(setup.handler, globals.open_or_make().await?, globals, models)?, setup.profile))
 }
 
 /// An engine over a store that is open already, for commands that continue runs. A model named by `--model` replaces the one a run was started with.
@@ -63,12 +63,12 @@ impl RunModels {
 }
 
 /// An engine for commands that read runs or send them messages, and perform no effects.
-pub fn idle_engine(globals: &GlobalArgs) -> Result<Engine> {
-    idle_engine_over(Arc::new(globals.open()?), globals)
+pub async fn idle_engine(globals: &GlobalArgs) -> Result<Engine> {
+    idle_engine_over(globals.open().await?, globals)
 }
 
 /// The same over an open store. Runs that end here perform no effects and leave no notes.
-pub fn idle_engine_over(store: Arc<SqliteStore>, globals: &GlobalArgs) -> Result<Engine> {
+pub fn idle_engine_over(store: Arc<dyn Store>, globals: &GlobalArgs) -> Result<Engine> {
     engine(
         globals,
         store,
@@ -127,12 +127,20 @@ fn memory(globals: &GlobalArgs) -> Result<Kept> {
 }
 
 fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, kept: &Kept, models: RunModels) -> Result<Engine> {
+    // Several machines need one clock, and a server that stopped is noticed by its lease alone.
+    let (clock, lease_ms, sweep_ms) = match store.clock() {
+        Some(clock) => (clock, SHARED_LEASE_MS, SHARED_SWEEP_MS),
+        None => (Settings::default().clock, Settings::default().lease_ms, Settings::default().sweep_ms),
+    };
     let recorder = audited::recorder(globals)?;
     let handler = audited::Audited::new(handler, recorder.clone());
     let settings = Settings {
         on_answer: Some(audited::on_answer(recorder)),
         on_expired: Some(thread_files::on_expired(globals)?),
         owner: owner::this(),
+        clock,
+        lease_ms,
+        sweep_ms,
         is_gone: Arc::new(owner::is_gone),
         notes_ms: kept.notes_ms,
         threads_ms: kept.threads_ms,
@@ -143,6 +151,10 @@ fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHa
     };
     Ok(Engine::new(store, handler, flows(globals)?.into_values(), settings))
 }
+
+/// On a store of several servers: one that stopped is replaced after four seconds at most.
+const SHARED_LEASE_MS: i64 = 3_000;
+const SHARED_SWEEP_MS: i64 = 1_000;
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.enable_all().build().map_err(|error| ServiceError::Failed(format!("no runtime: {error}")))?;

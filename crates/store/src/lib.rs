@@ -11,8 +11,10 @@ mod memory;
 mod rows;
 mod scratch;
 mod sqlite;
+pub mod transfer;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use graph::{RunId, ThreadId, UserId};
@@ -21,10 +23,10 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
-    NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
-    RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention,
-    RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
+    CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
+    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
+    RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
+    ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
 pub use sqlite::{Checked, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
@@ -99,6 +101,8 @@ pub trait Store: Send + Sync + 'static {
     async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>>;
     /// Those that people were given, in the order they were made; what was made with another is not among them.
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
+    /// Lets a token work until then and no longer. Says whether there was one.
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool>;
     /// Takes one back, with all that was made with it. Says whether there was one.
     async fn drop_token(&self, token: u64) -> Result<bool>;
 
@@ -123,4 +127,14 @@ pub trait Store: Send + Sync + 'static {
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed>;
     /// Deletes a thread whatever its state, unless somebody holds it.
     async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed>;
+
+    /// What other processes write from now on, where the store can say so. Changes may be missing: whoever waits for one also polls.
+    fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
+        None
+    }
+
+    /// Milliseconds since 1970 by the clock that all processes on this store share; `None` where that is their machine's.
+    fn clock(&self) -> Option<Arc<dyn Fn() -> i64 + Send + Sync>> {
+        None
+    }
 }

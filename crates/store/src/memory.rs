@@ -202,6 +202,11 @@ impl Store for MemoryStore {
         Ok(self.tables().tokens.values().filter(|(_, row)| row.made_with.is_none()).map(|(_, row)| row.clone()).collect())
     }
 
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
+        let mut tables = self.tables();
+        Ok(tables.tokens.get_mut(&token).map(|(_, row)| row.until_ms = Some(until_ms)).is_some())
+    }
+
     async fn drop_token(&self, token: u64) -> Result<bool> {
         Ok(self.tables().drop_token(token))
     }
@@ -511,6 +516,9 @@ impl Tables {
                 && filter.thread.as_ref().is_none_or(|thread| *thread == run.row.thread)
                 && filter.user.as_ref().is_none_or(|user| self.threads.get(&run.row.thread).is_some_and(|thread| thread.user.as_ref() == Some(user)))
                 && (!filter.roots_only || run.row.parent.is_none())
+                && filter
+                    .unheld_at_ms
+                    .is_none_or(|now_ms| self.threads.get(&run.row.thread).is_none_or(|thread| self.holder(thread, now_ms).is_none()))
                 && filter.id_part.as_ref().is_none_or(|part| run.row.run.as_str().contains(part.as_str()))
         });
         Ok(wanted.take(filter.limit).map(Run::row).collect())

@@ -158,7 +158,7 @@ pub struct NewNote {
 
 impl NewNote {
     /// Key and value as they are kept; `None` for what is not.
-    pub(crate) fn texts(&self) -> (String, Option<String>) {
+    pub fn texts(&self) -> (String, Option<String>) {
         let (key, value) = (self.key.to_string(), self.value.to_string());
         let is_kept = !self.value.is_null() && key.len() + value.len() <= NOTE_BYTES_MAX;
         (key, is_kept.then_some(value))
@@ -259,6 +259,8 @@ pub struct RunFilter {
     pub roots_only: bool,
     /// A part of the run's id.
     pub id_part: Option<String>,
+    /// In threads that nobody holds at this time.
+    pub unheld_at_ms: Option<i64>,
     /// Runs older than this one.
     pub before: Option<RunId>,
     pub limit: usize,
@@ -266,7 +268,7 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        RunFilter { statuses: Vec::new(), thread: None, user: None, roots_only: false, id_part: None, before: None, limit: 100 }
+        RunFilter { statuses: Vec::new(), thread: None, user: None, roots_only: false, id_part: None, unheld_at_ms: None, before: None, limit: 100 }
     }
 }
 
@@ -370,7 +372,8 @@ pub struct NewRecord {
 }
 
 impl NewRecord {
-    pub(crate) fn must_fit(&self, bytes: usize) -> Result<(), StoreError> {
+    /// Refuses a document of so many bytes if that is too large.
+    pub fn must_fit(&self, bytes: usize) -> Result<(), StoreError> {
         match bytes <= RECORD_BYTES_MAX {
             true => Ok(()),
             false => Err(StoreError::TooLarge { bytes, bytes_max: RECORD_BYTES_MAX }),
@@ -445,6 +448,15 @@ pub struct Signal {
     pub id: u64,
     pub run: RunId,
     pub kind: SignalKind,
+}
+
+/// Something that another process wrote.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// The run has a new commit.
+    Run(RunId),
+    /// There is a signal for the run.
+    Signal(RunId),
 }
 
 /// Which threads to keep.

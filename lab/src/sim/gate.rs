@@ -249,6 +249,10 @@ impl Store for GatedStore {
         self.read(self.inner.tokens()).await
     }
 
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
+        self.write("expire token", "", self.inner.expire_token(token, until_ms)).await
+    }
+
     async fn drop_token(&self, token: u64) -> Result<bool> {
         self.write("drop token", "", self.inner.drop_token(token)).await
     }

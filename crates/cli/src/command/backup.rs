@@ -55,7 +55,7 @@ impl Backup {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let home = DataHome::of(globals)?;
         // A mistyped path must not become an empty backup.
-        drop(globals.open()?);
+        drop(globals.open_file()?);
         let mut archive = Writer::create(&self.file)?;
         let beside = self.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let copies = tempfile::Builder::new().prefix(".baton-backup-").tempdir_in(beside)?;

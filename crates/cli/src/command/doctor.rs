@@ -110,6 +110,10 @@ fn places(globals: &GlobalArgs, config: &Config, folder: &Path) -> Result<Value>
         [] => "default limits (`baton serve --help` lists them; [server] sets them)".to_owned(),
         set => format!("{} ([server]; other limits are the defaults)", set.join(", ")),
     };
-    let (database, weights) = (is_there(&globals.path()?), is_there(folder));
+    let weights = is_there(folder);
+    let database = match globals.shared()? {
+        Some(at) => format!("{}, and files beside {}", at.name(), globals.path()?.display()),
+        None => is_there(&globals.path()?),
+    };
     Ok(json!({ "configuration": configuration, "database": database, "weights": weights, "conversations": conversations, "server": server }))
 }

@@ -14,7 +14,6 @@ use service::global_args::GlobalArgs;
 use service::model_options::ModelOptions;
 use service::text_model::ModelOnDemand;
 use service::wiring;
-use store::Store;
 use terminal::Table;
 use tools::Settings;
 
@@ -74,7 +73,7 @@ impl Mcp {
         model_options.servers.docs.clone_from(&self.docs);
         model_options.servers.workspace.clone_from(&self.root);
         wiring::block_on_all_cores(Box::pin(async {
-            let store: Arc<dyn Store> = Arc::new(globals.open_or_make()?);
+            let store = globals.open_or_make().await?;
             let service = Service::build(globals, &mut model_options, Guard::new(None), store, true).await?;
             Ok(service.serve_flows(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await.map(|()| Exit::Well)?)
         }))

@@ -59,9 +59,9 @@ impl Memory {
         wiring::block_on(async {
             let user = UserId::default();
             match self {
-                Memory::List { limit, json } => list(&globals.open()?, user, limit, json).await,
+                Memory::List { limit, json } => list(&*globals.open().await?, user, limit, json).await,
                 Memory::Forget { note, all: _ } => {
-                    let count = globals.open()?.forget(&user, note).await?;
+                    let count = globals.open().await?.forget(&user, note).await?;
                     match (note, count) {
                         (Some(note), 0) => Err(ServiceError::Usage(format!("there is no note {note}; `baton memory list` shows those there are"))),
                         (_, 1) => said("forgot 1 note"),
@@ -71,7 +71,7 @@ impl Memory {
                 Memory::Prefer { name, choice } => {
                     let (preference, value) = checked(&name, choice.as_deref())?;
                     // The first thing that somebody does may be to say what they like.
-                    globals.open_or_make()?.prefer(&user, preference.name, value).await?;
+                    globals.open_or_make().await?.prefer(&user, preference.name, value).await?;
                     said(&match choice {
                         Some(choice) => format!("{name} is {choice} from now on"),
                         None => format!("{name} is as if you had said nothing"),

@@ -16,6 +16,7 @@ mod new;
 mod registry;
 mod runs;
 mod serve;
+mod store;
 mod threads;
 mod tokens;
 mod tools;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Runs(runs::Runs),
     #[command(subcommand)]
     Threads(threads::Threads),
+    #[command(subcommand)]
+    Store(store::Store),
     #[command(subcommand)]
     Memory(memory::Memory),
     Flows(flows::Flows),
@@ -81,6 +84,7 @@ impl Command {
             Command::Restore(restore) => restore.run(globals),
             Command::Runs(runs) => runs.run(globals),
             Command::Threads(threads) => threads.run(globals),
+            Command::Store(store) => store.run(globals),
             Command::Memory(memory) => memory.run(globals),
             Command::Flows(flows) => flows.run(globals),
             Command::New(new) => new.run(),
@@ -91,7 +95,7 @@ impl Command {
             Command::Registry(registry) => registry.run(globals),
             Command::Agent(agent) => agent.run(globals),
             Command::Up(up) => up.run(globals),
-            Command::Bench(bench) => bench.run().map(|()| Exit::Well),
+            Command::Bench(bench) => bench.run(globals).map(|()| Exit::Well),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(globals).map(Exit::from),
             Command::EvalServer(server) => server.run().map(|()| Exit::Well),

@@ -1,13 +1,11 @@
 //! `baton serve`: the API and the page over an engine that goes on with whatever an earlier server left.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Arc;
 
 use serde_json::json;
 use server::limits;
 use service::access::{Listener, StartToken};
 use service::{GlobalArgs, ModelOptions, Service, wiring};
-use store::Store;
 use terminal::{DIM, paint};
 
 use crate::exit::{self, Exit, Result};
@@ -51,7 +49,7 @@ impl Serve {
 
     async fn serve(mut self, globals: &GlobalArgs) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
-        let store: Arc<dyn Store> = Arc::new(globals.open_or_make()?);
+        let store = globals.open_or_make().await?;
         let bound = self.listening.bind(Some(store.clone()), globals, self.port).await?;
         let url = bound.url();
         let Listener { listener, address, guard, start_token, tls } = bound;

@@ -9,7 +9,7 @@ use service::access::{self, Running};
 use service::audited;
 use service::global_args::GlobalArgs;
 use service::wiring;
-use store::{NewToken, SqliteStore, Store as _};
+use store::{NewToken, Store};
 use terminal::{BOLD, Table, age, now_ms, paint};
 
 use crate::exit::{Exit, Result, ServiceError};
@@ -85,7 +85,7 @@ impl Tokens {
             match self {
                 Tokens::Add { user, days, scope, json } => {
                     let user = named(&user)?;
-                    let Made { number, token } = make(globals, &globals.open_or_make()?, &user, days, scope).await?;
+                    let Made { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -96,10 +96,10 @@ impl Tokens {
                     }
                 }
                 Tokens::Rotate { token: old, hours, days, scope, json } => {
-                    let store = globals.open()?;
+                    let store = globals.open().await?;
                     let all = store.tokens().await?;
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
-                    let Made { number, token } = make(globals, &store, &row.user, days, scope).await?;
+                    let Made { number, token } = make(globals, &*store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
                     // One that ends sooner is not prolonged.
                     store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
@@ -110,7 +110,7 @@ impl Tokens {
                     }
                 }
                 Tokens::List { json } => {
-                    let rows = globals.open()?.tokens().await?;
+                    let rows = globals.open().await?.tokens().await?;
                     let mut table = Table::new(&["token", "user", "made", "works until"]);
                     for row in &rows {
                         let until = match row.until_ms {
@@ -146,7 +146,7 @@ impl Tokens {
                         return Err(ServiceError::Usage("no server of this account runs with this database; `baton serve` starts one".to_owned()));
                     }
                 }
-                Tokens::Remove { token } => match globals.open()?.drop_token(token).await? {
+                Tokens::Remove { token } => match globals.open().await?.drop_token(token).await? {
                     true => {
                         audited::record(globals, What::TokenRemoved, |event| event.detail(token.to_string()))?;
                         writeln!(out, "token {token} works no longer")?;
@@ -174,7 +174,7 @@ struct Made {
 const HOUR_MS: i64 = 3_600_000;
 
 /// Makes a token; only its digest is kept.
-async fn make(globals: &GlobalArgs, store: &SqliteStore, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
+async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
     let scope = match scope {
         TokenScope::All => guard::Scope::All,
         TokenScope::Read => guard::Scope::Read,

@@ -99,6 +99,7 @@ impl Up {
         let port = config.team.page_port.unwrap_or(PAGE_PORT);
         let mut arguments = words(&["serve", "--port", &port.to_string(), "--json", "--db", &text(&globals.path()?)?]);
         arguments.extend(self.passed_on(globals)?);
+        arguments.extend(globals.store_arguments());
         parts.push(Part { name: "page".to_owned(), port, arguments, environment });
         Ok(parts)
     }

@@ -19,6 +19,7 @@ mod memory;
 mod models;
 mod new_flow;
 mod permissions;
+mod postgres;
 mod registry;
 mod results;
 mod roles;

@@ -59,7 +59,7 @@ impl Served {
     }
 
     /// At once, as by a power cut.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -100,7 +100,7 @@ impl Served {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    id: Option<String>,
+    pub(crate) id: Option<String>,
     pub(crate) event: String,
     pub(crate) data: Value,
 }
@@ -140,7 +140,7 @@ fn text(value: &Value) -> String {
 }
 
 /// What was told, as `run seq event`.
-fn told(events: &[Event]) -> Vec<String> {
+pub(crate) fn told(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter(|event| event.event == "told");
     told.map(|event| format!("{} {} {}", event.data["run"].as_str().unwrap(), event.data["seq"], event.data["event"].as_str().unwrap())).collect()
 }

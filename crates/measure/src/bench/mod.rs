@@ -19,12 +19,13 @@ pub(crate) mod models;
 mod peer;
 mod protocols;
 mod report;
+mod scale;
 mod server;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use service::{Result, ServiceError};
+use service::{GlobalArgs, Result, ServiceError};
 use terminal::remark;
 
 use ground::{Found, Ground, Sizes};
@@ -37,6 +38,7 @@ pub enum Bench {
     Flows(flows::FlowsBench),
     Protocols(protocols::ProtocolsBench),
     Server(server::ServerBench),
+    Scale(scale::ScaleBench),
     #[command(hide = true)]
     Child(child::Child),
     #[command(hide = true)]
@@ -113,8 +115,9 @@ const ROWS: [Row; 10] = [
 
 impl Bench {
     /// Measures and prints.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, place: &GlobalArgs) -> Result<()> {
         match self {
+            Bench::Scale(bench) => bench.run(place),
             Bench::Engine(bench) => bench.run(),
             Bench::Flows(bench) => bench.run(),
             Bench::Protocols(bench) => bench.run(),

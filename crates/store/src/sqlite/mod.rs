@@ -17,6 +17,7 @@ mod read;
 mod records;
 mod retention;
 mod tokens;
+mod transfer;
 mod users;
 mod write;
 mod writer;
@@ -221,6 +222,10 @@ impl Store for SqliteStore {
 
     async fn tokens(&self) -> Result<Vec<TokenRow>> {
         self.readers.read(tokens::tokens).await
+    }
+
+    async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
+        self.writer.write(0, move |tables| tables.expire_token(token, until_ms)).await
     }
 
     async fn drop_token(&self, token: u64) -> Result<bool> {

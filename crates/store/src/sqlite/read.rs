@@ -95,6 +95,10 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>
         sql += " AND instr(name, ?) > 0";
         values.push(Value::from(part.clone()));
     }
+    if let Some(now_ms) = filter.unheld_at_ms {
+        sql += " AND NOT EXISTS (SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner WHERE leases.thread = runs.thread AND until_ms >= ?)";
+        values.push(Value::from(now_ms));
+    }
     if let Some(before) = &filter.before {
         sql += " AND id < ?";
         values.push(Value::from(run_id(rows, before)?));

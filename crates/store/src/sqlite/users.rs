@@ -13,11 +13,6 @@ impl SqliteStore {
         self.readers.read(users).await
     }
 
-    /// Lets a token work until then and no longer. Says whether there was one.
-    pub async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool> {
-        self.writer.write(0, move |tables| tables.expire_token(token, until_ms)).await
-    }
-
     /// Deletes everything of a user: threads with their messages, runs and journals, notes, preferences, permissions, tokens and sessions. Unfinished runs too.
     /// The caller sees to it that nobody else has the database open ([`crate::is_in_use`]), and calls [`crate::compact_database`] afterwards.
     pub async fn delete_user(&self, user: &UserId) -> Result<Freed> {

@@ -57,6 +57,9 @@ pub(crate) async fn runs_can_be_filtered(home: Home) {
         (RunFilter { before: Some(run_id("w-b2")), ..any.clone() }, vec!["x-a2", "y-b1", "z-a1"]),
         (RunFilter { user: Some("local".into()), roots_only: true, ..any.clone() }, vec!["v-c1", "w-b2", "x-a2", "y-b1", "z-a1"]),
         (RunFilter { user: Some("ada".into()), ..any.clone() }, vec![]),
+        // All are held until UNTIL.
+        (RunFilter { unheld_at_ms: Some(UNTIL), ..any.clone() }, vec![]),
+        (RunFilter { unheld_at_ms: Some(UNTIL + 1), statuses: vec![Status::Running], ..any.clone() }, vec!["v-c1", "y-b1"]),
         (
             RunFilter {
                 statuses: vec![Status::Running, Status::Done],

@@ -16,7 +16,7 @@ use service::hub;
 use service::model_options::ModelOptions;
 use service::run_request::{self, AskOptions};
 use service::wiring;
-use store::{SqliteStore, Store as _};
+use store::Store;
 use terminal::remark;
 use terminal::{BOLD, DIM, count, one_line, paint, tail};
 
@@ -35,7 +35,7 @@ pub(super) fn run(options: AskOptions, globals: &GlobalArgs) -> Result<Exit> {
     let thread = options.thread()?;
     let settings = BTreeMap::from([(flow.clone(), options.settings(&flow, globals)?)]);
     wiring::block_on(async {
-        let store = Arc::new(globals.open_or_make()?);
+        let store = globals.open_or_make().await?;
         let (engine, profile) = wiring::engine_over(store.clone(), globals, &options.model_options, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
         let mut session = Session { globals, store, engine, profile, flow, thread, options, settings, last: None, exit: Exit::Well };
@@ -45,7 +45,7 @@ pub(super) fn run(options: AskOptions, globals: &GlobalArgs) -> Result<Exit> {
 
 struct Session<'a> {
     globals: &'a GlobalArgs,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     engine: Engine,
     profile: ModelProfile,
     flow: String,

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use engine::Delivery;
 use graph::{RunId, TaskId};
 use service::global_args::GlobalArgs;
@@ -41,7 +39,7 @@ impl Answer {
             _ => return Err(ServiceError::Usage("baton runs answer RUN [TASK] VALUE".into())),
         };
         wiring::block_on(async {
-            let store = Arc::new(globals.open()?);
+            let store = globals.open().await?;
             let row = find::run(&*store, &self.run).await?;
             if row.status.is_over() {
                 return Err(engine::EngineError::Over { run: row.run, status: row.status }.into());

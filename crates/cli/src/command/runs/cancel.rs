@@ -20,7 +20,7 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(globals)?;
+            let engine = wiring::idle_engine(globals).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
             let short = tail(&row.run);
             match engine.cancel(&row.run, &self.reason).await? {

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::Value;
@@ -43,7 +42,7 @@ pub(crate) struct Fork {
 impl Fork {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = Arc::new(globals.open()?);
+            let store = globals.open().await?;
             let row = find::run(&*store, &self.run).await?;
             let (engine, _) = wiring::engine_over(store, globals, &self.model_options, self.json).await?;
             let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();

@@ -29,14 +29,14 @@ pub(crate) struct List {
 impl List {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = globals.open()?;
+            let store = globals.open().await?;
             // One more than asked for, to know whether that was all.
             let filter = RunFilter { statuses: self.status, limit: self.limit.saturating_add(1), ..RunFilter::default() };
             let mut rows = store.runs(filter).await?;
             let has_more = rows.len() > self.limit;
             rows.truncate(self.limit);
             let mut out = anstream::stdout().lock();
-            let interrupted = interrupted(&store, &rows).await?;
+            let interrupted = interrupted(&*store, &rows).await?;
             if self.json {
                 for row in rows {
                     let mut object = serde_json::to_value(&row)?;

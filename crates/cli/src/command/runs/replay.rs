@@ -20,9 +20,9 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = globals.open()?;
-            let row = find::run(&store, &self.run).await?;
-            let found = engine::replay(&store, &wiring::flows(globals)?, &row.run).await?;
+            let store = globals.open().await?;
+            let row = find::run(&*store, &self.run).await?;
+            let found = engine::replay(&*store, &wiring::flows(globals)?, &row.run).await?;
             let exit = if found.difference.is_some() { Exit::Failed } else { Exit::Well };
             let mut out = anstream::stdout().lock();
             if self.json {

@@ -1,5 +1,4 @@
 use std::io::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, EngineError};
@@ -33,7 +32,7 @@ impl Resume {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match &self.run {
             Some(typed) => wiring::block_on(async {
-                let store = Arc::new(globals.open()?);
+                let store = globals.open().await?;
                 let row = find::run(&*store, typed).await?;
                 let (engine, _) = wiring::engine_over(store, globals, &self.model_options, self.json).await?;
                 let follow = Follow::again(&engine, &row.thread, &row.run, self.json).await?;
@@ -46,7 +45,7 @@ impl Resume {
 }
 
 async fn all(globals: &GlobalArgs, model_options: &ModelOptions) -> Result<Exit> {
-    let store = Arc::new(globals.open()?);
+    let store = globals.open().await?;
     let (engine, _) = wiring::engine_over(store, globals, model_options, false).await?;
     let mut interrupts = Interrupts::listen()?;
     let unfinished = unfinished(&engine).await?;

@@ -30,7 +30,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(globals)?;
+            let engine = wiring::idle_engine(globals).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
             // A journal that no longer fits its flow still has a row worth showing.
             let history = History::of(&**engine.store(), engine.flows(), &row.run).await;

@@ -22,7 +22,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(globals)?;
+            let engine = wiring::idle_engine(globals).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
             let mut view = View::new(&row.run, self.json);
             let mut interrupts = Interrupts::listen()?;

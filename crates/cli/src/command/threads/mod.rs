@@ -2,7 +2,6 @@ mod csv;
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use audit::What;
 use graph::ThreadId;
@@ -100,17 +99,17 @@ impl Threads {
                 let rows = csv::read(&file)?;
                 let name = file.file_stem().map_or_else(|| "imported".into(), |stem| stem.to_string_lossy().into_owned());
                 let thread = thread.unwrap_or_else(|| if name == "-" { "imported".to_owned() } else { name.clone() });
-                let engine = wiring::idle_engine_over(Arc::new(globals.open_or_make()?), globals)?;
+                let engine = wiring::idle_engine_over(globals.open_or_make().await?, globals)?;
                 return csv::import(&engine, &rows, &ThreadId::from(thread), format!("imported from {name}")).await;
             }
-            let store = globals.open()?;
+            let store = globals.open().await?;
             match self {
                 Threads::Import { .. } => unreachable!("it was dealt with above"),
-                Threads::Export { thread, to } => csv::export(&store, &named(&store, &thread).await?, to.as_deref()).await,
-                Threads::List { limit, json } => list(&store, limit, json).await,
-                Threads::Show { thread, json } => show(&store, &named(&store, &thread).await?, json).await,
+                Threads::Export { thread, to } => csv::export(&*store, &named(&*store, &thread).await?, to.as_deref()).await,
+                Threads::List { limit, json } => list(&*store, limit, json).await,
+                Threads::Show { thread, json } => show(&*store, &named(&*store, &thread).await?, json).await,
                 Threads::Delete { thread } => {
-                    let thread = named(&store, &thread).await?;
+                    let thread = named(&*store, &thread).await?;
                     freed(globals, store.delete_thread(&thread, now_ms()).await?)
                 }
                 Threads::Prune { keep, days } => {

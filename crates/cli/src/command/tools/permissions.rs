@@ -52,11 +52,11 @@ enum Action {
 impl Permissions {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = globals.open_or_make()?;
+            let store = globals.open_or_make().await?;
             match &self.action {
-                None | Some(Action::List) => self.list(&store).await?,
-                Some(Action::Revoke { name }) => self.revoke(&store, name, globals).await?,
-                Some(Action::Allow { name }) => self.allow(&store, name, globals).await?,
+                None | Some(Action::List) => self.list(&*store).await?,
+                Some(Action::Revoke { name }) => self.revoke(&*store, name, globals).await?,
+                Some(Action::Allow { name }) => self.allow(&*store, name, globals).await?,
             }
             Ok(Exit::Well)
         })

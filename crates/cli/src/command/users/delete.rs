@@ -19,7 +19,7 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
         home.must_be_unused()?;
     }
     let (user, all) = wiring::block_on(async {
-        let store = globals.open()?;
+        let store = globals.open_file()?;
         let user = known(globals, &store, name).await?;
         let all = threads(&store, &user).await?;
         Ok((user, all))
@@ -59,7 +59,7 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
 }
 
 async fn delete_rows(globals: &GlobalArgs, user: UserId) -> Result<store::Freed> {
-    Ok(globals.open()?.delete_user(&user).await?)
+    Ok(globals.open_file()?.delete_user(&user).await?)
 }
 
 fn remove(folder: &Path) -> Result<()> {

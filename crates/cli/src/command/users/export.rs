@@ -22,7 +22,7 @@ const PAGE: usize = 500;
 const NOTES_MAX: usize = 100_000;
 
 pub(super) async fn run(globals: &GlobalArgs, user: &str, file: &Path, as_json: bool) -> Result<Exit> {
-    let store = globals.open()?;
+    let store = globals.open_file()?;
     let user = known(globals, &store, user).await?;
     let mut archive = Writer::create(file)?;
     archive.add_text(Path::new("user.json"), &pretty(&about(&store, &user).await?)?)?;

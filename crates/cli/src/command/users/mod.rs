@@ -63,7 +63,7 @@ impl Users {
 }
 
 async fn list(globals: &GlobalArgs, as_json: bool) -> Result<Exit> {
-    let store = globals.open()?;
+    let store = globals.open_file()?;
     let mut out = anstream::stdout();
     let mut table = Table::new(&["user", "threads", "stored", "uploads"]);
     for user in everybody(globals, &store).await? {

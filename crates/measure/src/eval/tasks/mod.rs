@@ -195,7 +195,7 @@ impl Tasks {
         if let Some(hub) = setup.tools.as_ref().filter(|_| task.world.stories) {
             hub.enable("stories", true).await.map_err(|failure| ServiceError::Failed(failure.message))?;
         }
-        let engine = wiring::engine_in(setup.handler, Arc::new(stage.globals.open_or_make()?), &stage.globals, models)?;
+        let engine = wiring::engine_in(setup.handler, stage.globals.open_or_make().await?, &stage.globals, models)?;
         let flow = run_request::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.globals)?;
         let order = options.request(&flow, &task.request, None, &stage.globals, &options.settings(&flow, &stage.globals)?)?.order(setup.profile)?;
         let run = engine.start(order).await?;

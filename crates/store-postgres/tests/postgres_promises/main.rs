@@ -1,0 +1,49 @@
+//! The promises of `store`, kept by Postgres: the same list and the same functions as for SQLite. `lab/peers/postgres` starts a database for them.
+#![allow(clippy::unwrap_used)]
+
+// The name that the promises use.
+extern crate store as baton_store;
+
+#[path = "../../../store/tests/promises/beginnings.rs"]
+mod beginnings;
+#[path = "../../../store/tests/promises/cards.rs"]
+mod cards;
+#[path = "../../../store/tests/promises/commits.rs"]
+mod commits;
+#[path = "../../../store/tests/promises/hand.rs"]
+mod hand;
+#[path = "../../../store/tests/promises/leases.rs"]
+mod leases;
+#[path = "../../../store/tests/promises/lists.rs"]
+mod lists;
+#[path = "../../../store/tests/promises/notes.rs"]
+mod notes;
+#[path = "../../../store/tests/promises/permissions.rs"]
+mod permissions;
+#[path = "../../../store/tests/promises/records.rs"]
+mod records;
+#[path = "../../../store/tests/promises/retention.rs"]
+mod retention;
+#[path = "../../../store/tests/promises/signals.rs"]
+mod signals;
+#[path = "../../../store/tests/promises/tokens.rs"]
+mod tokens;
+mod connections;
+mod several;
+mod throwaway;
+
+use std::sync::Arc;
+
+use baton_store::Store;
+
+include!("../../../store/tests/promises/list.rs");
+
+home!(postgres, crate::postgres_home);
+
+struct Home {
+    store: Arc<dyn Store>,
+}
+
+async fn postgres_home() -> Home {
+    Home { store: Arc::new(throwaway::Schema::new().await.open().await) }
+}
