@@ -221,13 +221,8 @@ impl Inner {
 }
 
 impl Engine {
-<<<<<<< main
     async fn deliver_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
         self.deliver(run, kind.clone(), |done| match kind.clone() {
-=======
-    async fn tell_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
-        self.tell(run, kind.clone(), |done| match kind.clone() {
->>>>>>> postgres-named
             SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
             SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },
         })
