@@ -14,6 +14,7 @@
 //! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
 //! model), and trying again.
 
+mod adapter;
 mod asked;
 mod blocks;
 mod chat;
@@ -39,6 +40,7 @@ use graph::{FailureKind, ModelCall};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+pub use self::adapter::Adapter;
 pub use self::kernel::Limits;
 pub use self::kernels::Kernels;
 use effects::Progress;
@@ -65,6 +67,8 @@ pub struct Options {
     pub prefixes_max: usize,
     pub prefix_tokens_max: usize,
     pub kernels: Kernels,
+    /// A change of the weights that is applied when they are loaded.
+    pub adapter: Option<&'static Adapter>,
 }
 
 impl Default for Options {
@@ -77,6 +81,7 @@ impl Default for Options {
             prefixes_max: 4,
             prefix_tokens_max: 1536,
             kernels: Kernels::default(),
+            adapter: None,
         }
     }
 }

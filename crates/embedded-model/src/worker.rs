@@ -88,6 +88,10 @@ struct Mind {
 impl Mind {
     fn load(path: &Path, options: &Options) -> Result<Self, Trouble> {
         let gguf = Gguf::open(path)?;
+        let gguf = match options.adapter {
+            Some(adapter) => gguf.with(Gguf::open(&adapter.merged(path)?)?),
+            None => gguf,
+        };
         let vocabulary = Vocabulary::load(&gguf)?;
         let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
         if vocabulary.len() > net.sizes.vocabulary {

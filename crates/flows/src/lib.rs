@@ -37,6 +37,7 @@ mod driven;
 #[cfg(test)]
 mod played;
 
+pub use claims::NOT_ANSWERED;
 pub use descriptor::{Agent, Calls, Descriptor, InputKind, Needs, PlanNote, Routing, Visibility};
 pub use registry::{Registry, RegistryError, Specialist};
 
