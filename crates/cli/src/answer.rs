@@ -6,10 +6,10 @@ use std::io::{IsTerminal as _, Write as _};
 
 use evidence::{Sentence, Source, Status, UNSUPPORTED_MARK, WEAK_MARK};
 use serde_json::Value;
+use terminal::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
 
 use crate::exit::Result;
 use crate::markdown::{self, Mark};
-use crate::text::{self, BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
 use crate::view::notes;
 
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct WrittenFile {
 
 impl WrittenFile {
     pub(crate) fn line(&self) -> String {
-        format!("{} ({})", one_line(&self.path, SENTENCE_CHARS_MAX), text::bytes(self.bytes))
+        format!("{} ({})", one_line(&self.path, SENTENCE_CHARS_MAX), terminal::bytes(self.bytes))
     }
 }
 

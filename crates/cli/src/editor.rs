@@ -70,7 +70,7 @@ impl Editor {
     /// A line, or several: one that ends in a backslash goes on in the next, and what is pasted stays together.
     pub(crate) async fn read(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Result<Typed> {
         let Some(mut inner) = self.inner.take() else { return Ok(Typed::End) };
-        let styled = (prompt.to_owned(), crate::text::paint(crate::text::BOLD, prompt));
+        let styled = (prompt.to_owned(), terminal::paint(terminal::BOLD, prompt));
         let reading = tokio::task::spawn_blocking(move || {
             let typed = inner.readline(&styled);
             (inner, typed)

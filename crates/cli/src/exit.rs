@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use engine::EngineError;
+use service::signals::StopSignal;
+pub(crate) use service::{Result, Trouble};
 use store::StoreError;
-
-pub(crate) type Result<T> = std::result::Result<T, Trouble>;
 
 /// The codes `baton --help` promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,73 +49,56 @@ impl Exit {
     }
 }
 
-/// What stopped a command.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    #[error("{0}")]
-    Usage(String),
-    /// A check found something, or something outside did not work.
-    #[error("{0}")]
-    Failed(String),
-    /// The place of the database, before there is a store.
-    #[error("{0}")]
-    Place(String),
-    /// Somebody pressed Ctrl-C before there was a run.
-    #[error("{1}")]
-    Stopped(Exit, String),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    #[error("writing failed: {0}")]
-    Output(#[from] std::io::Error),
-}
-
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Self {
-        Trouble::Engine(error.into())
+impl From<measure::Verdict> for Exit {
+    fn from(verdict: measure::Verdict) -> Self {
+        match verdict {
+            measure::Verdict::Passed => Exit::Well,
+            measure::Verdict::Failed => Exit::Failed,
+        }
     }
 }
 
-impl From<serde_json::Error> for Trouble {
-    fn from(error: serde_json::Error) -> Self {
-        Trouble::Output(error.into())
+impl From<StopSignal> for Exit {
+    fn from(signal: StopSignal) -> Self {
+        match signal {
+            StopSignal::Interrupt => Exit::Interrupted,
+            StopSignal::Terminate => Exit::Terminated,
+        }
     }
 }
 
-impl Trouble {
-    pub(crate) fn tell(&self) -> Exit {
-        // Whoever read our output had enough of it, as `head` does.
-        if matches!(self, Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
-            return Exit::Well;
-        }
-        let red = anstyle::AnsiColor::Red.on_default().bold();
-        // Nowhere is left to complain to.
-        let _ = writeln!(anstream::stderr(), "{red}baton:{red:#} {self}{}", self.hint().map(|hint| format!("\n{hint}")).unwrap_or_default());
-        self.exit()
+/// Prints an error and what to do about it.
+pub(crate) fn tell(trouble: &Trouble) -> Exit {
+    // The reader of our output closed it, as `head` does.
+    if matches!(trouble, Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
+        return Exit::Well;
     }
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    // Nowhere is left to complain to.
+    let _ = writeln!(anstream::stderr(), "{red}baton:{red:#} {trouble}{}", hint(trouble).map(|hint| format!("\n{hint}")).unwrap_or_default());
+    code_of(trouble)
+}
 
-    pub(crate) fn exit(&self) -> Exit {
-        match self {
-            Trouble::Usage(_) => Exit::Usage,
-            Trouble::Failed(_) | Trouble::Output(_) => Exit::Failed,
-            Trouble::Place(_) => Exit::Store,
-            Trouble::Stopped(exit, _) => *exit,
-            Trouble::Engine(error) => exit_of(error),
-        }
+fn code_of(trouble: &Trouble) -> Exit {
+    match trouble {
+        Trouble::Usage(_) => Exit::Usage,
+        Trouble::Failed(_) | Trouble::Output(_) => Exit::Failed,
+        Trouble::Place(_) => Exit::Store,
+        Trouble::Stopped(signal, _) => Exit::from(*signal),
+        Trouble::Engine(error) => exit_of(error),
     }
+}
 
-    /// The next step, where the error itself does not say.
-    fn hint(&self) -> Option<String> {
-        match self {
-            Trouble::Engine(EngineError::Store(StoreError::Held { thread, .. })) => {
-                Some(format!("`baton runs watch` shows what it does; `baton threads show {thread}` shows the thread"))
-            }
-            Trouble::Engine(EngineError::Store(StoreError::Open { .. })) => {
-                Some("check the path and its rights, or name another file with --db".into())
-            }
-            Trouble::Engine(EngineError::NoStep { run, .. }) => Some(format!("`baton runs show {run}` shows its steps")),
-            Trouble::Engine(EngineError::Crashed { run, .. }) => Some(format!("`baton runs replay {run}` tries it again without touching anything")),
-            Trouble::Usage(_) | Trouble::Failed(_) | Trouble::Place(_) | Trouble::Stopped(..) | Trouble::Engine(_) | Trouble::Output(_) => None,
+/// The next step, where the error itself does not say.
+fn hint(trouble: &Trouble) -> Option<String> {
+    match trouble {
+        Trouble::Engine(EngineError::Store(StoreError::Held { thread, .. })) => {
+            Some(format!("`baton runs watch` shows what it does; `baton threads show {thread}` shows the thread"))
         }
+        Trouble::Engine(EngineError::Store(StoreError::Open { .. })) => Some("check the path and its rights, or name another file with --db".into()),
+        Trouble::Engine(EngineError::NoStep { run, .. }) => Some(format!("`baton runs show {run}` shows its steps")),
+        Trouble::Engine(EngineError::Crashed { run, .. }) => Some(format!("`baton runs replay {run}` tries it again without touching anything")),
+        Trouble::Usage(_) | Trouble::Failed(_) | Trouble::Place(_) | Trouble::Stopped(..) | Trouble::Engine(_) | Trouble::Output(_) => None,
     }
 }
 

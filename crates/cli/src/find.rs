@@ -2,9 +2,9 @@
 
 use graph::RunId;
 use store::{RunFilter, RunRow, Store};
+use terminal::{age, now_ms, one_line, short};
 
 use crate::exit::{Result, Trouble};
-use crate::text::{age, now_ms, one_line, short};
 
 /// Candidates worth listing.
 const LISTED_MAX: usize = 8;

@@ -16,7 +16,7 @@ use flows::no_model::FOUND;
 use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use terminal::{BOLD, DIM, YELLOW, paint, remark, spent, tail, took};
 
 use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
@@ -25,7 +25,6 @@ use crate::exit::{Exit, Result, Trouble};
 use crate::plan::Plan;
 use crate::question::{self, Open};
 use crate::streamed::Streamed;
-use crate::text::{BOLD, DIM, YELLOW, paint, spent, tail, took};
 use crate::view::View;
 
 /// How long an interrupted process lets what is in flight finish.
@@ -150,7 +149,7 @@ impl<'a> Follow<'a> {
     /// Shows events until the run rests.
     async fn watch(&mut self) -> Result<Rest> {
         let (engine, run) = (self.engine, self.run);
-        let wait = rest(engine, run, self.answered.take());
+        let wait = service::waiting::wait_until_idle(engine, run, self.answered.take());
         tokio::pin!(wait);
         let mut ticks = tokio::time::interval(TICK);
         let at = loop {
@@ -423,39 +422,16 @@ enum Answered {
     Cancelled,
 }
 
-/// Waits until the run rests. If a run below it was answered, that one goes first: its end is what those above it wait for.
-pub(crate) async fn rest(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<At> {
-    if let Some(below) = answered.filter(|below| below != run) {
-        engine.wait(&below).await?;
-        match engine.resume(run).await {
-            Ok(()) | Err(engine::EngineError::Over { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(engine.wait(run).await?)
-}
-
-pub(crate) fn remark(words: &str) {
-    // A remark that cannot be printed is not missed.
-    let _ = writeln!(anstream::stderr(), "{words}");
-}
-
-/// Signals that ask the process to end.
-pub(crate) struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-}
+/// Signals that ask the process to end, as exit codes.
+pub(crate) struct Interrupts(service::signals::Interrupts);
 
 impl Interrupts {
     pub(crate) fn listen() -> Result<Self> {
-        Ok(Interrupts { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Interrupts(service::signals::Interrupts::listen()?))
     }
 
     pub(crate) async fn next(&mut self) -> Exit {
-        tokio::select! {
-            _ = self.interrupt.recv() => Exit::Interrupted,
-            _ = self.terminate.recv() => Exit::Terminated,
-        }
+        self.0.next().await.into()
     }
 }
 

@@ -1,20 +1,18 @@
 //! The options of every command that serves something: where to listen, and who may call.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
-use server::guard::Guard;
+use service::access::{Bind, Listener};
+use service::place::Place;
 use store::Store;
-use tokio::net::TcpListener;
+use terminal::remark;
 
-use crate::access::StartToken;
 use crate::exit::{Result, Trouble};
-use crate::follow::remark;
-use crate::place::Place;
 
 #[derive(clap::Args)]
 pub(crate) struct Listening {
@@ -32,40 +30,13 @@ pub(crate) struct Listening {
     pub(crate) json: bool,
 }
 
-/// A port that is listened on, and who may use it.
-pub(crate) struct Bound {
-    pub(crate) listener: TcpListener,
-    pub(crate) address: SocketAddr,
-    pub(crate) guard: Guard,
-    /// None with a configured token, and where other machines can connect.
-    pub(crate) start_token: Option<StartToken>,
-}
-
 /// Shorter tokens can be guessed.
 const TOKEN_CHARS_MIN: usize = 16;
 
 impl Listening {
     /// Before anything else is prepared, so that a port in use is known at once. Users with tokens of their own are in the store.
-    pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, place: &Place, port: u16) -> Result<Bound> {
-        let token = self.token()?;
-        let guard = match users {
-            Some(store) => Guard::with_users(token.as_deref(), store),
-            None => Guard::new(token.as_deref()),
-        };
-        let mut start_token = match token.is_none() && self.host.is_loopback() {
-            true => Some(StartToken::new()?),
-            false => None,
-        };
-        let guard = match &start_token {
-            Some(start) => guard.with_start_token(&start.token),
-            None => guard,
-        };
-        let listener = guard.bind(SocketAddr::new(self.host, port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
-        let address = listener.local_addr()?;
-        if let Some(start) = &mut start_token {
-            start.keep(place, address)?;
-        }
-        Ok(Bound { listener, address, guard, start_token })
+    pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, place: &Place, port: u16) -> Result<Listener> {
+        Bind { host: self.host, port, token: self.token()? }.listen(users, place).await
     }
 
     fn token(&self) -> Result<Option<String>> {

@@ -1,49 +1,33 @@
-//! The binary `baton`: reads the command line, chooses the concrete parts, and says how it went by its exit code.
+//! The binary `baton`: reads the command line, runs the command, prints, and reports the result by its exit code.
 //!
-//! Deliberately absent: deciding, driving and keeping. Those are `graph`, `engine` and `store`; here they are put together.
+//! Deliberately absent: what is not about the command line or the terminal. Configuration and wiring are in `service`, benchmarks and evaluations in `measure`.
 
-mod access;
 mod answer;
 mod approval;
-mod asking;
-mod bench;
 mod command;
-mod config;
 mod editor;
 mod exit;
 mod find;
 mod follow;
 mod heaps;
-mod hub;
 mod listening;
 mod log;
 mod markdown;
-mod mind;
-mod owner;
-mod place;
+mod notices;
 mod plan;
-mod private;
-mod pull;
 mod question;
-mod rank;
-mod reader;
-mod sample;
-mod served;
-mod settings;
-mod shelf;
+mod settings_table;
 mod streamed;
-mod text;
-mod thinker;
+mod style;
 mod trace;
 mod view;
-mod wiring;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use service::Place;
 
 use command::Command;
-use place::Place;
 use trace::Traces;
 
 /// Runs flows of models, tools and people durably: what was confirmed survives a crash, and every run can be watched, replayed and
@@ -87,11 +71,12 @@ fn main() -> ExitCode {
     }
     take_cores();
     let baton = Baton::parse();
+    service::notices::install(Box::new(notices::TerminalNotices::default()));
     let traces = Traces::from_environment();
     log::to_stderr(&traces);
     let exit = match baton.command.run(&baton.place) {
         Ok(exit) => exit,
-        Err(trouble) => trouble.tell(),
+        Err(trouble) => exit::tell(&trouble),
     };
     traces.finish();
     exit.code()

@@ -5,7 +5,7 @@
 use flows::descriptor::is_plan_list;
 use serde_json::{Map, Value};
 
-use crate::text::{BOLD, DIM, RED, one_line, paint};
+use terminal::{BOLD, DIM, RED, one_line, paint};
 
 /// The lists of a plan by their names.
 #[derive(Clone, Debug, PartialEq)]

@@ -202,6 +202,6 @@ mod tests {
     fn the_open_block_is_drawn_over_itself() {
         let mut screen = Screen { drawn: 2, ..Screen::default() };
         assert_eq!(screen.erased(), "\x1b[2A\r\x1b[J");
-        assert_eq!((screen.block("**a**"), screen.block("b")), (format!("{}\n", crate::text::paint(crate::text::BOLD, "a")), "\nb\n".to_owned()));
+        assert_eq!((screen.block("**a**"), screen.block("b")), (format!("{}\n", terminal::paint(terminal::BOLD, "a")), "\nb\n".to_owned()));
     }
 }

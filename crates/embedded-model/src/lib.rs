@@ -25,6 +25,7 @@ mod kernel;
 pub mod kernels;
 mod net;
 mod prefix;
+mod prefix_files;
 pub mod threads;
 mod vocabulary;
 pub mod weights;
@@ -66,6 +67,8 @@ pub struct Options {
     /// What stays of earlier prompts.
     pub prefixes_max: usize,
     pub prefix_tokens_max: usize,
+    /// Whether what prompts have in common is kept in files beside the weights, for the next process.
+    pub keeps_prefixes: bool,
     pub kernels: Kernels,
     /// A change of the weights that is applied when they are loaded.
     pub adapter: Option<&'static Adapter>,
@@ -80,6 +83,7 @@ impl Default for Options {
             queue_max: 64,
             prefixes_max: 4,
             prefix_tokens_max: 1536,
+            keeps_prefixes: true,
             kernels: Kernels::default(),
             adapter: None,
         }

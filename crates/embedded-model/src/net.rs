@@ -304,6 +304,19 @@ impl Kv {
         self.len = self.len.min(len);
     }
 
+    /// What can be kept in files: that of our own kernels.
+    pub(super) fn own(&self) -> Option<&kernel::Memory> {
+        match &self.room {
+            Room::Own(memory) => Some(memory),
+            Room::Tensors(_) => None,
+        }
+    }
+
+    /// The first `len` tokens of a memory that has room for `capacity`.
+    pub(super) fn of(memory: kernel::Memory, len: usize, capacity: usize) -> Self {
+        Kv { room: Room::Own(memory), len, capacity }
+    }
+
     /// A copy of the first `len` tokens, in room of its own.
     pub(super) fn fork(&self, sizes: &Sizes, len: usize, capacity: usize) -> Result<Self, Trouble> {
         let len = len.min(self.len).min(capacity);

@@ -40,6 +40,11 @@ impl<K> Prefixes<K> {
         Prefixes { entries: Vec::new(), limits, clock: 0 }
     }
 
+    /// How many tokens of the prompt are known.
+    pub(super) fn known(&self, prompt: &[u32]) -> usize {
+        self.entries.iter().map(|entry| common(&entry.tokens, prompt)).max().unwrap_or(0)
+    }
+
     /// At least the last token of the prompt is always left to read: what follows it is the point.
     pub(super) fn find(&mut self, prompt: &[u32]) -> Start<'_, K> {
         self.clock += 1;

@@ -156,6 +156,28 @@ async fn it_answers_the_same_with_and_without_memory() {
     }
 }
 
+/// A new process reads from a file what two questions of earlier ones had in common, and answers as without.
+#[tokio::test]
+async fn instructions_are_kept_for_the_next_process() {
+    let long = "Some instructions that every call begins with. ".repeat(9);
+    let asked = |question: &str| call(&[("system", &long), ("user", question)], 20);
+    for ((_folder, path), options) in all() {
+        let has_own_kernels = ask(&Embedded::with(&path, options.clone()), &asked("first")).await.unwrap().network.kernels != Kernels::Candle;
+        for question in ["second", "third"] {
+            ask(&Embedded::with(&path, options.clone()), &asked(question)).await.unwrap();
+        }
+        // The file is written after the answer is sent: the model that wrote it is asked once more, which waits for that.
+        let writer = Embedded::with(&path, options.clone());
+        for question in ["fourth", "fifth"] {
+            ask(&writer, &asked(question)).await.unwrap();
+        }
+        let kept = ask(&Embedded::with(&path, options.clone()), &asked("abc")).await.unwrap();
+        let fresh = ask(&Embedded::with(&path, Options { keeps_prefixes: false, ..options }), &asked("abc")).await.unwrap();
+        assert_eq!(kept.said, fresh.said);
+        assert_eq!((kept.tokens.cached > long.len() / 2, fresh.tokens.cached), (has_own_kernels, 0), "{:?}", kept.tokens);
+    }
+}
+
 async fn memory_changes_nothing(model: &Embedded, forgetful: &Embedded) {
     let long = "Some instructions that every call begins with. ".repeat(9);
     for (question, is_cached) in [("abc", false), ("abd", true), ("abc", true), ("another", true)] {

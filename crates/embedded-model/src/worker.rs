@@ -14,6 +14,7 @@ use super::gguf::Gguf;
 use super::grammar::Grammars;
 use super::net::{Kv, Net};
 use super::prefix::{Limits, Prefixes, Start};
+use super::prefix_files::{self, PrefixFiles};
 use super::vocabulary::Vocabulary;
 use super::{Answer, Event, Finish, Options, Order, Said, Task, Timing, Tokens, Trouble};
 
@@ -50,6 +51,10 @@ fn work(path: &Path, options: &Options, orders: &Receiver<Order>) {
                 });
                 // Nobody may be listening any more, and that is fine.
                 let _ = order.events.send(Event::Done(Box::new(result)));
+                // The answer does not wait for files.
+                if let Some(mind) = &mut mind {
+                    mind.save_prefix();
+                }
             }
         }
     }
@@ -83,6 +88,9 @@ struct Mind {
     vocabulary: Vocabulary,
     grammars: Grammars,
     prefixes: Prefixes<Kv>,
+    files: Option<PrefixFiles>,
+    /// What is to be kept in a file when the call is answered.
+    unsaved: Option<(Vec<u32>, Kv)>,
 }
 
 impl Mind {
@@ -99,7 +107,8 @@ impl Mind {
         }
         let grammars = Grammars::new(&vocabulary)?;
         let prefixes = Prefixes::new(Limits { entries_max: options.prefixes_max, tokens_max: options.prefix_tokens_max });
-        Ok(Mind { net, vocabulary, grammars, prefixes })
+        let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(path, &net) } else { None };
+        Ok(Mind { net, vocabulary, grammars, prefixes, files, unsaved: None })
     }
 
     fn warm(&mut self) -> Result<Answer, Trouble> {
@@ -148,6 +157,7 @@ impl Mind {
         };
         let known: Vec<u32> = prompt.iter().chain(said).copied().take(kv.len()).collect();
         if known.len() == kv.len() {
+            self.observe(&prompt, &kv)?;
             let sizes = &self.net.sizes;
             self.prefixes.keep(known, kv, |kv, len| kv.fork(sizes, len, len))?;
         }
@@ -165,12 +175,58 @@ impl Mind {
 
     /// Room for `capacity` tokens that begins with as much of the prompt as is known.
     fn remember(&mut self, prompt: &[u32], capacity: usize) -> Result<Kv, Trouble> {
+        if let Some(kv) = self.from_file(prompt, capacity)? {
+            return Ok(kv);
+        }
         let sizes = &self.net.sizes;
         match self.prefixes.find(prompt) {
             Start::Fresh => self.net.kv(capacity),
             Start::Extend(kv) if kv.capacity() >= capacity => Ok(kv),
             Start::Extend(kv) => kv.fork(sizes, kv.len(), capacity),
             Start::Fork { memory, len } => memory.fork(sizes, len, capacity),
+        }
+    }
+}
+
+impl Mind {
+    /// What a file has of the prompt, where that is more than is in memory.
+    fn from_file(&mut self, prompt: &[u32], capacity: usize) -> Result<Option<Kv>, Trouble> {
+        let Some(files) = &mut self.files else { return Ok(None) };
+        let Some((at, len)) = files.find(prompt, self.prefixes.known(prompt)) else { return Ok(None) };
+        let like = self.net.kv(1)?;
+        let read = like.own().and_then(|like| files.load(at, capacity, like));
+        Ok(read.map(|memory| Kv::of(memory, len, capacity)))
+    }
+
+    /// Takes note of the instructions that a prompt begins with, and copies what is to be kept of them.
+    fn observe(&mut self, prompt: &[u32], kv: &Kv) -> Result<(), Trouble> {
+        let Some(files) = &mut self.files else { return Ok(()) };
+        let is_start = |token: &u32| *token == self.vocabulary.turn_start;
+        let instructions = prompt.iter().skip(1).position(is_start).map_or(0, |at| at + 1);
+        let (instructions, rest) = prompt.split_at(instructions);
+        if let Some(len) = files.observe(instructions, rest).filter(|len| *len <= kv.len()) {
+            self.unsaved = Some((instructions[..len].to_vec(), kv.fork(&self.net.sizes, len, len)?));
+        }
+        Ok(())
+    }
+
+    fn save_prefix(&mut self) {
+        if let (Some(files), Some((tokens, kv))) = (&mut self.files, self.unsaved.take())
+            && let Some(memory) = kv.own()
+        {
+            files.keep(&tokens, memory);
+        }
+    }
+}
+
+/// Only our own kernels' memory has a form for files.
+fn prefix_files(path: &Path, net: &Net) -> Option<PrefixFiles> {
+    net.kv(1).ok()?.own()?;
+    match prefix_files::identity(path, &net.info().kernels.to_string()) {
+        Ok(identity) => Some(PrefixFiles::open(path, identity)),
+        Err(error) => {
+            tracing::debug!("prefixes are not kept in files: {error}");
+            None
         }
     }
 }

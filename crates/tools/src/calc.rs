@@ -70,7 +70,7 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, M
     let stop = Stop { over: Arc::new(AtomicBool::new(false)), end: Instant::now() + TIME_MAX };
     let _gone = StopOnDrop(Arc::clone(&stop.over));
     let (tell, told) = oneshot::channel();
-    let (input, rates) = (with_days(&with_operators(&expression))?, takes.rates.unwrap_or_default());
+    let (input, rates) = (with_days(&with_marked_dates(&with_operators(&expression)))?, takes.rates.unwrap_or_default());
     let work = move || {
         let end = evaluate(&input, rates, &stop);
         drop(turn);
@@ -136,6 +136,35 @@ fn with_operators(expression: &str) -> String {
         at += if pair.is_some() { 2 } else { 1 };
     }
     text.join(" ")
+}
+
+/// Dates as people write them, `2026-03-01`, get the `@` without which fend would subtract the month and the day from the year.
+fn with_marked_dates(expression: &str) -> String {
+    const LENGTH: usize = "2026-03-01".len();
+    let is_date = |text: &str| {
+        let shape = text.bytes().enumerate().all(|(at, byte)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() });
+        shape && days_since_1970(text).is_some()
+    };
+    let joins = |c: char| c.is_alphanumeric() || c == '.' || c == '_';
+    let mut text = String::with_capacity(expression.len());
+    let mut rest = expression;
+    while let Some(next) = rest.chars().next() {
+        let date = rest.get(..LENGTH).filter(|date| is_date(date));
+        let stands_alone = |_: &&str| !text.ends_with(joins) && !rest[LENGTH..].starts_with(|c: char| joins(c) || c == '-');
+        let taken = match date.filter(stands_alone) {
+            Some(date) => {
+                text.push_str(if text.ends_with('@') { "" } else { "@" });
+                text.push_str(date);
+                LENGTH
+            }
+            None => {
+                text.push(next);
+                next.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    text
 }
 
 /// fend adds days to dates and takes none from another; a difference of two dates is put in as days.
@@ -253,6 +282,11 @@ mod tests {
             ("@2026-03-01 - @2026-01-01", "59 days", true),
             ("@2024-03-01 - @2024-02-28 to hours", "48 hours", true),
             ("@2026-01-01 - @2026-01-08 to weeks", "-1 weeks", true),
+            ("(2026-11-15 - 2026-03-01) / 1", "259 days", true),
+            ("2026-11-15 + 90 days", "Saturday, 13 February 2027", true),
+            ("2026 - 11 - 15", "2000", true),
+            ("2026-11-15-1", "1999", true),
+            ("2026-13-15", "1998", true),
             ("1/3", "0.3333333333", false),
             ("sqrt 2 to 10 dp", "1.4142135624", false),
             ("@2026-11-15 + 90 days", "Saturday, 13 February 2027", true),

@@ -1,7 +1,7 @@
 //! One life of a process that is killed: it takes up whatever the database says is not finished, and drives the runs it is told to, a few
 //! at a time. Where a run waits for a person, the person is here.
 
-#[path = "../../../crates/cli/src/owner.rs"]
+#[path = "../../../crates/service/src/owner.rs"]
 mod owner;
 
 use std::ops::Range;

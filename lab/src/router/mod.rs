@@ -47,7 +47,7 @@ pub fn root() -> PathBuf {
 /// Where the trained weights are committed, below the root.
 pub const WEIGHTS: &str = "crates/flows/src/auto/weights.bin";
 const LINES: &str = "lab/data/routes.train.jsonl";
-const TOOLS: &str = "crates/cli/src/command/eval/routes/tools.json";
+const TOOLS: &str = "crates/measure/src/eval/routes/tools.json";
 
 impl TrainingSet {
     /// Reads the committed set; the error names the file and the line.
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    const MEASURED: [&str; 2] = ["crates/cli/src/command/eval/routes/dev.jsonl", "crates/cli/src/command/eval/routes/held.jsonl"];
+    const MEASURED: [&str; 2] = ["crates/measure/src/eval/routes/dev.jsonl", "crates/cli/src/command/eval/routes/held.jsonl"];
     /// Words in common of all words of both, from which on two requests are the same.
     const SAME_MIN: f64 = 0.8;
 

@@ -4,14 +4,15 @@ use std::time::Duration;
 use flows::Specialist;
 use serde_json::json;
 use server::langserve::Service;
+use service::access::Listener;
+use service::config::Config;
+use service::mind::Thinking;
+use service::place::Place;
+use service::served;
+use service::wiring;
 
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::listening::{Bound, Listening};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::served;
-use crate::wiring;
+use crate::listening::Listening;
 
 /// Serve one agent of the team as a process of its own, as LangServe serves a graph
 ///
@@ -51,7 +52,7 @@ impl Agent {
     async fn serve(&self, one: &Specialist, place: &Place) -> Result<Exit> {
         let config = Config::for_run(place)?;
         let bound = self.listening.bind(None, place, self.port.unwrap_or(one.port)).await?;
-        let Bound { listener, address, guard, start_token } = bound;
+        let Listener { listener, address, guard, start_token } = bound;
         let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;
         let has_docs = !self.thinking.servers.documents(&config).is_empty();
         let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs), Some(served::description(one)));

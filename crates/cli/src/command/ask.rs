@@ -1,10 +1,11 @@
 use std::io::Read as _;
 
-use crate::asking::{self, AskOptions};
+use service::asking::{self, AskOptions};
+use service::place::Place;
+use service::wiring;
+
 use crate::exit::{self, Exit, Result, Trouble};
 use crate::follow::{self, OnInterrupt};
-use crate::place::Place;
-use crate::wiring;
 
 /// Ask a question: run a flow here, watch it work, print its answer
 #[derive(clap::Args)]

@@ -2,17 +2,17 @@ use std::io::Write as _;
 use std::path::Path;
 
 use embedded_model::{Kernels, threads};
-use models::choice::{Choice, Source, State};
+use models::choice::{Choice, State};
 use serde_json::{Value, json};
 use server::limits;
+use service::config::Config;
+use service::hub::Servers;
+use service::mind::{self, Look};
+use service::place::Place;
+use service::wiring;
+use terminal::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 
-use crate::config::Config;
 use crate::exit::{Exit, Result};
-use crate::hub::Servers;
-use crate::mind::{self, Look};
-use crate::place::Place;
-use crate::text::{BOLD, DIM, GREEN, RED, YELLOW, paint};
-use crate::wiring;
 
 /// Say which model would think and why, how every other way stands, and what to do about each that fails
 #[derive(clap::Args)]
@@ -64,7 +64,7 @@ impl Doctor {
 }
 
 fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
-    writeln!(out, "model {}: {}\n", paint(BOLD, &choice.model), reason(choice.by))?;
+    writeln!(out, "model {}: {}\n", paint(BOLD, &choice.model), mind::reason(choice.by))?;
     for way in &choice.ways {
         let mark = match way.state {
             State::Ready if way.source == choice.by => paint(GREEN, "✓"),
@@ -73,34 +73,12 @@ fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
             State::Broken => paint(RED, "✗"),
         };
         let model = way.model.as_ref().map(|model| format!("{model}: ")).unwrap_or_default();
-        writeln!(out, "{mark} {:14} {model}{}", word(way.source), way.detail)?;
+        writeln!(out, "{mark} {:14} {model}{}", mind::word(way.source), way.detail)?;
         if !way.todo.is_empty() {
             writeln!(out, "  {:14} {} {}", "", paint(DIM, "→"), way.todo)?;
         }
     }
     Ok(())
-}
-
-pub(crate) fn reason(by: Source) -> &'static str {
-    match by {
-        Source::Flag => "--model names it",
-        Source::Configuration => "the configuration names it",
-        Source::Environment => "its key is in the environment, and nothing more urgent was said",
-        Source::Ollama => "Ollama runs here, and nothing more urgent was said",
-        Source::Embedded => "it runs in this process, and nothing better was found",
-        Source::Extraction => "nothing else is there",
-    }
-}
-
-pub(crate) fn word(source: Source) -> &'static str {
-    match source {
-        Source::Flag => "--model",
-        Source::Configuration => "configuration",
-        Source::Environment => "key",
-        Source::Ollama => "Ollama",
-        Source::Embedded => "embedded",
-        Source::Extraction => "extraction",
-    }
 }
 
 /// The registry and the agents in other processes that would be used, in words.

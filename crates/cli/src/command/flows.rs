@@ -2,14 +2,14 @@ use anstyle::Style;
 use flows::Visibility;
 use graph::Graph;
 use serde_json::{Value, json};
+use service::config::Config;
+use service::place::Place;
+use service::wiring;
+use terminal::remark;
+use terminal::{BOLD, DIM, Table, paint};
 
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::remark;
-use crate::place::Place;
-use crate::settings;
-use crate::text::{BOLD, DIM, Table, paint};
-use crate::wiring;
+use crate::settings_table;
 
 /// List the flows, draw one, or show one with its settings
 #[derive(clap::Args)]
@@ -110,7 +110,7 @@ impl Show {
         match all.is_empty() {
             true => writeln!(out, "It has no settings.")?,
             false => {
-                writeln!(out, "{}", settings::table(&all))?;
+                writeln!(out, "{}", settings_table::table(&all))?;
                 writeln!(out)?;
                 writeln!(out, "Set one with --set KEY=VALUE, or for good under [flows.{name}] in the configuration.")?;
             }
@@ -130,11 +130,60 @@ fn draw(graph: &Graph, out: &mut impl std::io::Write) -> Result<()> {
     Ok(())
 }
 
-/// What the command prints: the list, or one flow.
 #[cfg(test)]
-pub(crate) fn printed(place: &Place, name: Option<&str>) -> String {
-    let mut out = Vec::new();
-    let command = name.map(|name| Command::Show(Show { name: name.to_owned(), json: false }));
-    Flows { command, name: None, all: false, mermaid: false, json: false }.print(place, &mut out).expect("it can be printed");
-    anstream::adapter::strip_str(&String::from_utf8_lossy(&out)).to_string()
+mod tests {
+    use flows::{Descriptor, Needs, Registry, Routing};
+    use graph::{Ask, END, Go, GraphError, Replies};
+    use serde::{Deserialize, Serialize};
+    use service::asking;
+
+    use super::*;
+
+    /// The whole of a new flow: it repeats the question.
+    const ECHO: Descriptor = Descriptor {
+        title: "Echo",
+        description: "Repeats the question",
+        icon: "conversation",
+        routing: Some(Routing { purpose: "repeats", examples: &[], needs: Needs::Nothing, substitutes: &[], may_be_replaced: true }),
+        ..Descriptor::new("echo", echo)
+    };
+
+    #[derive(Serialize, Deserialize)]
+    struct Echo {
+        question: String,
+    }
+
+    fn echo(_: &Registry) -> std::result::Result<Graph, GraphError> {
+        let fold = |s: &mut Echo, _: &Replies<'_>| Go::end().say("assistant", s.question.as_str());
+        Graph::of::<Echo>("echo").node("repeat", (|_: &Echo| Ask::nothing(), fold), &[END]).output(|s| json!({ "answer": s.question })).build()
+    }
+
+    fn place(folder: &tempfile::TempDir) -> Place {
+        let mut place = Place::new(folder.path().join("baton.db"), folder.path().join("baton.toml"));
+        std::fs::write(folder.path().join("baton.toml"), "").unwrap();
+        place.script = Some("sample".into());
+        place.flows = Registry::default().with(ECHO);
+        place
+    }
+
+    #[test]
+    fn a_flow_that_is_added_to_the_list_is_in_the_listing_of_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(&folder);
+        assert!(printed(&place, None).lines().any(|line| line.starts_with("echo ") && line.ends_with("Repeats the question")));
+        let shown = printed(&place, Some("echo"));
+        assert!(shown.starts_with("Echo: Repeats the question") && shown.contains("It has no settings."), "{shown}");
+        assert_eq!(asking::flow(Some("echo"), &place).unwrap(), "echo");
+        let settings = Config::for_run(&place).unwrap().settings.settings_for("auto", &Value::Null).unwrap();
+        assert_eq!(settings["flows"][6], "echo", "the router may pick it: {settings}");
+        assert!(asking::must_plan("echo", &place.flows).is_err());
+    }
+
+    /// What the command prints: the list, or one flow.
+    fn printed(place: &Place, name: Option<&str>) -> String {
+        let mut out = Vec::new();
+        let command = name.map(|name| Command::Show(Show { name: name.to_owned(), json: false }));
+        Flows { command, name: None, all: false, mermaid: false, json: false }.print(place, &mut out).expect("it can be printed");
+        anstream::adapter::strip_str(&String::from_utf8_lossy(&out)).to_string()
+    }
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use index::{Error, Folders, Limits, Progress, State, Step};
 use serde_json::json;
+use service::reader;
+use service::shelf;
+use terminal::{BOLD, DIM, YELLOW, paint};
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::reader;
-use crate::shelf;
-use crate::text::{BOLD, DIM, YELLOW, paint};
 
 /// How many files left out are named.
 const SKIPPED_SHOWN: usize = 10;

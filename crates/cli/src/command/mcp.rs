@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use server::guard::{self, Guard};
+use service::config::{self, Config};
+use service::mind::Thinking;
+use service::place::Place;
+use service::thinker::OnDemand;
+use service::wiring;
+use terminal::Table;
 use tools::Settings;
 
-use crate::config::{self, Config};
 use crate::exit::{Exit, Result, Trouble};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::text::Table;
-use crate::thinker::OnDemand;
-use crate::wiring;
 
 /// The only built-in server that a model writes for.
 const SUMMARY: &str = "summary";
@@ -72,9 +72,9 @@ impl Mcp {
             settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
         }
         if name == "docs" && !self.docs.is_empty() {
-            settings.docs = Some(std::sync::Arc::new(crate::shelf::folders(&self.docs)?));
+            settings.docs = Some(std::sync::Arc::new(service::shelf::folders(&self.docs)?));
         }
-        settings.reader = Some(crate::reader::for_pages()?);
+        settings.reader = Some(service::reader::for_pages()?);
         settings.private_hosts.extend(self.allow_host.iter().cloned());
         if name != SUMMARY && self.model.is_some() {
             return Err(Trouble::Usage(format!("--model is for `baton mcp {SUMMARY}`; {name} needs no model")));

@@ -4,12 +4,12 @@ use anstyle::Style;
 use flows::context::{PREFERENCES, Preference};
 use graph::UserId;
 use serde_json::{Value, json};
+use service::place::Place;
+use service::wiring;
 use store::{NoteFilter, NoteRow, Store};
+use terminal::{BOLD, DIM, Table, age, now_ms, one_line, paint, tail};
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::place::Place;
-use crate::text::{BOLD, DIM, Table, age, now_ms, one_line, paint, tail};
-use crate::wiring;
 
 /// Look at what is remembered from one run to the next, forget it, say what you like
 #[derive(clap::Subcommand)]

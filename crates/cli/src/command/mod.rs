@@ -2,12 +2,10 @@
 
 mod agent;
 mod ask;
-pub(crate) mod budget;
 mod chat;
 mod completions;
-pub(crate) mod doctor;
-mod eval;
-pub(crate) mod flows;
+mod doctor;
+mod flows;
 mod index;
 mod mcp;
 mod memory;
@@ -21,10 +19,9 @@ mod tools;
 mod up;
 
 use clap::Subcommand;
+use service::place::Place;
 
-use crate::bench;
 use crate::exit::{Exit, Result};
-use crate::place::Place;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -50,12 +47,12 @@ pub(crate) enum Command {
     Agent(agent::Agent),
     Up(up::Up),
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(measure::Bench),
     Index(index::Index),
     #[command(subcommand)]
-    Eval(eval::Eval),
+    Eval(measure::Eval),
     #[command(hide = true)]
-    EvalServer(eval::server::EvalServer),
+    EvalServer(measure::EvalServer),
     Completions(completions::Completions),
 }
 
@@ -77,10 +74,10 @@ impl Command {
             Command::Registry(registry) => registry.run(place),
             Command::Agent(agent) => agent.run(place),
             Command::Up(up) => up.run(place),
-            Command::Bench(bench) => bench.run(),
+            Command::Bench(bench) => bench.run().map(|()| Exit::Well),
             Command::Index(index) => index.run(),
-            Command::Eval(eval) => eval.run(place),
-            Command::EvalServer(server) => server.run(),
+            Command::Eval(eval) => eval.run(place).map(Exit::from),
+            Command::EvalServer(server) => server.run().map(|()| Exit::Well),
             Command::Completions(completions) => completions.run(),
         }
     }

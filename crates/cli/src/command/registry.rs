@@ -4,14 +4,15 @@ use std::path::Path;
 use mcp_hub::import;
 use serde_json::{Value, json};
 use server::registry::Registry as Service;
+use service::access::Listener;
+use service::config::Config;
+use service::hub::{self, Servers};
+use service::place::Place;
+use service::wiring;
+use terminal::remark;
 
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::remark;
-use crate::hub::{self, Servers};
-use crate::listening::{Bound, Listening};
-use crate::place::Place;
-use crate::wiring;
+use crate::listening::Listening;
 
 /// Offer the tools of all servers in one place, over HTTP and as one MCP server
 #[derive(clap::Args)]
@@ -70,7 +71,7 @@ impl Registry {
         }
         let config = Config::read(place)?;
         let tools = self.servers.hub(place, &config, None, None)?;
-        let Bound { listener, address, guard, start_token } = self.listening.bind(None, place, self.port).await?;
+        let Listener { listener, address, guard, start_token } = self.listening.bind(None, place, self.port).await?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", json!({"listening": address.to_string(), "servers": tools.health().len()}))?,

@@ -4,13 +4,13 @@ use anstyle::Style;
 use graph::UserId;
 use serde_json::json;
 use server::guard;
+use service::access::{self, Running};
+use service::place::Place;
+use service::wiring;
 use store::{NewToken, Store as _};
+use terminal::{BOLD, Table, age, now_ms, paint};
 
-use crate::access::{self, Running};
 use crate::exit::{Exit, Result, Trouble};
-use crate::place::Place;
-use crate::text::{BOLD, Table, age, now_ms, paint};
-use crate::wiring;
 
 /// Say who may use the server: each token belongs to a user, who sees their own threads and nobody else's
 #[derive(clap::Subcommand)]

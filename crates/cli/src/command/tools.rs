@@ -7,14 +7,14 @@ use effects::Progress;
 use graph::{Failure, FailureKind};
 use mcp_hub::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub, import};
 use serde_json::Value;
+use service::config::Config;
+use service::hub::{self, Servers};
+use service::place::Place;
+use service::wiring;
+use terminal::remark;
+use terminal::{BOLD, DIM, paint};
 
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::remark;
-use crate::hub::{self, Servers};
-use crate::place::Place;
-use crate::text::{BOLD, DIM, paint};
-use crate::wiring;
 
 /// List, look at, call and find tools
 #[derive(clap::Subcommand)]

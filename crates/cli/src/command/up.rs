@@ -7,18 +7,18 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use service::config::Config;
+use service::hub::{self, REGISTRY_URL};
+use service::mind::Thinking;
+use service::place::Place;
+use service::private;
+use service::wiring;
+use terminal::{BOLD, DIM, paint};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::hub::{self, REGISTRY_URL};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::private;
-use crate::text::{BOLD, DIM, paint};
-use crate::wiring;
 
 /// Start the whole team on this machine: the agents, each a process, the registry of tools, and the page
 ///

@@ -16,8 +16,8 @@ use std::ops::Range;
 use anstyle::{Effects, Style};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::text::{BOLD, CYAN, DIM};
 use table::Table;
+use terminal::{BOLD, CYAN, DIM};
 use wrap::Piece;
 
 /// A range of the source, in bytes, and the style that its text has beside that of its Markdown.
@@ -90,7 +90,7 @@ impl<'m> Writer<'m> {
             Event::Rule => {
                 self.gap();
                 let rule = "─".repeat(self.room());
-                self.line(&crate::text::paint(DIM, rule));
+                self.line(&terminal::paint(DIM, rule));
             }
             Event::TaskListMarker(is_done) => self.push(self.style(), if is_done { "☑ " } else { "☐ " }),
         }
@@ -112,7 +112,7 @@ impl<'m> Writer<'m> {
             Tag::BlockQuote(_) => {
                 self.flush();
                 self.gap();
-                let bar = crate::text::paint(DIM, QUOTE.trim_end());
+                let bar = terminal::paint(DIM, QUOTE.trim_end());
                 self.prefixes.push(Prefix { first: None, rest: format!("{bar} ") });
             }
             Tag::CodeBlock(kind) => {
@@ -121,7 +121,7 @@ impl<'m> Writer<'m> {
                 if let CodeBlockKind::Fenced(language) = kind
                     && let Some(language) = language.split_whitespace().next()
                 {
-                    self.line(&crate::text::paint(DIM, format!("{CODE_INDENT}{}", evidence::visible(language))));
+                    self.line(&terminal::paint(DIM, format!("{CODE_INDENT}{}", evidence::visible(language))));
                 }
                 self.code = Some(String::new());
             }
@@ -176,7 +176,7 @@ impl<'m> Writer<'m> {
             TagEnd::CodeBlock => {
                 let code = self.code.take().unwrap_or_default();
                 for line in evidence::visible(&code).trim_end_matches('\n').split('\n') {
-                    self.line(&format!("{CODE_INDENT}{}", crate::text::paint(CYAN, line.replace('\t', "    "))));
+                    self.line(&format!("{CODE_INDENT}{}", terminal::paint(CYAN, line.replace('\t', "    "))));
                 }
             }
             TagEnd::List(_) => {
@@ -297,7 +297,7 @@ fn merged(below: Style, above: Style) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::RED;
+    use terminal::RED;
 
     fn plain(markdown: &str, width: usize) -> String {
         anstream::adapter::strip_str(&render(markdown, width, &[])).to_string()
@@ -341,8 +341,8 @@ mod tests {
     #[test]
     fn bold_and_marks_are_styles() {
         let rendered = render("A **b** c. Bad **d**.", 80, &[(11..21, RED)]);
-        assert!(rendered.contains(&crate::text::paint(BOLD, "b")), "{rendered:?}");
-        assert!(rendered.contains(&crate::text::paint(RED, "Bad")) && rendered.contains(&crate::text::paint(RED.bold(), "d")), "{rendered:?}");
+        assert!(rendered.contains(&terminal::paint(BOLD, "b")), "{rendered:?}");
+        assert!(rendered.contains(&terminal::paint(RED, "Bad")) && rendered.contains(&terminal::paint(RED.bold(), "d")), "{rendered:?}");
         assert!(!render("plain words", 80, &[]).contains('\u{1b}'));
     }
 }

@@ -1,7 +1,8 @@
 //! A table that fits a width: where it is too wide, the widest columns are wrapped.
 
+use terminal::{DIM, paint};
+
 use super::wrap::{self, Piece};
-use crate::text::{DIM, paint};
 
 pub(super) struct Table {
     /// Whether each column is set to the right.

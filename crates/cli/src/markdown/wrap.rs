@@ -3,7 +3,7 @@
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::text::paint;
+use terminal::paint;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {

@@ -4,10 +4,10 @@ use std::io::{IsTerminal as _, Write as _};
 
 use engine::{Heard, Seen};
 use graph::RunId;
+use terminal::{CYAN, DIM, paint, spent, took};
 
 use super::tree::{Open, Tree};
 use crate::log;
-use crate::text::{CYAN, DIM, paint, spent, took};
 
 pub(crate) struct Live {
     tree: Tree,

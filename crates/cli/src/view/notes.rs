@@ -1,10 +1,10 @@
 //! What flows note, in words for a person. What has no words of its own here is shown as it is.
 
 use serde_json::Value;
+use terminal::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, count, one_line, paint};
 
 use super::tree::under;
 use crate::plan::Plan;
-use crate::text::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, count, one_line, paint};
 
 const CHARS_MAX: usize = 90;
 const WHY_CHARS_MAX: usize = 160;

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use graph::{Effect, Event, Key, Outcome, Reply, RunId, TaskId, ThreadId, Usage, child_run};
+use terminal::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, tail, took};
 
 use super::notes;
-use crate::text::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, tail, took};
 
 pub(crate) struct Tree {
     run: RunId,

@@ -5,7 +5,10 @@
 //!   values   head ─ token ─ dimension                 one register: 16 dimensions of a token
 //! ```
 
+use std::io::{self, Read, Write};
+
 use super::super::net::Sizes;
+use super::super::prefix_files::Stored;
 
 /// Tokens whose keys lie side by side.
 pub(super) const BLOCK: usize = 16;
@@ -52,6 +55,39 @@ impl Memory {
 
     pub(super) fn layer(&mut self, at: usize) -> Room<'_> {
         Room { layer: &mut self.layers[at], head: self.head, capacity: self.capacity }
+    }
+}
+
+/// Head after head, of each the keys and then the values; keys in whole blocks.
+impl Stored for Memory {
+    fn write(&self, len: usize, to: &mut impl Write) -> io::Result<()> {
+        let count = len.next_multiple_of(BLOCK).min(self.capacity) * self.head;
+        let mut bytes = Vec::with_capacity(count * 2);
+        for layer in &self.layers {
+            for head in layer.keys.chunks(self.capacity * self.head).chain(layer.values.chunks(self.capacity * self.head)) {
+                bytes.clear();
+                bytes.extend(head[..count].iter().flat_map(|number| number.to_le_bytes()));
+                to.write_all(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, len: usize, capacity: usize, from: &mut impl Read) -> io::Result<Self> {
+        let mut memory = Memory::with(self.layers.len(), self.heads, self.head, capacity);
+        let count = len.next_multiple_of(BLOCK) * self.head;
+        let size = memory.capacity * self.head;
+        let mut bytes = vec![0; count * 2];
+        for layer in &mut memory.layers {
+            for head in layer.keys.chunks_mut(size).chain(layer.values.chunks_mut(size)) {
+                from.read_exact(&mut bytes)?;
+                let (numbers, _) = bytes.as_chunks::<2>();
+                for (to, number) in head.iter_mut().zip(numbers) {
+                    *to = u16::from_le_bytes(*number);
+                }
+            }
+        }
+        Ok(memory)
     }
 }
 

@@ -14,6 +14,8 @@ use crate::prompt;
 
 /// What a step returned is shown this far.
 const OUTPUT_TOKENS_MAX: usize = 1_000;
+/// Results up to this size are shown where a small model's words about them do not hold.
+const SHORT_TOKENS_MAX: usize = 300;
 /// Passages of one step that a line cites.
 const CITED_MAX: usize = 3;
 
@@ -39,10 +41,23 @@ fn from_tools(s: &Reason) -> Option<Answer> {
     if !(s.model.is_small || s.is_certain) || !s.doing.last().is_some_and(|last| is_conclusive(s, last)) {
         return None;
     }
+    Some(returned(s.doing.iter().filter(|doing| is_conclusive(s, doing))))
+}
+
+/// What the tools returned, in place of a small model's answer that they do not support: a short result is better read than retold wrongly.
+pub(super) fn in_place_of(s: &Reason, answer: &Answer) -> Option<Answer> {
+    let is_refuted = answer.count(Status::Unsupported) > 0 && answer.count(Status::Unsupported) >= answer.count(Status::Supported);
+    let tokens = || s.doing.iter().filter_map(Doing::reply).map(|reply| evidence::tokens(&said(reply))).sum::<usize>();
+    let may_be_shown = s.model.is_small && is_refuted && !s.doing.is_empty() && s.doing.iter().all(Doing::is_well) && tokens() <= SHORT_TOKENS_MAX;
+    may_be_shown.then(|| returned(s.doing.iter()))
+}
+
+/// The results of these steps as an answer, each citing its own reply.
+fn returned<'d>(steps: impl Iterator<Item = &'d Doing>) -> Answer {
     let mut shown: Vec<Span> = Vec::new();
     let mut lines = Vec::new();
     let mut short = None;
-    for doing in s.doing.iter().filter(|doing| is_conclusive(s, doing)) {
+    for doing in steps {
         let Some(reply) = doing.reply() else { continue };
         let spans = spans_of(reply);
         let numbers: String = (0..spans.len().min(CITED_MAX)).map(|at| format!("[{}]", shown.len() + at + 1)).collect();
@@ -56,7 +71,7 @@ fn from_tools(s: &Reason) -> Option<Answer> {
     }
     let markdown = lines.join("\n\n");
     let short = short.filter(|short| lines.len() == 1 && !short.is_empty() && !short.contains('\n') && markdown.contains(short.as_str()));
-    Some(answer::finish_own(Said { markdown, short }, &shown))
+    answer::finish_own(Said { markdown, short }, &shown)
 }
 
 /// It may have changed something, or computed what it returned.

@@ -23,10 +23,13 @@
 //!
 //! What was learnt ([`memory`]) comes in with the input and is kept when the run ends well. Nothing of a run that may have changed anything is ever kept.
 
+mod approve;
 mod certain;
+mod clarify;
 mod conclude;
 mod decide;
 mod execute;
+mod find_tools;
 mod limits;
 mod memory;
 mod plan;
@@ -38,7 +41,7 @@ mod value;
 mod tests;
 
 use evidence::Span;
-use graph::{Ask, Digest, END, Effect, FailureKind, Go, Graph, GraphError, Message, Question, Replies, Request};
+use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -86,9 +89,9 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("iterate", (|_: &Reason| Ask::nothing(), fold_iterate), &["think", "plan"])
         .node("think", (ask_think, fold_think), &["plan"])
         .node("plan", (ask_plan, fold_plan), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"])
-        .node("find_tools", (ask_tools, fold_tools), &["plan"])
-        .node("clarify", (ask_user, fold_user), &["plan"])
-        .node("approve_plan", (ask_approval, fold_approval), &["execute", END])
+        .node("find_tools", (find_tools::ask, find_tools::fold), &["plan"])
+        .node("clarify", (clarify::ask, clarify::fold), &["plan"])
+        .node("approve_plan", (approve::ask, approve::fold), &["execute", END])
         .node("execute", (execute::ask, execute::fold), &["execute", "reflect"])
         .node("reflect", (reflect::ask, reflect::fold), &["iterate", "respond"])
         .node("respond", (respond::ask, respond::fold), &["iterate", "direct", END])
@@ -117,12 +120,6 @@ const TURNS_MAX: usize = 5;
 const SPANS_BYTES_MAX: usize = 1 << 20;
 /// Plans that could not be used, after which the request is answered without one: the plan, the plan again, a plan of one step.
 const PLAN_TRIES_MAX: usize = 3;
-/// Tool-search steps of one run.
-const TOOL_SEARCHES_MAX: u32 = 2;
-/// Questions to the user in one run.
-const QUESTIONS_MAX: usize = 2;
-const QUESTION_TOKENS_MAX: usize = 150;
-const REPLY_TOKENS_MAX: usize = 500;
 
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 
@@ -193,7 +190,7 @@ pub(super) struct Reason {
     tool_searches: u32,
     /// What the planner wants to know of the user.
     question_to_user: Option<String>,
-    clarified: Vec<Clarified>,
+    clarified: Vec<clarify::Clarified>,
     doing: Vec<execute::Doing>,
     results: Vec<ExecutionResult>,
     /// Lines for the planner: what earlier iterations did, and what failed.
@@ -216,13 +213,6 @@ pub(super) struct Reason {
 struct Thought {
     analysis: String,
     complexity: Complexity,
-}
-
-/// A question to the user, and the reply.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Clarified {
-    question: String,
-    answer: String,
 }
 
 fn begin(input: Input<Settings>) -> Reason {
@@ -465,7 +455,7 @@ fn form(s: &Reason) -> plan::Form {
         (false, true) => plan::SMALL_STEPS_MAX,
         (false, false) => plan::STEPS_MAX,
     };
-    plan::Form { steps_max, may_ask: !s.model.is_small && s.depth() != Depth::Quick && s.clarified.len() < QUESTIONS_MAX }
+    plan::Form { steps_max, may_ask: !s.model.is_small && s.depth() != Depth::Quick && s.clarified.len() < clarify::QUESTIONS_MAX }
 }
 
 fn ask_plan(s: &Reason) -> Ask {
@@ -518,7 +508,7 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
         }
     };
     if let Some(question) = draft.question().filter(|_| form(s).may_ask) {
-        s.question_to_user = Some(prompt::clipped(&evidence::visible(&question), QUESTION_TOKENS_MAX));
+        s.question_to_user = Some(prompt::clipped(&evidence::visible(&question), clarify::QUESTION_TOKENS_MAX));
         return Go::to("clarify");
     }
     if let Some(query) = draft.wanted_tools().filter(|_| s.toolbox.get(REGISTRY).is_some()) {
@@ -563,102 +553,4 @@ fn adopt(s: &mut Reason, plan: Plan, is_by_rule: bool) -> Go {
     s.plan = Some(plan);
     execute::prepare(s);
     go
-}
-
-fn ask_tools(s: &Reason) -> Ask {
-    s.wanted_tools.as_deref().map_or_else(Ask::nothing, |query| Ask::one(toolbox::ask_more(query)))
-}
-
-/// What was looked for comes first; after the last search there is nothing more to look for.
-fn fold_tools(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let query = s.wanted_tools.take().unwrap_or_default();
-    s.tool_searches += 1;
-    let found = match Toolbox::read(replies, 0) {
-        Ok(found) => found.enabled(&s.settings.enabled_tools),
-        Err(failure) => {
-            s.degraded.push(format!("no more tools could be found: {failure}"));
-            Toolbox::default()
-        }
-    };
-    let note = json!({ "query": query, "found": found.names() });
-    let known = std::mem::take(&mut s.toolbox);
-    s.toolbox = found.with(known);
-    if s.tool_searches >= TOOL_SEARCHES_MAX {
-        s.toolbox.tools.retain(|tool| tool.name != REGISTRY);
-    }
-    Go::to("plan").note("tools_found", note)
-}
-
-fn ask_user(s: &Reason) -> Ask {
-    let Some(prompt) = s.question_to_user.clone() else { return Ask::nothing() };
-    let schema = json!({ "type": "string", "description": "your answer, in your own words" });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking what is meant"))
-}
-
-fn fold_user(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let question = s.question_to_user.take().unwrap_or_default();
-    let said = replies.value(0).ok().map(|value| match value {
-        Value::String(text) => text.clone(),
-        // A form may wrap the words.
-        Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        other => other.to_string(),
-    });
-    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
-    let answer = answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| prompt::clipped(&text, REPLY_TOKENS_MAX));
-    let clarified = Clarified { question, answer };
-    let note = json!(clarified);
-    s.clarified.push(clarified);
-    Go::to("plan").note("clarified", note)
-}
-
-fn ask_approval(s: &Reason) -> Ask {
-    let Some(plan) = &s.plan else { return Ask::nothing() };
-    let schema = json!({
-        "type": "object",
-        "required": ["approve"],
-        "properties": { "approve": { "type": "boolean" }, "steps": { "type": "array", "items": { "type": "object" } } },
-    });
-    let steps = plan.steps.iter().enumerate().map(|(at, step)| format!("{}. {} {} {}", at + 1, step.description, step.tool, step.arguments));
-    let listed = steps.collect::<Vec<_>>().join("\n");
-    let prompt = format!("May this plan be carried out for {:?}?\n\n{listed}\n\nplan {}", s.question, digest(plan));
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
-}
-
-/// A plan by its hash: what is approved is what runs.
-fn digest(plan: &Plan) -> Digest {
-    Digest::of(&graph::tool("plan", json!(plan.steps)))
-}
-
-fn fold_approval(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct Word {
-        approve: bool,
-        #[serde(default)]
-        steps: Option<Vec<Step>>,
-    }
-    let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(Word { approve: *approve, steps: None }),
-        Ok(value) => Word::deserialize(value).ok(),
-        Err(_) => None,
-    };
-    let Some(word) = word.filter(|word| word.approve) else {
-        return respond::end(s, crate::answer::finish("I was asked not to carry out this plan.", &[], false)).note("approval", "declined");
-    };
-    if let Some(steps) = word.steps {
-        s.draft = None;
-        match plan::checked(plan::Draft::of_steps(steps), &s.toolbox, s.complexity()) {
-            Ok(plan) => {
-                s.doing = plan.steps.iter().map(execute::Doing::new).collect();
-                s.plan = Some(plan);
-                execute::prepare(s);
-            }
-            // A person's own plan is taken whole or not at all.
-            Err(mistakes) => {
-                let text = format!("The plan that was sent cannot be carried out: {}.", mistakes.join("; "));
-                return respond::end(s, crate::answer::finish(&text, &[], false)).note("approval", json!({ "wrong": mistakes }));
-            }
-        }
-    }
-    let hash = s.plan.as_ref().map(|plan| digest(plan).to_string());
-    Go::to("execute").note("approval", json!({ "approved": hash }))
 }

@@ -204,12 +204,13 @@ pub(super) fn examples(toolbox: &Toolbox, mind: &ModelProfile) -> Vec<Value> {
     let mut total = run("rows = [line.split(',') for line in text.splitlines()[1:]]\nprint(sum(float(row[2]) for row in rows))");
     total.arguments.push(("inputs", json!({ "text": "{{1}}" })));
     let read = Example { tool: "files.read", arguments: vec![("path", json!("costs.csv"))] };
-    let percent = Example { tool: "calc.calculate", arguments: vec![("expression", json!("(8% of 1250) * 2 + 1/2"))] };
+    let calculate = |expression: &str| Example { tool: "calc.calculate", arguments: vec![("expression", json!(expression))] };
     let read_draft = Example { tool: "files.read", arguments: vec![("path", json!("draft.md"))] };
     let mut count = run("print(len(text.split()))");
     count.arguments.push(("inputs", json!({ "text": "{{1}}" })));
     let mut all = vec![
-        ("What is twice 8% of 1250, plus a half?", vec![percent]),
+        ("How much is 8% of 1250?", vec![calculate("8% of 1250")]),
+        ("Add 7 and 5, then halve it", vec![calculate("(7 + 5) / 2")]),
         ("How many words does draft.md have?", vec![read_draft, count]),
         ("Run this code: for i in [5, 6]: print(i)", vec![run("for i in [5, 6]:\n    print(i)")]),
         ("Make a file todo.txt with the text: buy milk", vec![write("todo.txt", "buy milk")]),

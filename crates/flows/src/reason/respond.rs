@@ -116,6 +116,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
                 return more(s, missing);
             }
             let answer = finished(s, said, shown);
+            let answer = conclude::in_place_of(s, &answer).unwrap_or(answer);
             return end(s, answer);
         }
         Err(failure) => failure,

@@ -222,7 +222,7 @@ async fn drain(hub: &Hub, family: &mut Family, patience: Duration, to_the_end: b
             }
         }
     };
-    // A run that talks without end is not resting.
+    // A run that talks without end is not waiting.
     let _ = tokio::time::timeout(LAST_OF_ALL, all).await;
 }
 

@@ -166,12 +166,26 @@ fn read(workspaces: &Workspaces) -> Tool {
             let more = part.next_line.map(|line| format!("\n\n(there is more: read on with from_line {line})")).unwrap_or_default();
             let text = format!("{}, {place}:\n{}{more}", takes.path, part.text);
             let name = takes.path.rsplit('/').next().unwrap_or_default().to_owned();
-            let passage =
-                Passage { text: part.text, title: Some(name), address: Some(takes.path.clone()), place: Some(place), at: part.at, confidence: None };
-            let passages = if part.lines == 0 { Vec::new() } else { vec![passage] };
+            let passage = Passage {
+                text: part.text,
+                title: Some(name.clone()),
+                address: Some(takes.path.clone()),
+                place: Some(place),
+                at: part.at,
+                confidence: None,
+            };
+            let is_whole = from_line == 1 && part.next_line.is_none();
+            let counts = is_whole.then(|| counted(&name, &passage.text, part.lines));
+            let passages = if part.lines == 0 { Vec::new() } else { [passage].into_iter().chain(counts).collect() };
             Ok(Said { text, data: Read { path: takes.path, from_line, to_line, next_line: part.next_line, passages } })
         })
     })
+}
+
+/// How long a file is, for questions about that: a model counts badly.
+fn counted(name: &str, text: &str, lines: usize) -> Passage {
+    let text = format!("{name} has {lines} lines, {} words and {} characters.", text.split_whitespace().count(), text.chars().count());
+    Passage { text, title: Some(name.to_owned()), place: Some("size".to_owned()), ..Passage::default() }
 }
 
 fn write(workspaces: &Workspaces) -> Tool {

@@ -3,9 +3,10 @@
 mod session;
 mod slash;
 
-use crate::asking::AskOptions;
+use service::asking::AskOptions;
+use service::place::Place;
+
 use crate::exit::{self, Exit, Result};
-use crate::place::Place;
 
 /// Talk: message by message in one thread, with the model kept ready in between
 #[derive(clap::Args)]

@@ -10,20 +10,22 @@ use engine::{At, Engine};
 use flows::input::ModelProfile;
 use graph::{Outcome, RunId, ThreadId};
 use serde_json::{Map, Value};
+use service::asking::{self, AskOptions};
+use service::config::Config;
+use service::hub;
+use service::mind::Thinking;
+use service::place::Place;
+use service::wiring;
 use store::{SqliteStore, Store as _};
+use terminal::remark;
+use terminal::{BOLD, DIM, count, one_line, paint, tail};
 
 use super::slash::{self, Slash};
 use crate::answer::Answer;
-use crate::asking::{self, AskOptions};
-use crate::config::Config;
 use crate::editor::{self, Editor, Typed, Words};
-use crate::exit::{Exit, Result, Trouble};
-use crate::follow::{self, Interrupts, OnInterrupt, remark};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::settings;
-use crate::text::{BOLD, DIM, count, one_line, paint, tail};
-use crate::{hub, wiring};
+use crate::exit::{self, Exit, Result, Trouble};
+use crate::follow::{self, Interrupts, OnInterrupt};
+use crate::settings_table;
 
 pub(super) fn run(options: AskOptions, place: &Place) -> Result<Exit> {
     let flow = asking::flow(options.flow.as_deref(), place)?;
@@ -97,7 +99,7 @@ impl Session<'_> {
                 // Nobody reads what would be answered.
                 Err(trouble @ Trouble::Output(_)) => return Err(trouble),
                 Err(trouble) => {
-                    let exit = trouble.tell();
+                    let exit = exit::tell(&trouble);
                     self.note(exit);
                 }
             }
@@ -188,7 +190,7 @@ impl Session<'_> {
             return Ok(());
         }
         let (key, value) = self.place.flows.parse_setting(&self.flow, pair).map_err(|error| Trouble::Usage(error.to_string()))?;
-        remark(&format!("{key} = {}", settings::value_text(&value)));
+        remark(&format!("{key} = {}", settings_table::value_text(&value)));
         set.insert(key, value);
         Ok(())
     }
@@ -199,8 +201,8 @@ impl Session<'_> {
             return Ok(format!("the flow {} has no settings", self.flow));
         }
         let set = self.settings.get(&self.flow).into_iter().flatten();
-        let set: Vec<String> = set.map(|(key, value)| format!("\n{key} = {}", settings::value_text(value))).collect();
-        Ok(format!("{}{}", settings::table(&all), set.concat()))
+        let set: Vec<String> = set.map(|(key, value)| format!("\n{key} = {}", settings_table::value_text(value))).collect();
+        Ok(format!("{}{}", settings_table::table(&all), set.concat()))
     }
 
     /// Makes the world anew; if that fails, everything stays as it was.

@@ -2,13 +2,13 @@ use std::io::Write as _;
 
 use embedded_model::weights;
 use serde_json::json;
+use service::config::{self, Config};
+use service::mind::{self, Look, name_of};
+use service::place::Place;
+use service::wiring;
+use terminal::{BOLD, DIM, GREEN, Table, YELLOW, bytes};
 
-use crate::config::{self, Config};
 use crate::exit::{Exit, Result};
-use crate::mind::{self, Look, name_of};
-use crate::place::Place;
-use crate::text::{BOLD, DIM, GREEN, Table, YELLOW, bytes};
-use crate::wiring;
 
 /// List the models that could answer, and what each still needs
 #[derive(clap::Args)]

@@ -5,10 +5,10 @@ mod pull;
 mod remove;
 
 use clap::Subcommand;
+use measure::ModelsBench;
+use service::place::Place;
 
-use crate::bench::{self, models::ModelsBench};
 use crate::exit::{Exit, Result};
-use crate::place::Place;
 
 /// See which models can think here; fetch, remove and measure the embedded ones
 #[derive(Subcommand)]
@@ -25,7 +25,7 @@ impl Models {
             Models::List(list) => list.run(place),
             Models::Pull(pull) => pull.run(place),
             Models::Remove(remove) => remove.run(place),
-            Models::Bench(bench) => bench::models::run(&bench),
+            Models::Bench(bench) => bench.run().map(Exit::from),
         }
     }
 }

@@ -1,12 +1,13 @@
 use std::path::PathBuf;
 
 use embedded_model::weights::{self, Sources};
+use service::config::Config;
+use service::place::Place;
+use service::pull;
+use service::wiring;
 
 use super::remove::named;
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::place::Place;
-use crate::{pull, wiring};
 
 /// Fetch the weights of an embedded model, or go on fetching them
 #[derive(clap::Args)]
@@ -37,9 +38,9 @@ impl Pull {
         if self.verify && weights::is_there(&folder, &pinned) {
             let path = weights::path(&folder, &pinned);
             match weights::verify(&pinned, &path) {
-                Ok(()) => crate::follow::remark(&format!("{} has the right SHA-256", path.display())),
+                Ok(()) => terminal::remark(&format!("{} has the right SHA-256", path.display())),
                 Err(why) => {
-                    crate::follow::remark(&format!("{} is damaged: {why}; it is fetched anew", path.display()));
+                    terminal::remark(&format!("{} is damaged: {why}; it is fetched anew", path.display()));
                     weights::remove(&pinned, &folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
                 }
             }

@@ -1,11 +1,11 @@
 use embedded_model::weights::{self, Pinned};
 use models::{Family, Name};
+use service::config::Config;
+use service::mind::{self, name_of};
+use service::place::Place;
+use terminal::remark;
 
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::remark;
-use crate::mind::{self, name_of};
-use crate::place::Place;
 
 /// Remove the weights of an embedded model, and what an interrupted pull left
 #[derive(clap::Args)]

@@ -2,14 +2,17 @@ use std::sync::Arc;
 
 use engine::Delivery;
 use graph::{RunId, TaskId};
+use service::mind::Thinking;
+use service::place::Place;
+use service::wiring;
 use store::{RunRow, Store, StoreError};
+use terminal::remark;
+use terminal::tail;
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::{Follow, remark};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::text::tail;
-use crate::{find, question, wiring};
+use crate::find;
+use crate::follow::Follow;
+use crate::question;
 
 /// Answer a run's question; the run goes on here
 #[derive(clap::Args)]

@@ -1,11 +1,12 @@
 use std::io::Write as _;
 
 use engine::Delivery;
+use service::place::Place;
+use service::wiring;
+use terminal::tail;
 
 use crate::exit::{Exit, Result};
-use crate::place::Place;
-use crate::text::tail;
-use crate::{find, wiring};
+use crate::find;
 
 /// End a run and its children, whichever process drives them
 #[derive(clap::Args)]

@@ -3,13 +3,15 @@ use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::Value;
+use service::mind::Thinking;
+use service::place::Place;
+use service::wiring;
+use terminal::remark;
+use terminal::tail;
 
 use crate::exit::{Exit, Result};
-use crate::follow::{Follow, remark};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::text::tail;
-use crate::{find, wiring};
+use crate::find;
+use crate::follow::Follow;
 
 /// Start a new run with the past of another up to a step; the original stays as it is
 #[derive(clap::Args)]

@@ -3,13 +3,13 @@ use std::io::Write as _;
 
 use anstyle::Style;
 use graph::RunId;
+use service::place::Place;
+use service::wiring;
 use store::{RunFilter, RunRow, Status, Store};
+use terminal::remark;
+use terminal::{BOLD, DIM, Table, YELLOW, age, now_ms, one_line, tail};
 
 use crate::exit::{Exit, Result};
-use crate::follow::remark;
-use crate::place::Place;
-use crate::text::{self, BOLD, DIM, Table, YELLOW, age, now_ms, one_line, tail};
-use crate::wiring;
 
 pub(super) const INTERRUPTED: &str = "interrupted";
 
@@ -59,7 +59,7 @@ impl List {
                     (BOLD, tail(&row.run).to_owned()),
                     match interrupted.contains(&row.run) {
                         true => (YELLOW, INTERRUPTED.to_owned()),
-                        false => (text::status(row.status), row.status.as_str().to_owned()),
+                        false => (crate::style::status(row.status), row.status.as_str().to_owned()),
                     },
                     (Style::new(), row.flow),
                     (DIM, age(row.created_ms, now_ms())),

@@ -9,8 +9,9 @@ mod resume;
 mod show;
 mod watch;
 
+use service::place::Place;
+
 use crate::exit::{Exit, Result};
-use crate::place::Place;
 
 /// Look at runs, go on with them, answer, cancel, replay and branch them
 #[derive(clap::Subcommand)]

@@ -1,11 +1,12 @@
 use std::io::Write as _;
 
 use serde_json::json;
+use service::place::Place;
+use service::wiring;
+use terminal::{GREEN, RED, YELLOW, paint, tail};
 
 use crate::exit::{Exit, Result};
-use crate::place::Place;
-use crate::text::{GREEN, RED, YELLOW, paint, tail};
-use crate::{find, wiring};
+use crate::find;
 
 /// Run a journal again without touching anything, and compare; exits with 1 if the flow now goes another way
 #[derive(clap::Args)]

@@ -3,14 +3,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, EngineError};
+use service::mind::Thinking;
+use service::place::Place;
+use service::wiring;
 use store::{RunFilter, Status};
+use terminal::remark;
+use terminal::tail;
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::follow::{Follow, Interrupts, remark};
-use crate::mind::Thinking;
-use crate::place::Place;
-use crate::text::tail;
-use crate::{find, wiring};
+use crate::find;
+use crate::follow::{Follow, Interrupts};
 
 /// Go on with a run that was interrupted, here
 #[derive(clap::Args)]

@@ -5,16 +5,18 @@ use engine::{History, closing_of};
 use flows::no_model::FOUND;
 use graph::{Event, Outcome};
 use serde_json::json;
+use service::hub;
+use service::place::Place;
+use service::wiring;
 use store::RunRow;
+use terminal::{BOLD, DIM, YELLOW, now_ms, one_line, paint, short, spent, tail, took};
 
 use super::list::{INTERRUPTED, interrupted};
 use crate::answer::Answer;
 use crate::exit::{Exit, Result};
-use crate::place::Place;
+use crate::find;
 use crate::question::{self, Open};
-use crate::text::{self, BOLD, DIM, YELLOW, now_ms, one_line, paint, short, spent, tail, took};
 use crate::view::tree::{self, Tree};
-use crate::{find, hub, wiring};
 
 /// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
 #[derive(clap::Args)]
@@ -82,9 +84,9 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
     writeln!(out, "{}", fact("flow", row.flow.clone()))?;
     writeln!(out, "{}", fact("thread", row.thread.to_string()))?;
     writeln!(out, "{}", fact("asked", one_line(&row.title, 100)))?;
-    let status = if is_interrupted { paint(YELLOW, INTERRUPTED) } else { paint(text::status(row.status), row.status.as_str()) };
+    let status = if is_interrupted { paint(YELLOW, INTERRUPTED) } else { paint(crate::style::status(row.status), row.status.as_str()) };
     writeln!(out, "{}", fact("status", status))?;
-    let (started, lasted) = (text::ago(row.created_ms, now_ms()), took(row.updated_ms.saturating_sub(row.created_ms).unsigned_abs() * 1_000));
+    let (started, lasted) = (terminal::ago(row.created_ms, now_ms()), took(row.updated_ms.saturating_sub(row.created_ms).unsigned_abs() * 1_000));
     writeln!(out, "{}", fact("started", format!("{started}; last changed {lasted} later")))?;
     if let Some(parent) = &row.parent {
         writeln!(out, "{}", fact("for", format!("run {}", tail(parent))))?;

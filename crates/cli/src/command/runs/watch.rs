@@ -1,10 +1,11 @@
 use engine::{Family, Known};
+use service::place::Place;
+use service::wiring;
 
 use crate::exit::{Exit, Result};
+use crate::find;
 use crate::follow::{Interrupts, TICK};
-use crate::place::Place;
 use crate::view::View;
-use crate::{find, wiring};
 
 /// Watch a run, whichever process drives it: what was, then what comes, until it is over
 #[derive(clap::Args)]

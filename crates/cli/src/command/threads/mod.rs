@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::json;
+use service::place::Place;
+use service::wiring;
 use store::{Freed, Retention, RunFilter, Store, StoreError};
+use terminal::{BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
 
 use crate::exit::{Exit, Result, Trouble};
-use crate::place::Place;
-use crate::text::{self, BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
-use crate::{find, wiring};
+use crate::find;
 
 /// Look at threads and their messages; take them out as CSV and in again; delete old ones
 #[derive(clap::Subcommand)]
@@ -177,7 +178,7 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
     }
     writeln!(out)?;
     for run in runs.iter().rev() {
-        let status = paint(text::status(run.status), run.status.as_str());
+        let status = paint(crate::style::status(run.status), run.status.as_str());
         writeln!(out, "run {}  {status}  {}  {}", tail(&run.run), run.flow, one_line(&run.title, 60))?;
     }
     Ok(Exit::Well)

@@ -2,15 +2,15 @@ use std::io::Write as _;
 
 use graph::UserId;
 use server::api::permissions;
+use service::asking::must_be_known;
+use service::config::Config;
+use service::hub::Servers;
+use service::place::Place;
+use service::wiring;
 use store::{Grant, NewPermission, Store};
+use terminal::{BOLD, DIM, age, now_ms, paint};
 
-use crate::asking::must_be_known;
-use crate::config::Config;
 use crate::exit::{Exit, Result, Trouble};
-use crate::hub::Servers;
-use crate::place::Place;
-use crate::text::{BOLD, DIM, age, now_ms, paint};
-use crate::wiring;
 
 /// What tools may do without asking you
 #[derive(clap::Args)]

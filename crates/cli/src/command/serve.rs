@@ -1,0 +1,81 @@
+//! `baton serve`: the API and the page over an engine that goes on with whatever an earlier server left.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+use serde_json::json;
+use server::limits;
+use service::access::{Listener, StartToken};
+use service::{Place, Service, Thinking, wiring};
+use store::Store;
+use terminal::{DIM, paint};
+
+use crate::exit::{self, Exit, Result};
+use crate::follow::Interrupts;
+use crate::listening::Listening;
+
+/// Serve the page and the API: ask, watch, approve, branch and come back in a browser
+#[derive(clap::Args)]
+#[command(after_help = exit::with_codes(&after_help()))]
+pub(crate) struct Serve {
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    #[command(flatten)]
+    listening: Listening,
+    #[command(flatten)]
+    thinking: Thinking,
+}
+
+fn after_help() -> String {
+    format!("{AFTER_HELP}\n\nLimits, each with its default and bounds; [server] in the configuration sets them:\n{}", limits::table())
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  baton serve                                  then open http://127.0.0.1:8080
+  baton serve --docs notes/ --model ollama/qwen3:4b
+  baton tokens add ada && baton serve --host 0.0.0.0
+  curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
+
+The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. Runs that were going when a server died go on when it is started again.
+BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.
+
+On loopback, programs and browsers of your account need no token. Other accounts of the machine, requests through a proxy, and callers whose account cannot be known need the
+token of this start: `baton tokens link` prints a link for browsers and the file of the token. With --token-file or `baton tokens add` everybody needs a token.";
+
+impl Serve {
+    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+        wiring::block_on_all_cores(Box::pin(self.serve(place)))
+    }
+
+    async fn serve(mut self, place: &Place) -> Result<Exit> {
+        let mut interrupts = Interrupts::listen()?;
+        let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
+        let Listener { listener, address, guard, start_token } = self.listening.bind(Some(store.clone()), place, self.port).await?;
+        let service = Service::build(place, &mut self.thinking, guard, store, self.listening.json).await?;
+        let serving = service.listen(listener);
+        let recovered = service.recover().await?;
+        let mut out = anstream::stdout();
+        match self.listening.json {
+            true => {
+                let token_file = start_token.as_ref().and_then(StartToken::file);
+                let started =
+                    json!({ "url": format!("http://{address}"), "listening": address.to_string(), "recovered": recovered, "token_file": token_file });
+                writeln!(out, "{started}")?;
+            }
+            false => {
+                writeln!(out, "baton listens on http://{address}")?;
+                // A log is read by others than a terminal.
+                if let Some(start) = start_token.as_ref().filter(|_| std::io::stdout().is_terminal()) {
+                    writeln!(out, "{}", paint(DIM, format!("from another account or through a proxy: {}", start.link(address))))?;
+                }
+                if recovered > 0 {
+                    writeln!(out, "{recovered} unfinished runs go on")?;
+                }
+            }
+        }
+        let exit = serving.until(interrupts.next(), service).await;
+        drop(start_token);
+        exit
+    }
+}

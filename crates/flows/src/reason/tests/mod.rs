@@ -1,0 +1,661 @@
+mod tasks;
+
+use graph::{Effect, FailureKind, Outcome, Reply};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::played::{Played, failed, found, play, tools, words};
+
+type Script<'s> = &'s [(&'s str, &'s [Reply])];
+
+/// Replies in turn for whoever is named, the last stays; others do well.
+fn check(input: Value, script: Script<'_>) -> Played {
+    let mut heard = std::collections::BTreeMap::<String, usize>::new();
+    play("reason", input, &mut |effect, _| {
+        let at = heard.entry(effect.name().to_owned()).or_default();
+        *at += 1;
+        if let Some((_, replies)) = script.iter().find(|(name, _)| *name == effect.name()) {
+            return Some(replies[(*at - 1).min(replies.len() - 1)].clone());
+        }
+        Some(usual(effect.name()))
+    })
+}
+
+fn usual(name: &str) -> Reply {
+    match name {
+        "registry.tools" => all_tools(),
+        "plan" => plan(&[("docs.search", json!({ "query": "bridge" }))]),
+        "reflect" => reflection(true, false),
+        "answer" => Reply::ok("The bridge was built in 1901 [1]."),
+        "docs.search" | "web.search" => found(name, &[("bridge", "The bridge was built in 1901.")]),
+        other => panic!("{other}"),
+    }
+}
+
+fn all_tools() -> Reply {
+    let text = |name: &str| json!({ "type": "object", "required": [name], "additionalProperties": false, "properties": { name: { "type": "string" }, "size": { "type": "integer" } } });
+    tools(json!([
+        { "name": "docs.search", "description": "Finds.", "schema": text("query"), "read_only": true },
+        { "name": "web.search", "description": "Finds elsewhere.", "schema": text("query"), "read_only": true },
+        { "name": "files.append", "description": "Appends.", "schema": text("text"), "read_only": false },
+        { "name": "files.remove", "description": "Removes.", "schema": text("path"), "read_only": false, "destructive": true },
+    ]))
+}
+
+fn plan(steps: &[(&str, Value)]) -> Reply {
+    let steps: Vec<Value> = steps.iter().map(|(tool, arguments)| json!({ "description": "", "tool": tool, "arguments": arguments })).collect();
+    Reply::ok(json!({ "analysis": "A year is wanted.", "steps": steps, "estimated_complexity": "moderate", "success_criteria": ["a year"] }))
+}
+
+fn reflection(goal_achieved: bool, should_continue: bool) -> Reply {
+    Reply::ok(
+        json!({ "goal_achieved": goal_achieved, "should_continue": should_continue, "issues_found": [], "plan_adjustments": "Look elsewhere.", "final_response": null }),
+    )
+}
+
+fn large() -> Value {
+    json!({ "is_small": false, "context_tokens": 32_000 })
+}
+
+/// Every phase asks its model.
+fn hard() -> Value {
+    json!({ "question": "Think: how old is the bridge, and compare it with the tower.", "model": large(), "settings": { "depth": "deep" } })
+}
+
+fn simple() -> Value {
+    json!({ "question": "Find the year the bridge was built.", "model": large() })
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
+fn with(mut input: Value, settings: Value) -> Value {
+    for (name, value) in settings.as_object().unwrap() {
+        input["settings"][name] = value.clone();
+    }
+    input
+}
+
+#[test]
+fn r1_the_phases_come_in_order_and_end_early() {
+    let end = check(hard(), &[]);
+    assert_eq!(end.path, ["decide", "iterate", "think", "plan", "execute", "reflect", "respond"]);
+    assert_eq!((&end.output()["iterations"], &end.output()["way"]), (&json!(1), &json!("agentic")));
+    assert!(end.output()["answer"].as_str().unwrap().starts_with("The bridge was built in 1901 [1]."));
+    assert_eq!(end.said.len(), 2);
+}
+
+#[test]
+fn r1_there_are_at_most_five_iterations() {
+    let two = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "tower" }))]);
+    let run =
+        |settings: Value, reflections: &[Reply]| check(with(simple(), settings), &[("plan", std::slice::from_ref(&two)), ("reflect", reflections)]);
+    let ever = reflection(false, true);
+    for (settings, made) in [(json!({}), 5), (json!({ "max_iterations": 2 }), 2), (json!({ "depth": "deep" }), 10), (json!({ "depth": "quick" }), 1)]
+    {
+        let end = run(settings.clone(), std::slice::from_ref(&ever));
+        assert_eq!((&end.output()["iterations"], end.count("model plan")), (&json!(made), made), "{settings}");
+        assert_eq!(end.count("model answer"), 1);
+    }
+    assert_eq!(run(json!({}), &[ever, reflection(true, false)]).output()["iterations"], 2);
+    assert_eq!(run(json!({}), &[reflection(false, false)]).output()["iterations"], 1);
+}
+
+#[test]
+fn r2_a_direct_answer_is_one_call() {
+    let end = check(json!({ "question": "What is the capital of France?", "model": large() }), &[]);
+    // The tools are listed, because it could be about one of them.
+    assert_eq!((end.asked(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
+    let quick = check(json!({ "question": "Quick: what is a plan?", "model": large() }), &[]);
+    assert_eq!(quick.asked(), ["tool registry.tools", "model answer"]);
+    let told = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
+    assert_eq!(told.output()["way"], "agentic");
+}
+
+#[test]
+fn r2_a_question_that_names_one_of_the_tools_is_planned() {
+    let schema = json!({ "type": "object", "required": ["query"], "properties": { "query": { "type": "string" } } });
+    let listed = tools(json!([{ "name": "stories.search_stories", "schema": schema, "read_only": true }]));
+    let planned = plan(&[("stories.search_stories", json!({ "query": "tag:payments" }))]);
+    let script: Script<'_> = &[
+        ("registry.tools", &[listed]),
+        ("plan", &[planned]),
+        ("stories.search_stories", &[found("stories.search_stories", &[("stories", "Found 15 stories.")])]),
+        ("answer", &[Reply::ok("15 stories carry it [1].")]),
+    ];
+    let asked = |question: &str| check(json!({ "question": question, "model": large() }), script);
+    let end = asked("How many of the team's stories carry the tag payments?");
+    assert_eq!((&end.output()["why"], end.count("tool stories.search_stories")), (&json!("names_tool"), 1));
+    assert_eq!(asked("What is the capital of France?").output()["why"], "simple");
+}
+
+#[test]
+fn r3_a_plan_has_steps_complexity_criteria_and_tools() {
+    let two = plan(&[("web.search", json!({ "query": "tower" })), ("docs.search", json!({ "query": "bridge" }))]);
+    let end = check(hard(), &[("plan", &[two])]);
+    let planned = &end.output()["plan"];
+    assert_eq!((&planned["estimated_complexity"], &planned["success_criteria"]), (&json!("moderate"), &json!(["a year"])));
+    assert_eq!(planned["required_tools"], json!(["docs.search", "web.search"]));
+    assert_eq!(planned["steps"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn r3_steps_use_what_earlier_ones_found_and_others_go_side_by_side() {
+    let chained = plan(&[
+        ("docs.search", json!({ "query": "bridge" })),
+        ("web.search", json!({ "query": "tower" })),
+        ("web.search", json!({ "query": "more about {{1}}" })),
+    ]);
+    let mut waves = Vec::new();
+    let graph = flow().unwrap();
+    let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", hard())).unwrap();
+    while let graph::Next::Perform(jobs) = run.next() {
+        waves.push(jobs.iter().map(|job| words(&job.effect)).collect::<Vec<_>>());
+        for job in jobs {
+            let reply = if job.effect.name() == "plan" { chained.clone() } else { usual(job.effect.name()) };
+            run.feed(job.task, job.attempt, reply).unwrap();
+        }
+    }
+    let tools: Vec<&Vec<String>> =
+        waves.iter().filter(|wave| wave[0].contains("query") && wave[0].contains("search\"")).filter(|wave| !wave[0].contains("registry")).collect();
+    assert_eq!((tools[0].len(), tools[1].len()), (2, 1), "{tools:?}");
+    assert!(tools[1][0].contains("more about The bridge was built in 1901."), "{tools:?}");
+}
+
+#[test]
+fn r14_a_plan_that_cannot_be_used_is_made_again_with_its_error_then_simplified_then_left_out() {
+    let good = plan(&[("docs.search", json!({ "query": "bridge year" }))]);
+    let cases = [
+        (plan(&[("no.such", json!({ "query": "bridge year" }))]), "there is no tool \"no.such\""),
+        (plan(&[("docs.search", json!({ "query": "bridge year", "colour": "red" }))]), "has no argument \"colour\""),
+        (plan(&[("docs.search", json!({ "query": "{{4}}" }))]), "it refers to step 4, which is not before it"),
+        (Reply::ok(json!({ "thoughts": "none" })), "it has no `steps`"),
+        (Reply::ok("I would search."), "there is no JSON in the reply"),
+    ];
+    for (broken, why) in cases {
+        let end = check(simple(), &[("plan", &[broken.clone(), good.clone()])]);
+        let asked: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
+        assert!(asked.len() == 2 && !asked[0].contains("could not be used") && asked[1].contains(why), "{why}: {asked:?}");
+        assert!(end.output()["answer"].as_str().unwrap().contains("1901") && end.output()["degraded"] == json!([]), "{}", end.output());
+        // The third plan may have one step, and without a third there is a direct answer that says so in `degraded`.
+        let never = check(simple(), &[("plan", &[broken]), ("answer", &[Reply::ok("I do not know.")])]);
+        let Effect::CallModel(last) = never.effects.iter().rfind(|effect| effect.name() == "plan").unwrap() else { panic!() };
+        assert_eq!((never.count("model plan"), &last.schema.as_ref().unwrap()["properties"]["steps"]["maxItems"]), (3, &json!(1)));
+        assert!(last.messages[0].content.contains("Plan one single step now"));
+        assert_eq!((never.count("tool docs.search"), &never.output()["answer"]), (0, &json!("I do not know.")));
+        assert!(never.output()["degraded"][0].as_str().unwrap().contains(why), "{}", never.output());
+    }
+}
+
+#[test]
+fn s11_every_tool_is_offered_to_the_planner_and_labelled() {
+    let remove = plan(&[("files.remove", json!({ "path": "old.txt" }))]);
+    let removed = Reply::ok(json!({ "text": "old.txt is removed", "spans": [] }));
+    let end = check(simple(), &[("plan", &[remove]), ("files.remove", &[removed])]);
+    assert_eq!(end.count("tool files.remove"), 1, "whether it may run is the permission check's to say");
+    let told = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("- files.remove(path: string, size?: integer) [may change something]: Removes."), "{told}");
+    assert!(told.contains("- docs.search(query: string, size?: integer) [read-only]: Finds."), "{told}");
+    let only = check(with(simple(), json!({ "enabled_tools": ["web"] })), &[("plan", &[plan(&[("web.search", json!({ "query": "x" }))])])]);
+    let told = only.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("- web.search(") && !told.contains("- docs.search(") && !told.contains("- registry.tools("), "{told}");
+}
+
+#[test]
+fn s11_a_planner_that_misses_a_tool_looks_for_more() {
+    let close = tools(
+        json!([{ "name": "tickets.close", "description": "Closes a ticket.", "schema": { "type": "object", "required": ["id"], "properties": { "id": { "type": "integer" } } } }]),
+    );
+    let search = plan(&[("registry.tools", json!({ "query": "close a ticket" }))]);
+    let closing = plan(&[("tickets.close", json!({ "id": 7 }))]);
+    let closed = Reply::ok(json!({ "text": "Ticket 7 is closed.", "spans": [] }));
+    let input = json!({ "question": "Close ticket 7", "model": large() });
+    // As many as a listing has: there may be more.
+    let mut many: Vec<Value> = (0..24).map(|number| json!({ "name": format!("other.tool{number}"), "schema": {} })).collect();
+    many.push(json!({ "name": "docs.search", "schema": { "type": "object", "required": ["query"], "properties": { "query": { "type": "string" } } }, "read_only": true }));
+    let full = tools(json!(many));
+    let listings = [full.clone(), full, close];
+    let end = check(input.clone(), &[("registry.tools", &listings), ("plan", &[search.clone(), closing]), ("tickets.close", &[closed])]);
+    assert_eq!((end.count("tool tickets.close"), end.count("model plan")), (1, 2));
+    assert!(end.effects.contains(&graph::tool("registry.tools", json!({ "query": "close a ticket", "size": 8 }))));
+    assert_eq!(end.notes("tools_found")[0]["found"], json!(["tickets.close"]));
+    // It may not go on for ever.
+    let ever = check(input, &[("registry.tools", &listings), ("plan", &[search]), ("answer", &[Reply::ok("No tool can do that.")])]);
+    assert_eq!((ever.notes("tools_found").len(), &ever.output()["answer"]), (2, &json!("No tool can do that.")));
+}
+
+#[test]
+fn r4_a_result_says_success_output_error_time_and_tool() {
+    let slow = found("docs.search", &[("bridge", "The bridge was built in 1901.")]).taking_us(42_000);
+    let end = check(hard(), &[("docs.search", &[slow])]);
+    let result = &end.output()["results"][0];
+    assert_eq!(result["success"], true);
+    assert_eq!(result["output"]["text"], "The bridge was built in 1901.");
+    assert_eq!((&result["error"], &result["execution_time_ms"], &result["tool_used"]), (&Value::Null, &json!(42), &json!("docs.search")));
+}
+
+#[test]
+fn r4_a_failed_step_is_tried_with_other_arguments_then_another_way_then_reported() {
+    let asked = plan(&[("docs.search", json!({ "query": "When was the \"bridge\" built?" }))]);
+    let tried = |end: &Played| -> Vec<String> {
+        end.effects.iter().filter(|effect| effect.name().ends_with(".search")).map(|effect| format!("{} {}", effect.name(), words(effect))).collect()
+    };
+    let nothing = Reply::ok(json!({ "text": " ", "spans": [] }));
+    let good = usual("docs.search");
+    let second = check(hard(), &[("plan", std::slice::from_ref(&asked)), ("docs.search", &[nothing.clone(), good])]);
+    assert!(tried(&second)[1].contains("\"bridge built\""), "{:?}", tried(&second));
+    assert_eq!((&second.output()["results"][0]["attempts"], &second.output()["results"][0]["success"]), (&json!(2), &json!(true)));
+    let third = check(hard(), &[("plan", std::slice::from_ref(&asked)), ("docs.search", std::slice::from_ref(&nothing))]);
+    assert_eq!((&third.output()["results"][0]["attempts"], &third.output()["results"][0]["tool_used"]), (&json!(3), &json!("web.search")));
+    let never = check(hard(), &[("plan", &[asked]), ("docs.search", &[nothing]), ("web.search", &[failed(FailureKind::Tool)])]);
+    let result = &never.output()["results"][0];
+    assert_eq!((&result["success"], &result["attempts"], &result["error"]), (&json!(false), &json!(3), &json!("tool: no luck")));
+    let told = never.effects.iter().find(|effect| effect.name() == "reflect").map(words).unwrap();
+    assert!(told.contains("failed: tool: no luck"), "{told}");
+}
+
+#[test]
+fn r4_what_changes_something_is_never_done_twice() {
+    let append = plan(&[("files.append", json!({ "text": "x" }))]);
+    for kind in [FailureKind::Tool, FailureKind::InDoubt, FailureKind::Timeout, FailureKind::Network, FailureKind::Refused] {
+        // Not even if the reflection wants to go on and the planner plans it again.
+        for reflected in [reflection(false, false), reflection(false, true)] {
+            let script: Script<'_> = &[("plan", std::slice::from_ref(&append)), ("files.append", &[failed(kind)]), ("reflect", &[reflected])];
+            let end = check(hard(), script);
+            assert_eq!((end.count("tool files.append"), end.count("tool docs.search")), (1, 0), "{kind}");
+            assert_eq!(end.output()["results"][0]["success"], false);
+            assert!(end.output()["answer"].as_str().unwrap().contains("Not done: files.append: "), "{kind}: {}", end.output()["answer"]);
+        }
+    }
+}
+
+#[test]
+fn r4_what_changes_something_is_done_in_order_and_not_after_a_failure() {
+    let steps = plan(&[
+        ("docs.search", json!({ "query": "a" })),
+        ("files.append", json!({ "text": "1" })),
+        ("web.search", json!({ "query": "b" })),
+        ("files.append", json!({ "text": "2" })),
+    ]);
+    let done = Reply::ok(json!({ "text": "written", "spans": [] }));
+    let waves = |append: &Reply| {
+        let graph = flow().unwrap();
+        let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", simple())).unwrap();
+        let mut waves = Vec::new();
+        while let graph::Next::Perform(jobs) = run.next() {
+            waves.push(jobs.iter().map(|job| job.effect.name().to_owned()).collect::<Vec<_>>().join(" "));
+            for job in jobs {
+                let reply = match job.effect.name() {
+                    "plan" => steps.clone(),
+                    "files.append" => append.clone(),
+                    name => usual(name),
+                };
+                run.feed(job.task, job.attempt, reply).unwrap();
+            }
+        }
+        waves
+    };
+    assert_eq!(waves(&done)[2..6], ["docs.search", "files.append", "web.search", "files.append"]);
+    let stopped = waves(&failed(FailureKind::Tool));
+    assert_eq!(stopped[2..5], ["docs.search", "files.append", "web.search"]);
+    assert_eq!(stopped.iter().filter(|wave| wave.contains("files.append")).count(), 1, "{stopped:?}");
+}
+
+#[test]
+fn r4_what_was_done_is_not_done_again_in_a_later_iteration() {
+    let first = plan(&[("files.append", json!({ "text": "x" })), ("web.search", json!({ "query": "tower" }))]);
+    let done = Reply::ok(json!({ "text": "notes.txt is written and holds 2 bytes", "data": { "path": "notes.txt", "bytes": 2 }, "spans": [] }));
+    let script: Script<'_> = &[("plan", &[first]), ("files.append", &[done]), ("reflect", &[reflection(false, true), reflection(true, false)])];
+    let end = check(hard(), script);
+    assert_eq!((end.count("tool files.append"), end.count("tool web.search")), (1, 2), "looking up twice does no harm");
+    let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(again.contains("Already done, not to be repeated:\n- files.append {\"text\":\"x\"}: notes.txt is written"), "{again}");
+    assert_eq!(end.output()["files"], json!([{ "path": "notes.txt", "bytes": 2 }]));
+}
+
+#[test]
+fn r4_what_needs_a_failed_step_is_not_done() {
+    let chained = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "{{1}}" }))]);
+    let end = check(hard(), &[("plan", &[chained]), ("docs.search", &[failed(FailureKind::Budget)])]);
+    let results = &end.output()["results"];
+    assert_eq!((&results[0]["success"], &results[1]["error"]), (&json!(false), &json!("it needs what step 1 did not find")));
+    // One that succeeds at the second try is still used.
+    let chained = plan(&[("docs.search", json!({ "query": "the bridge" })), ("web.search", json!({ "query": "{{1}}" }))]);
+    let end = check(hard(), &[("plan", &[chained]), ("docs.search", &[failed(FailureKind::Invalid), usual("docs.search")])]);
+    assert_eq!(end.output()["results"][1]["success"], true);
+    assert!(end.effects.contains(&graph::tool("web.search", json!({ "query": "The bridge was built in 1901." }))), "{:?}", end.effects);
+}
+
+#[test]
+fn r5_reflection_decides_and_its_words_reach_the_planner_and_the_answer() {
+    let better = json!({ "goal_achieved": false, "should_continue": true, "issues_found": ["The tower is missing."], "plan_adjustments": "Search the tower.", "final_response": "no" });
+    let end = check(hard(), &[("reflect", &[Reply::ok(better), reflection(true, false)])]);
+    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
+    assert!(
+        !plans[0].contains("tower is missing") && plans[1].contains("- The tower is missing.") && plans[1].contains("Search the tower."),
+        "{}",
+        plans[1]
+    );
+    assert_eq!((&end.output()["reflections"][0]["final_response"], end.count("model answer")), (&Value::Null, 1), "not reached is no answer");
+    let done = json!({ "goal_achieved": true, "should_continue": false, "issues_found": [], "plan_adjustments": null, "final_response": "It was built in 1901 [1][7]." });
+    let end = check(hard(), &[("reflect", &[Reply::ok(done)])]);
+    assert_eq!((end.count("model answer"), &end.output()["refused"]), (0, &json!([7])));
+    assert!(end.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", end.output());
+}
+
+#[test]
+fn r6_a_world_that_hangs_in_any_phase_still_gives_an_answer_in_time() {
+    let limits = Limits::default();
+    for hanging in ["registry.tools", "plan", "docs.search", "web.search", "reflect", "all but the answer"] {
+        let end = play("reason", hard(), &mut |effect, deadline_ms| {
+            let hangs = effect.name() == hanging || (hanging == "all but the answer" && effect.name() != "answer");
+            let late = || failed(FailureKind::Timeout).taking_us(deadline_ms * 1_000);
+            Some(if hangs { late() } else { usual(effect.name()) })
+        });
+        assert!(end.output()["answer"].as_str().unwrap().contains("1901"), "{hanging}: {}", end.output());
+        assert!(end.took_us <= limits.iteration_ms * 1_000, "{hanging}: {} ms", end.took_us / 1_000);
+        assert_eq!(end.output()["iterations"], 1);
+        if hanging != "docs.search" && hanging != "web.search" {
+            assert!(!end.output()["degraded"].as_array().unwrap().is_empty(), "{hanging}");
+        }
+    }
+}
+
+#[test]
+fn r6_limits_are_the_documents_and_a_user_can_set_others() {
+    let phases: Vec<u64> = flow().unwrap().json()["phases"].as_array().unwrap().iter().map(|phase| phase["limit_ms"].as_u64().unwrap()).collect();
+    assert_eq!(phases, [10_000, 15_000, 10_000, 60_000, 480_000, 600_000]);
+    // An effect has no longer than its phase.
+    let deadline = |input: Value, name: &str| {
+        let mut seen = Vec::new();
+        let _ = play("reason", input, &mut |effect, deadline_ms| {
+            seen.push((effect.name().to_owned(), deadline_ms));
+            Some(usual(effect.name()))
+        });
+        seen.iter().find(|(seen, _)| seen == name).unwrap_or_else(|| panic!("{name}: {seen:?}")).1
+    };
+    assert_eq!((deadline(hard(), "registry.tools"), deadline(hard(), "plan"), deadline(hard(), "reflect")), (10_000, 15_000, 10_000));
+    let set = || with(hard(), json!({ "think_seconds_max": 2, "plan_seconds_max": 40, "reflect_seconds_max": 3 }));
+    assert_eq!((deadline(set(), "registry.tools"), deadline(set(), "plan"), deadline(set(), "reflect")), (2_000, 40_000, 3_000));
+    assert_eq!(deadline(with(hard(), json!({ "iteration_seconds_max": 4 })), "plan"), 4_000);
+    let mut small = hard();
+    small["model"] = json!({ "is_small": true, "context_tokens": 8_192 });
+    assert_eq!(deadline(small, "plan"), 150_000, "a small model is slow");
+}
+
+#[test]
+fn r14_the_whole_run_has_a_time_limit_and_keeps_time_for_the_answer() {
+    // Every call takes as long as it may.
+    let run = |seconds: u32| {
+        let input = with(hard(), json!({ "run_seconds_max": seconds, "iteration_seconds_max": 3_000, "reflect_seconds_max": 3_000 }));
+        play("reason", input, &mut |effect, deadline_ms| {
+            let reply = if effect.name() == "reflect" { reflection(false, true) } else { usual(effect.name()) };
+            // The two listings of tools go side by side, and here times are added up.
+            Some(reply.taking_us(match effect.name() {
+                "answer" => 500_000,
+                "registry.tools" => 0,
+                _ => deadline_ms * 900,
+            }))
+        })
+    };
+    for seconds in [5, 60, 200] {
+        let end = run(seconds);
+        assert!(end.took_us <= u64::from(seconds) * 1_000_000, "{seconds}: {}", end.took_us);
+        assert!(end.output()["answer"].as_str().unwrap().contains("1901"), "{seconds}: {}", end.output());
+    }
+    assert!(run(5).output()["iterations"].as_u64() < run(200).output()["iterations"].as_u64());
+    // A model that never answers ends in words and in time.
+    let silent = play("reason", with(hard(), json!({ "run_seconds_max": 30 })), &mut |effect, deadline_ms| {
+        Some(if effect.kind() == "model" { failed(FailureKind::Timeout).taking_us(deadline_ms * 1_000) } else { usual(effect.name()) })
+    });
+    assert!(silent.took_us <= 30_000_000, "{}", silent.took_us);
+}
+
+#[test]
+fn r8_a_plan_that_worked_is_remembered_and_used_again() {
+    let first = check(hard(), &[]);
+    let remembered = first.output()["to_remember"].clone();
+    let kinds: Vec<&str> = remembered.as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
+    assert!(kinds.contains(&"plan") && kinds.contains(&"pattern"), "{kinds:?}");
+    let again = check(with(hard(), json!({ "remembered": remembered })), &[]);
+    assert_eq!((again.count("model plan"), again.count("tool docs.search")), (0, 1));
+    assert!(again.output()["answer"].as_str().unwrap().contains("1901"));
+    // Its tools must still be there.
+    let gone = check(with(hard(), json!({ "remembered": remembered })), &[("registry.tools", &[tools(json!([]))])]);
+    assert_eq!(gone.count("tool docs.search"), 0);
+}
+
+#[test]
+fn r8_nothing_with_side_effects_is_remembered_or_recalled() {
+    let append = plan(&[("files.append", json!({ "text": "x" }))]);
+    let done = Reply::ok(json!({ "text": "done", "spans": [] }));
+    let end = check(
+        hard(),
+        &[("plan", std::slice::from_ref(&append)), ("files.append", std::slice::from_ref(&done)), ("reflect", &[reflection(true, false)])],
+    );
+    let kinds: Vec<&str> = end.output()["to_remember"].as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
+    assert_eq!((kinds, end.count("tool files.append")), (Vec::<&str>::new(), 1));
+    // Not even of a turn that failed to do it, nor of the harmless turn after it.
+    let end = check(
+        hard(),
+        &[
+            ("plan", &[append, usual("plan")]),
+            ("files.append", &[failed(FailureKind::Tool)]),
+            ("reflect", &[reflection(false, true), reflection(true, false)]),
+        ],
+    );
+    assert_eq!((&end.output()["to_remember"], end.count("tool docs.search")), (&json!([]), 1));
+    // Nor is a plan taken that somebody put there.
+    let planted = json!([{ "kind": "plan", "key": key(hard()["question"].as_str().unwrap()), "value": {
+        "steps": [{ "tool": "files.append", "arguments": { "text": "evil" } }], "estimated_complexity": "simple" } }]);
+    let end = check(with(hard(), json!({ "remembered": planted })), &[]);
+    assert_eq!((end.count("tool files.append"), end.count("model plan")), (0, 1));
+}
+
+#[test]
+fn r8_a_remembered_plan_that_did_not_do_is_forgotten() {
+    let remembered = check(hard(), &[]).output()["to_remember"].clone();
+    let missed = check(with(hard(), json!({ "remembered": remembered })), &[("reflect", &[reflection(false, false)])]);
+    assert_eq!(missed.count("model plan"), 0);
+    let plans: Vec<&Value> = missed.output()["to_remember"].as_array().unwrap().iter().filter(|one| one["kind"] == "plan").collect();
+    assert_eq!((plans.len(), &plans[0]["value"]), (1, &Value::Null), "null takes the place of the old one");
+}
+
+#[test]
+fn s7_a_plan_in_the_wrong_form_is_still_read() {
+    let said = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
+    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(format!("Here:\n{said}")));
+    let end = check(hard(), &[("plan", &[refused])]);
+    assert!(
+        end.effects.contains(&graph::tool("web.search", json!({ "query": "tower" }))) && end.output()["degraded"] == json!([]),
+        "{}",
+        end.output()
+    );
+}
+
+#[test]
+fn a_follow_up_is_looked_up_with_what_it_follows() {
+    let history = json!([{ "role": "user", "content": "Find the winner of the cup in 2019." }, { "role": "assistant", "content": "Ada." }]);
+    let input = json!({ "question": "And in 2020?", "history": history, "model": large(), "settings": { "way": "agentic" } });
+    // No model plans, so the question itself is what is looked up.
+    let end = check(input, &[("plan", &[failed(FailureKind::Refused)])]);
+    assert!(
+        end.effects.contains(&graph::tool("docs.search", json!({ "query": "Find the winner of the cup in 2019. And in 2020?" }))),
+        "{:?}",
+        end.effects
+    );
+    assert_eq!(end.said[0].1, "And in 2020?", "the thread keeps what was said");
+}
+
+#[test]
+fn r8_what_reflection_found_is_advice_to_the_next_planner() {
+    let missed = reflection(false, false);
+    let first = check(hard(), &[("reflect", &[missed])]);
+    let remembered = first.output()["to_remember"].clone();
+    let again = check(with(hard(), json!({ "remembered": remembered })), &[]);
+    let told = again.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("A similar request taught this: Look elsewhere."), "{told}");
+    assert_eq!(again.count("model reflect"), 1, "new results are judged anew");
+}
+
+#[test]
+fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
+    let tried = check(simple(), &[("answer", &[failed(FailureKind::Tool), Reply::ok("It was built in 1901.")])]);
+    assert_eq!((tried.path.last().unwrap().as_str(), tried.count("model answer")), ("direct", 2));
+    assert!(tried.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", tried.output());
+    // The model is down: the run fails, and what was found stays in a note.
+    let mut question = hard();
+    question["question"] = json!("How old is the bridge?");
+    let run = |kind: FailureKind| check(question.clone(), &[("plan", &[failed(kind)]), ("reflect", &[failed(kind)]), ("answer", &[failed(kind)])]);
+    let down = run(FailureKind::Refused);
+    assert!(matches!(&down.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")), "{:?}", down.outcome);
+    let found = down.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap();
+    assert!(found.contains("The bridge was built in 1901 [1]"), "{found}");
+    // A budget that ended is no missing model: what was found is listed.
+    let listed = run(FailureKind::Budget);
+    assert!(listed.output()["answer"].as_str().unwrap().contains("The bridge was built in 1901 [1]"), "{}", listed.output());
+    // Nothing was found either: an error in words.
+    let nothing = check(json!({ "question": "What is it?", "model": large() }), &[("answer", &[failed(FailureKind::Refused)])]);
+    assert!(
+        matches!(&nothing.outcome, Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck")),
+        "{:?}",
+        nothing.outcome
+    );
+    // Back-off is the machine's: a failure that may pass is tried again by it.
+    let passing = Reply::failed(graph::Failure::new(FailureKind::Network, "reset").retry());
+    let end = check(json!({ "question": "What is it?", "model": large() }), &[("answer", &[passing.clone(), passing, Reply::ok("It is.")])]);
+    assert_eq!((end.count("model answer"), &end.output()["answer"]), (3, &json!("It is.")));
+}
+
+/// Milliseconds with a model of 1,000 and tools of 100, where everything at once takes as long as the longest.
+fn took_ms(input: Value, script: Script<'_>) -> u64 {
+    let graph = flow().unwrap();
+    let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", input)).unwrap();
+    let mut took_ms = 0;
+    while let graph::Next::Perform(jobs) = run.next() {
+        took_ms += jobs.iter().map(|job| if job.effect.kind() == "model" { 1_000 } else { 100 }).max().unwrap_or_default();
+        for job in jobs {
+            let reply = script
+                .iter()
+                .find(|(name, _)| *name == job.effect.name())
+                .map_or_else(|| usual(job.effect.name()), |(_, replies)| replies[0].clone());
+            run.feed(job.task, job.attempt, reply).unwrap();
+        }
+    }
+    took_ms
+}
+
+#[test]
+fn r12_a_plan_of_one_step_takes_one_model_call_or_two() {
+    let mut drafted = json!({ "analysis": "A year is wanted.", "steps": [{ "tool": "docs.search", "arguments": { "query": "bridge" } }], "estimated_complexity": "simple", "success_criteria": [] });
+    drafted["answer"] = json!("The bridge was built in 1901.");
+    let supported: Script<'_> = &[("plan", &[Reply::ok(drafted.clone())])];
+    let calls = |end: &Played| end.effects.iter().filter(|effect| effect.kind() == "model").count();
+    // The planner's own draft, held to what the step found.
+    let end = check(simple(), supported);
+    assert_eq!((calls(&end), end.path.last().unwrap().as_str()), (1, "respond"));
+    assert!(end.output()["answer"].as_str().unwrap().starts_with("The bridge was built in 1901 [1]."), "{}", end.output());
+    // What was found does not say so: then somebody must read it.
+    drafted["answer"] = json!("The bridge was built in 1899.");
+    let end = check(simple(), &[("plan", &[Reply::ok(drafted)])]);
+    assert_eq!((calls(&end), end.count("model answer")), (2, 1));
+    assert!(!end.output()["answer"].as_str().unwrap().contains("1899"));
+    let direct = took_ms(with(simple(), json!({ "way": "direct" })), &[]);
+    let ratio = |script: Script<'_>| took_ms(simple(), script) as f64 / direct as f64;
+    assert!(ratio(supported) < 2.0, "{}", ratio(supported));
+    assert!(ratio(&[]) < 2.5, "plan and answer, no more: {}", ratio(&[]));
+    // No step is needed: the plan is the answer.
+    let none = Reply::ok(json!({ "steps": [], "answer": "Paris.", "estimated_complexity": "simple", "success_criteria": [] }));
+    let end = check(simple(), &[("plan", std::slice::from_ref(&none))]);
+    assert_eq!((calls(&end), &end.output()["answer"]), (1, &json!("Paris.")));
+}
+
+#[test]
+fn r5_the_call_that_answers_one_step_may_say_that_something_is_missing() {
+    let missing = Reply::ok("MISSING: the year of the tower");
+    let end = check(simple(), &[("answer", &[missing, Reply::ok("The bridge was built in 1901 [1].")])]);
+    assert_eq!((&end.output()["iterations"], end.count("model reflect")), (&json!(2), 0));
+    let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(again.contains("- the year of the tower"), "{again}");
+    // Where no iteration is left, nothing may be missing.
+    let last = check(with(simple(), json!({ "max_iterations": 1 })), &[("answer", &[Reply::ok("The bridge was built in 1901 [1].")])]);
+    assert!(!words(last.effects.iter().find(|effect| effect.name() == "answer").unwrap()).contains("MISSING"));
+}
+
+#[test]
+fn r13_what_only_the_user_knows_is_asked() {
+    let unclear =
+        Reply::ok(json!({ "steps": [], "ask_user": "Which bridge do you mean?", "estimated_complexity": "simple", "success_criteria": [] }));
+    let script: Script<'_> = &[("plan", &[unclear.clone(), usual("plan")]), ("person", &[Reply::ok("The stone one")])];
+    let end = check(simple(), script);
+    assert!(end.effects.iter().any(|effect| matches!(effect, Effect::AskPerson(question) if question.prompt == "Which bridge do you mean?")));
+    let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(again.contains("The user was asked: Which bridge do you mean?\nThe user answered: The stone one"), "{again}");
+    assert!(end.output()["answer"].as_str().unwrap().contains("1901"));
+    // Nobody is asked for ever, and not at all where an answer is wanted quickly.
+    let ever = check(
+        simple(),
+        &[("plan", std::slice::from_ref(&unclear)), ("person", &[failed(FailureKind::Cancelled)]), ("answer", &[Reply::ok("Some bridge.")])],
+    );
+    assert_eq!((ever.count("person person"), &ever.output()["answer"]), (2, &json!("Some bridge.")));
+    let quick = check(with(simple(), json!({ "depth": "quick" })), &[("plan", &[unclear]), ("answer", &[Reply::ok("Some bridge.")])]);
+    assert_eq!(quick.count("person person"), 0);
+}
+
+#[test]
+fn r13_depth_says_how_much_is_done() {
+    let two = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "tower" }))]);
+    let run = |depth: &str| check(with(simple(), json!({ "depth": depth })), &[("plan", std::slice::from_ref(&two))]);
+    assert_eq!([run("quick").count("model reflect"), run("normal").count("model reflect"), run("deep").count("model reflect")], [0, 1, 1]);
+    assert_eq!(check(with(simple(), json!({ "depth": "deep" })), &[]).count("model reflect"), 1, "also of one step");
+    let who =
+        |depth: &str| check(with(json!({ "question": "Who is she?", "model": large() }), json!({ "depth": depth })), &[]).output()["way"].clone();
+    assert_eq!((who("quick"), who("normal"), who("deep")), (json!("direct"), json!("direct"), json!("agentic")));
+}
+
+#[test]
+fn without_tools_the_agentic_way_is_the_direct_one() {
+    for nothing in [failed(FailureKind::Network), tools(json!([]))] {
+        let end = check(hard(), &[("registry.tools", &[nothing]), ("answer", &[Reply::ok("It is so.")])]);
+        assert_eq!((&end.output()["answer"], end.count("model plan"), end.count("model reflect")), (&json!("It is so."), 0, 0));
+    }
+}
+
+#[test]
+fn a_small_model_gets_the_short_forms() {
+    let mut input = hard();
+    input["model"] = json!({ "is_small": true, "context_tokens": 8_192 });
+    let small = plan(&[("docs.search", json!({ "query": "bridge" }))]);
+    let end = check(input, &[("plan", &[small]), ("reflect", &[Reply::ok(json!({ "goal_achieved": true, "should_continue": false }))])]);
+    let Effect::CallModel(call) = end.effects.iter().find(|effect| effect.name() == "reflect").unwrap() else { panic!() };
+    assert_eq!(call.schema.as_ref().unwrap()["required"], json!(["goal_achieved", "should_continue"]));
+    assert!(end.output()["answer"].as_str().unwrap().contains("1901"));
+}
+
+#[test]
+fn a_plan_waits_for_a_person_if_asked_to() {
+    let mut input = hard();
+    input["approve"] = json!("plan");
+    let yes = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": true }))])]);
+    assert!(yes.path.contains(&"approve_plan".to_owned()) && yes.count("tool docs.search") == 1);
+    let mended = json!({ "approve": true, "steps": [{ "tool": "web.search", "arguments": { "query": "mine" } }] });
+    let mended = check(input.clone(), &[("person", &[Reply::ok(mended)])]);
+    assert!(mended.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && mended.count("tool docs.search") == 0);
+    let no = check(input, &[("person", &[Reply::ok(json!({ "approve": false }))])]);
+    assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
+}
+
+#[test]
+fn a_small_model_sees_the_tools_that_change_nothing_first_where_it_is_asked_a_question() {
+    let sql = json!({ "type": "object", "required": ["sql"], "properties": { "sql": { "type": "string", "description": "One statement." } } });
+    let listed = tools(json!([
+        { "name": "db.execute", "description": "Changes data.", "schema": sql, "read_only": false },
+        { "name": "db.query", "description": "Runs a SELECT.", "schema": sql, "read_only": true },
+    ]));
+    let told = |question: &str| {
+        let input = json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
+        let end = check(input, &[("registry.tools", std::slice::from_ref(&listed)), ("plan", &[plan(&[])])]);
+        let told = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
+        assert!(told.contains("db.query(sql: string (One statement.)) [read-only]"), "{told}");
+        told.find("db.query(").unwrap() < told.find("db.execute(").unwrap()
+    };
+    assert_eq!((told("How many customers live in Bern?"), told("Delete the customers in Bern")), (true, false));
+}

@@ -1,0 +1,136 @@
+//! What only a process of its own can show: how long it takes to start, and how much memory it ever held.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use engine::Replayed;
+use graph::RunId;
+use serde::{Deserialize, Serialize};
+use service::Result;
+use service::wiring;
+
+use super::durable::median;
+use super::flow;
+use super::ground::{Found, Ground, Sizes, on_disk, peak_mb, replay, us_since, whole};
+use super::wrong;
+
+/// The other side of `runs1000` and `cold`: this program again, as a measured process
+#[derive(clap::Args)]
+pub struct Child {
+    what: What,
+    dir: PathBuf,
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum What {
+    Runs1000,
+    Cold,
+    /// The server of `bench protocols`.
+    Invoke,
+}
+
+/// What a measured process says of itself.
+#[derive(Serialize, Deserialize)]
+struct Said {
+    run: RunId,
+    ms: f64,
+    peak_mb: f64,
+    /// When the other process heard it.
+    #[serde(skip, default = "Instant::now")]
+    at: Instant,
+}
+
+impl Child {
+    pub(crate) fn run(self) -> Result<()> {
+        let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
+        let path = self.dir.join("bench.db");
+        match self.what {
+            What::Runs1000 => wiring::block_on_all_cores(crowd(&path, sizes))?,
+            What::Cold => wiring::block_on(first_step(&path))?,
+            What::Invoke => wiring::block_on_all_cores(super::protocols::serve(&self.dir))?,
+        }
+        Ok(())
+    }
+}
+
+/// A thousand runs that mostly wait, each step of each on the disk.
+pub(crate) fn runs1000(ground: &Ground) -> Result<Found> {
+    let place = ground.place()?;
+    let said = spawn(ground, "runs1000", place.path())?;
+    let replayed = replay_there(place.path(), &said.run, flow::events(ground.sizes.crowd_steps, 1))?;
+    Ok(Found { numbers: vec![("runs1000_ms", said.ms), ("runs1000_rss_mb", said.peak_mb)], replayed: Some(replayed) })
+}
+
+/// From nothing to the first step of a process that made a database for it, and then to the end of that process; the medians of
+/// some.
+pub(crate) fn cold(ground: &Ground) -> Result<Found> {
+    let (mut times, mut whole_times, mut peaks, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for _ in 0..ground.sizes.starts {
+        let place = ground.place()?;
+        let begun = Instant::now();
+        let said = spawn(ground, "cold", place.path())?;
+        times.push(said.at.duration_since(begun).as_secs_f64() * 1e3);
+        whole_times.push(us_since(begun) / 1e3);
+        peaks.push(said.peak_mb);
+        last = Some(replay_there(place.path(), &said.run, flow::events(1, 1))?);
+    }
+    let numbers = vec![("cold_start_ms", median(times)), ("cold_process_ms", median(whole_times)), ("cold_start_rss_mb", median(peaks))];
+    Ok(Found { numbers, replayed: last })
+}
+
+async fn crowd(path: &Path, sizes: Sizes) -> Result<()> {
+    let engine = on_disk(path)?;
+    let begun = Instant::now();
+    let runs: Vec<_> = (0..sizes.crowd)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { whole(&engine, "naps", flow::left(sizes.crowd_steps)).await })
+        })
+        .collect();
+    let mut last = None;
+    for run in runs {
+        last = Some(run.await.map_err(wrong)??);
+    }
+    let ms = us_since(begun) / 1e3;
+    say(last.ok_or_else(|| wrong("no run was measured"))?, ms)
+}
+
+async fn first_step(path: &Path) -> Result<()> {
+    let begun = Instant::now();
+    let engine = on_disk(path)?;
+    let run = whole(&engine, "effects", flow::left(1)).await?;
+    // Before the store is closed: what comes now is the end of the process, not its start.
+    say(run, us_since(begun) / 1e3)
+}
+
+fn say(run: RunId, ms: f64) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &Said { run, ms, peak_mb: peak_mb(), at: Instant::now() })?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+fn spawn(ground: &Ground, what: &str, place: &Path) -> Result<Said> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "child", what]).arg(place).args(ground.sizes.is_quick.then_some("--quick"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out).read_line(&mut line)?;
+    }
+    // Read at once: it holds the moment.
+    let said = serde_json::from_str(&line);
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(wrong(format!("the measured process ended with {status}")));
+    }
+    said.map_err(wrong)
+}
+
+fn replay_there(place: &Path, run: &RunId, events: u64) -> Result<Replayed> {
+    wiring::block_on(async { replay(&on_disk(&place.join("bench.db"))?, run, events).await })
+}

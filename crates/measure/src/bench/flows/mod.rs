@@ -1,0 +1,240 @@
+//! `baton bench flows`: what the flows cost beside their models and tools, how many calls they make, and how well they use the time that
+//! models and tools take.
+//!
+//! Models and tools answer in this process, after a fixed delay or at once ([`world`]); everything else is as always: the real flows, driven
+//! and journalled over SQLite, and one run of each measurement replayed.
+//!
+//! ```text
+//!   at once:       f.model_calls  f.tokens  f.alone_ms (alone)  f.overhead_ms (500 at once, for each)
+//!   with a delay:  parallel_efficiency = the longest path of delays / the time it took
+//!                  reason.agentic_over_direct = the same question, agentic / direct
+//! ```
+
+mod cases;
+mod world;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Engine, Settings};
+use graph::RunId;
+use serde_json::Value;
+use service::Result;
+use service::wiring;
+use store::{SqliteSettings, SqliteStore};
+use terminal::remark;
+
+use super::durable::median;
+use super::ground::{Found, Ground, replay_any, us_since, whole};
+use super::report::{Aim, Number, Numbers, Report, keep_best};
+use super::{How, wrong};
+use cases::Case;
+use world::FixedWorld;
+
+/// Measure the flows: overhead, model calls, tokens, and how parallel they are
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct FlowsBench {
+    #[command(flatten)]
+    how: How,
+}
+
+const AFTER_HELP: &str = "\
+Models and tools are stand-ins that answer at once or after a fixed delay, so no model and no network are needed.
+
+Examples:
+  baton bench flows
+  baton bench flows --json --rounds 5";
+
+/// Every number there is, in the order they are read. The aims are the issue's.
+pub(crate) const NUMBERS: [Number; 29] = [
+    number("search.model_calls", "search: model calls", "", Aim::AtMost(2.0)),
+    number("search.tokens", "… and tokens, told and said", "", Aim::None),
+    number("search.overhead_ms", "… and what it takes beside models and tools, for each of 500 runs at once", "ms", Aim::AtMost(2.0)),
+    number("search.alone_ms", "… and alone, where every commit waits for the disk", "ms", Aim::None),
+    number("search.discover_ms", "… and until a plan is asked for, with the real list of tools", "ms", Aim::AtMost(100.0)),
+    number("chat.model_calls", "chat: model calls", "", Aim::None),
+    number("chat.tokens", "… and tokens", "", Aim::None),
+    number("chat.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
+    number("chat.alone_ms", "… and alone", "ms", Aim::None),
+    number("reason.model_calls", "reason, every phase with a model: model calls", "", Aim::None),
+    number("reason.tokens", "… and tokens", "", Aim::None),
+    number("reason.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
+    number("reason.alone_ms", "… and alone", "ms", Aim::None),
+    number("panel.model_calls", "panel, two research steps: model calls", "", Aim::None),
+    number("panel.tokens", "… and tokens", "", Aim::None),
+    number("panel.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
+    number("panel.alone_ms", "… and alone (four runs in one)", "ms", Aim::None),
+    number("direct.model_calls", "direct, with documents: model calls", "", Aim::AtMost(1.0)),
+    number("direct.tokens", "… and tokens", "", Aim::None),
+    number("direct.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
+    number("direct.alone_ms", "… and alone", "ms", Aim::None),
+    number("auto.model_calls", "auto, which takes search: model calls", "", Aim::AtMost(2.0)),
+    number("auto.tokens", "… and tokens", "", Aim::None),
+    number("auto.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
+    number("auto.alone_ms", "… and alone (two runs in one)", "ms", Aim::None),
+    number("parallel_efficiency", "longest path of a plan / the time it took", "", Aim::AtLeast(0.95)),
+    number("reason.agentic_over_direct", "a plan of one step, agentic / direct, if the step supports what the plan drafted", "×", Aim::AtMost(2.0)),
+    number("reason.agentic_ms", "… and agentic, with a model of 200 ms and tools of 20 ms", "ms", Aim::None),
+    number("reason.read_over_direct", "… if a second call must read what the step found", "×", Aim::None),
+];
+
+const fn number(key: &'static str, what: &'static str, unit: &'static str, aim: Aim) -> Number {
+    Number { key, what, unit, aim }
+}
+
+impl FlowsBench {
+    pub(crate) fn run(self) -> Result<()> {
+        let (ground, rounds) = (self.how.ground()?, self.how.rounds);
+        let (mut ours, mut replays) = (Numbers::new(), BTreeMap::new());
+        for round in 1..=rounds {
+            let mut keep = |name: &'static str, found: Found| {
+                keep_best(&NUMBERS, &mut ours, found.numbers);
+                replays.extend(found.replayed.map(|replayed| (name, replayed)));
+            };
+            for case in cases::all() {
+                remark(&format!("round {round} of {rounds}: {}", case.flow));
+                keep(case.flow, overhead(&ground, &case)?);
+            }
+            remark(&format!("round {round} of {rounds}: delays"));
+            keep("discover", discover(&ground)?);
+            keep("parallel", parallel(&ground)?);
+            keep("ratio", agentic_over_direct(&ground)?);
+        }
+        Report { table: &NUMBERS, ours, theirs: None, replays, host: ground.host(), rounds }.tell(self.how.json)
+    }
+}
+
+/// How long effects may still take when an engine is stopped.
+const GRACE: Duration = Duration::from_secs(1);
+
+fn engine(path: &Path, world: Arc<FixedWorld>) -> Result<Engine> {
+    let store = SqliteStore::open(path, SqliteSettings::default())?;
+    Ok(Engine::new(Arc::new(store), world, ::flows::all().map_err(wrong)?, Settings::default()))
+}
+
+/// What a flow takes where nobody else takes anything: alone, and in a crowd.
+fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
+    let place = ground.place()?;
+    let path = |name: &str| place.path().join(name);
+    let counting = Arc::new(FixedWorld::at_once(case).counting());
+    let (alone_ms, replayed) = wiring::block_on(async {
+        let engine = engine(&path("alone.db"), counting.clone())?;
+        whole(&engine, case.flow, case.input.clone()).await?;
+        counting.stop_counting();
+        let (mut times, mut last) = (Vec::new(), None);
+        for _ in 0..ground.sizes.flow_runs {
+            let begun = Instant::now();
+            last = Some(whole(&engine, case.flow, case.input.clone()).await?);
+            times.push(us_since(begun) / 1e3);
+        }
+        let run = last.ok_or_else(|| wrong("no run was measured"))?;
+        let replayed = replay_any(&engine, &run).await?;
+        engine.stop(GRACE).await;
+        Ok((median(times), replayed))
+    })?;
+    let overhead_ms = wiring::block_on_all_cores(async {
+        let engine = engine(&path("crowd.db"), Arc::new(FixedWorld::at_once(case)))?;
+        whole(&engine, case.flow, case.input.clone()).await?;
+        let begun = Instant::now();
+        let runs: Vec<_> = (0..ground.sizes.flow_crowd)
+            .map(|_| {
+                let (engine, flow, input) = (engine.clone(), case.flow, case.input.clone());
+                tokio::spawn(async move { whole(&engine, flow, input).await })
+            })
+            .collect();
+        for run in runs {
+            run.await.map_err(wrong)??;
+        }
+        let overhead_ms = us_since(begun) / 1e3 / ground.sizes.flow_crowd as f64;
+        engine.stop(GRACE).await;
+        Ok(overhead_ms)
+    })?;
+    let counted = counting.counted();
+    let found =
+        [("model_calls", counted.model_calls as f64), ("tokens", counted.tokens as f64), ("alone_ms", alone_ms), ("overhead_ms", overhead_ms)];
+    let numbers = found.into_iter().map(|(name, value)| Ok((key(case.flow, name)?, value))).collect::<Result<Vec<_>>>()?;
+    Ok(Found { numbers, replayed: Some(replayed) })
+}
+
+fn key(flow: &str, name: &str) -> Result<&'static str> {
+    let wanted = format!("{flow}.{name}");
+    NUMBERS.iter().map(|number| number.key).find(|key| *key == wanted).ok_or_else(|| wrong(format!("there is no number {wanted}")))
+}
+
+/// From the start of a search to its first model call, with the tools that come with Baton really listed. The first run meets the servers; what
+/// counts is the list that is cached.
+fn discover(ground: &Ground) -> Result<Found> {
+    let place = ground.place()?;
+    let case = cases::search();
+    wiring::block_on(async {
+        let world = Arc::new(FixedWorld::at_once(&case).listing(cases::hub()));
+        let engine = engine(&place.path().join("bench.db"), world.clone())?;
+        let mut times = Vec::new();
+        for _ in 0..=ground.sizes.flow_runs.min(20) {
+            let begun = Instant::now();
+            whole(&engine, case.flow, case.input.clone()).await?;
+            let asked = world.first_model_call().ok_or_else(|| wrong("no model was asked"))?;
+            times.push(asked.duration_since(begun).as_secs_f64() * 1e3);
+        }
+        engine.stop(GRACE).await;
+        Ok(Found { numbers: vec![("search.discover_ms", median(times.split_off(1)))], replayed: None })
+    })
+}
+
+/// Plans of tasks that are independent, that follow one another, and both.
+fn parallel(ground: &Ground) -> Result<Found> {
+    let delay = Duration::from_millis(if ground.sizes.is_quick { 5 } else { 100 });
+    let place = ground.place()?;
+    wiring::block_on_all_cores(async {
+        let (mut due, mut took, mut last) = (Duration::ZERO, Duration::ZERO, None);
+        for (index, plan) in cases::plans().into_iter().enumerate() {
+            let case = cases::search_with(&plan);
+            let world = FixedWorld::at_once(&case).after(delay, delay);
+            let engine = engine(&place.path().join(format!("{index}.db")), Arc::new(world))?;
+            let begun = Instant::now();
+            let run = whole(&engine, case.flow, case.input.clone()).await?;
+            took += begun.elapsed();
+            // Two model calls, and the tasks one after the other along the longest chain.
+            due += delay * (2 + plan.longest);
+            last = Some(replay_any(&engine, &run).await?);
+            engine.stop(GRACE).await;
+        }
+        Ok(Found { numbers: vec![("parallel_efficiency", due.as_secs_f64() / took.as_secs_f64())], replayed: last })
+    })
+}
+
+fn agentic_over_direct(ground: &Ground) -> Result<Found> {
+    let (model, tool) = if ground.sizes.is_quick { (10, 1) } else { (200, 20) };
+    let place = ground.place()?;
+    wiring::block_on_all_cores(async {
+        let drafted = cases::one_step_reason(Some("The log is replayed from the last checkpoint."));
+        let read = cases::one_step_reason(None);
+        let engine_of = |case: &Case, name: &str| {
+            let world = FixedWorld::at_once(case).after(Duration::from_millis(model), Duration::from_millis(tool));
+            engine(&place.path().join(name), Arc::new(world))
+        };
+        let (on_drafted, on_read) = (engine_of(&drafted, "drafted.db")?, engine_of(&read, "read.db")?);
+        let timed = async |engine: &Engine, case: &Case, way: &str| -> Result<(f64, RunId)> {
+            let mut input = case.input.clone();
+            input["settings"]["way"] = Value::from(way);
+            let begun = Instant::now();
+            let run = whole(engine, case.flow, input).await?;
+            Ok((us_since(begun) / 1e3, run))
+        };
+        let (direct_ms, _) = timed(&on_drafted, &drafted, "direct").await?;
+        let (agentic_ms, run) = timed(&on_drafted, &drafted, "agentic").await?;
+        let (read_ms, _) = timed(&on_read, &read, "agentic").await?;
+        let numbers = vec![
+            ("reason.agentic_over_direct", agentic_ms / direct_ms),
+            ("reason.agentic_ms", agentic_ms),
+            ("reason.read_over_direct", read_ms / direct_ms),
+        ];
+        let replayed = replay_any(&on_drafted, &run).await?;
+        on_drafted.stop(GRACE).await;
+        on_read.stop(GRACE).await;
+        Ok(Found { numbers, replayed: Some(replayed) })
+    })
+}

@@ -1,0 +1,179 @@
+//! Where measurements take place: a folder of their own, and how much to do.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::{At, Engine, Order, Replayed, Settings};
+use graph::{Outcome, RunId};
+use serde_json::{Value, json};
+use service::{Result, Trouble};
+use store::{MemoryStore, SqliteSettings, SqliteStore, Store};
+
+use super::flow;
+use super::wrong;
+
+pub(crate) struct Ground {
+    folder: tempfile::TempDir,
+    pub(crate) sizes: Sizes,
+    load_before: f64,
+}
+
+/// What a measurement gives.
+pub(crate) struct Found {
+    pub(crate) numbers: Vec<(&'static str, f64)>,
+    /// One of the measured runs, run again from its journal; there is none where no run was measured.
+    pub(crate) replayed: Option<Replayed>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) is_quick: bool,
+    /// Runs one after the other in memory, and steps of each.
+    pub(crate) runs: u64,
+    pub(crate) steps: u64,
+    pub(crate) fans: u64,
+    /// Steps of each of the runs that go together on disk.
+    pub(crate) durable_steps: u64,
+    pub(crate) alone_steps: u64,
+    pub(crate) fsyncs: usize,
+    pub(crate) crowd: u64,
+    pub(crate) crowd_steps: u64,
+    pub(crate) journal_steps: u64,
+    pub(crate) long_steps: u64,
+    pub(crate) starts: usize,
+    /// Runs of a real flow one after the other, and at once.
+    pub(crate) flow_runs: u64,
+    pub(crate) flow_crowd: u64,
+}
+
+impl Sizes {
+    pub(crate) const FULL: Sizes = Sizes {
+        is_quick: false,
+        runs: 300,
+        steps: 1_000,
+        fans: 300,
+        durable_steps: 150,
+        alone_steps: 200,
+        fsyncs: 100,
+        crowd: 1_000,
+        crowd_steps: 10,
+        journal_steps: 500,
+        long_steps: 10_000,
+        starts: 11,
+        flow_runs: 60,
+        flow_crowd: 500,
+    };
+    pub(crate) const QUICK: Sizes = Sizes {
+        is_quick: true,
+        runs: 2,
+        steps: 20,
+        fans: 2,
+        durable_steps: 2,
+        alone_steps: 3,
+        fsyncs: 3,
+        crowd: 20,
+        crowd_steps: 2,
+        journal_steps: 20,
+        long_steps: 60,
+        starts: 2,
+        flow_runs: 2,
+        flow_crowd: 4,
+    };
+}
+
+impl Ground {
+    pub(crate) fn new(dir: Option<&Path>, sizes: Sizes) -> Result<Ground> {
+        let dir = match dir {
+            Some(dir) => dir.to_owned(),
+            // Not the temp folder: that may be memory, on which nothing is durable.
+            None => dirs::cache_dir().unwrap_or_else(std::env::temp_dir).join("baton").join("bench"),
+        };
+        let cannot = |error| Trouble::Failed(format!("{} cannot be used: {error}; name another folder with --dir", dir.display()));
+        std::fs::create_dir_all(&dir).map_err(cannot)?;
+        let folder = tempfile::tempdir_in(&dir).map_err(cannot)?;
+        Ok(Ground { folder, sizes, load_before: load() })
+    }
+
+    /// A folder for one measurement, on the disk that is measured. It goes when it is dropped.
+    pub(crate) fn place(&self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::tempdir_in(self.folder.path())?)
+    }
+
+    pub(crate) fn host(&self) -> Value {
+        json!({
+            "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+            "load_before": self.load_before,
+            "load_after": load(),
+            "dir": self.folder.path().parent(),
+            "build": if cfg!(debug_assertions) { "debug" } else { "release" },
+            "sizes": if self.sizes.is_quick { "quick: these numbers mean nothing" } else { "full" },
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+}
+
+pub(crate) fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+pub(crate) fn in_memory() -> Result<Engine> {
+    over(Arc::new(MemoryStore::new()))
+}
+
+pub(crate) fn on_disk(path: &Path) -> Result<Engine> {
+    over(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
+}
+
+pub(crate) fn over(store: Arc<dyn Store>) -> Result<Engine> {
+    let flows = flow::all().map_err(wrong)?;
+    Ok(Engine::new(store, Arc::new(flow::BenchWorld), flows, Settings::default()))
+}
+
+/// A run from its start to its end.
+pub(crate) async fn whole(engine: &Engine, flow: &str, input: Value) -> Result<RunId> {
+    let run = engine.start(Order::new(flow, input)).await?;
+    match engine.wait(&run).await? {
+        At::Over(closing) if matches!(closing.outcome, Outcome::Done { .. }) => Ok(run),
+        other => Err(wrong(format!("a run did not end well: {other:?}"))),
+    }
+}
+
+/// Runs the journal of a measured run again. `events` is how many it must have told.
+pub(crate) async fn replay(engine: &Engine, run: &RunId, events: u64) -> Result<Replayed> {
+    let replayed = replay_any(engine, run).await?;
+    match replayed.events as u64 == events {
+        true => Ok(replayed),
+        false => Err(wrong(format!("{} events were told, and {events} were due", replayed.events))),
+    }
+}
+
+/// The same of a run whose events nobody has counted.
+pub(crate) async fn replay_any(engine: &Engine, run: &RunId) -> Result<Replayed> {
+    let replayed = engine::replay(&**engine.store(), engine.flows(), run).await?;
+    match &replayed.difference {
+        Some(difference) => Err(wrong(format!("a replay differs: {difference}"))),
+        None => Ok(replayed),
+    }
+}
+
+pub(crate) fn us_since(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64() * 1e6
+}
+
+/// The most memory this process ever held.
+pub(crate) fn peak_mb() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kb = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kb.unwrap_or(0.0) / 1_024.0
+}
+
+/// A database with its WAL, as it lies on the disk.
+pub(crate) fn bytes_in(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}

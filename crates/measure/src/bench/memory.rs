@@ -1,0 +1,65 @@
+//! What the machine and the driver cost by themselves: everything as always, but the store forgets when the process ends.
+
+use std::time::Instant;
+
+use engine::Order;
+use serde_json::Value;
+use service::Result;
+use service::wiring;
+
+use super::flow::{self, FAN};
+use super::ground::{Found, Ground, in_memory, replay, us_since, whole};
+
+/// Steps that ask for nothing; then the same with somebody who watches every event of them.
+pub(crate) fn steps(ground: &Ground) -> Result<Found> {
+    let (runs, steps) = (ground.sizes.runs, ground.sizes.steps);
+    let (us, replayed) = one_after_the_other("steps", runs, &flow::left(steps), flow::events(steps, 0))?;
+    let watched_us = wiring::block_on(async {
+        let engine = in_memory()?;
+        let begun = Instant::now();
+        for _ in 0..runs {
+            let run = engine.start(Order::new("steps", flow::left(steps))).await?;
+            let mut watcher = engine.watch(&run, 0);
+            let mut events = 0;
+            while let Some(seen) = watcher.next().await {
+                seen?;
+                events += 1;
+            }
+            if events != flow::events(steps, 0) {
+                return Err(super::wrong(format!("{events} events were seen")));
+            }
+        }
+        Ok(us_since(begun))
+    })?;
+    let per_step = |us: f64| us * 1e3 / (runs * steps) as f64;
+    Ok(Found { numbers: vec![("step_ns", per_step(us)), ("step_watched_ns", per_step(watched_us))], replayed: Some(replayed) })
+}
+
+/// Steps that ask for one effect each, which is answered at once.
+pub(crate) fn effects(ground: &Ground) -> Result<Found> {
+    let (runs, steps) = (ground.sizes.runs.div_ceil(10), ground.sizes.steps);
+    let (us, replayed) = one_after_the_other("effects", runs, &flow::left(steps), flow::events(steps, 1))?;
+    Ok(Found { numbers: vec![("step_effect_us", us / (runs * steps) as f64)], replayed: Some(replayed) })
+}
+
+/// One step that asks for a hundred effects and goes on when all are there.
+pub(crate) fn fanout(ground: &Ground) -> Result<Found> {
+    let fans = ground.sizes.fans;
+    let (us, replayed) = one_after_the_other("fan", fans, &flow::left(1), flow::events(1, FAN))?;
+    Ok(Found { numbers: vec![("fanout100_us", us / fans as f64)], replayed: Some(replayed) })
+}
+
+fn one_after_the_other(flow: &str, runs: u64, input: &Value, events: u64) -> Result<(f64, engine::Replayed)> {
+    wiring::block_on(async {
+        let engine = in_memory()?;
+        whole(&engine, flow, input.clone()).await?;
+        let begun = Instant::now();
+        let mut last = None;
+        for _ in 0..runs {
+            last = Some(whole(&engine, flow, input.clone()).await?);
+        }
+        let us = us_since(begun);
+        let run = last.ok_or_else(|| super::wrong("no run was measured"))?;
+        Ok((us, replay(&engine, &run, events).await?))
+    })
+}

@@ -1,0 +1,159 @@
+//! The embedded model in a process of its own: its kernels read once per process how many threads they may take, and its peak
+//! of memory is to be its own. It is asked by lines of JSON.
+//!
+//! ```text
+//!   baton models bench ──ModelCall──> baton models bench --child ── Embedded
+//!                      <──Asked──────
+//! ```
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use effects::Progress;
+use embedded_model::{self, Embedded, Finish, Kernels, Options, Said, threads};
+use graph::ModelCall;
+use serde::{Deserialize, Serialize};
+use service::Result;
+use service::wiring;
+
+use super::super::wrong;
+use super::{Asked, Contestant};
+
+pub(crate) struct Ours {
+    child: Child,
+    /// `None` when there is nothing more to ask.
+    ask: Option<ChildStdin>,
+    told: BufReader<ChildStdout>,
+    pub(crate) load_ms: f64,
+    pub(crate) computed: Computed,
+}
+
+/// What computed the network, what a token takes, and what the machine could give.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Computed {
+    pub(crate) kernels: String,
+    /// Of weights, for a token that is generated; unknown of candle's kernels, as is all that follows.
+    pub(crate) token_bytes: Option<usize>,
+    /// Of a weight and an activation, for a token of a prompt.
+    pub(crate) token_products: Option<usize>,
+    pub(crate) memory_gb_s: Option<f64>,
+    pub(crate) products_g_s: Option<f64>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Line {
+    Loaded { load_ms: f64, computed: Computed },
+    Asked(Asked),
+    Failed(String),
+    Over { peak_rss_mb: f64 },
+}
+
+impl Ours {
+    pub(crate) fn start(weights: &Path, threads: usize, kernels: Kernels) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["models", "bench", "--child", "--kernels", kernels.name(), "--weights"]).arg(weights);
+        command.env(threads::VARIABLE, threads.to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(ask), Some(told)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
+        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: Computed::default() };
+        match ours.line()? {
+            Line::Loaded { load_ms, computed } => (ours.load_ms, ours.computed) = (load_ms, computed),
+            Line::Failed(why) => return Err(wrong(why)),
+            Line::Asked(_) | Line::Over { .. } => return Err(wrong("the measured process spoke out of turn")),
+        }
+        Ok(ours)
+    }
+
+    fn line(&mut self) -> Result<Line> {
+        let mut line = String::new();
+        if self.told.read_line(&mut line)? == 0 {
+            return Err(wrong(format!("the measured process ended: {}", self.child.wait()?)));
+        }
+        serde_json::from_str(&line).map_err(wrong)
+    }
+}
+
+impl Contestant for Ours {
+    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<Asked, String>> {
+        let Some(ask) = &mut self.ask else { return Err(wrong("the measured process was let go")) };
+        writeln!(ask, "{}", serde_json::to_string(call)?)?;
+        ask.flush()?;
+        match self.line()? {
+            Line::Asked(asked) => Ok(Ok(asked)),
+            Line::Failed(why) => Ok(Err(why)),
+            Line::Loaded { .. } | Line::Over { .. } => Err(wrong("the measured process spoke out of turn")),
+        }
+    }
+
+    fn end(&mut self) -> Result<f64> {
+        self.ask = None;
+        let Line::Over { peak_rss_mb } = self.line()? else { return Err(wrong("the measured process spoke out of turn")) };
+        self.child.wait()?;
+        Ok(peak_rss_mb)
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        // Without its standard input it ends by itself; one that computes should not be waited for.
+        self.ask = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The other side.
+pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
+    // Before the weights take their memory.
+    let limits = embedded_model::limits(kernels);
+    let model = Embedded::with(weights, Options { kernels, keeps_prefixes: false, ..Options::default() });
+    let begun = Instant::now();
+    let first = match wiring::block_on(async { Ok(model.warm().await) })? {
+        Ok(network) => {
+            let limits = limits.filter(|_| network.kernels != Kernels::Candle);
+            let computed = Computed {
+                kernels: network.kernels.to_string(),
+                token_bytes: network.token_bytes,
+                token_products: network.token_products,
+                memory_gb_s: limits.map(|limits| limits.memory_gb_s),
+                products_g_s: limits.map(|limits| limits.products_g_s),
+            };
+            Line::Loaded { load_ms: begun.elapsed().as_secs_f64() * 1e3, computed }
+        }
+        Err(trouble) => Line::Failed(trouble.to_string()),
+    };
+    say(&first)?;
+    for line in std::io::stdin().lock().lines() {
+        let call: ModelCall = serde_json::from_str(&line?)?;
+        let begun = Instant::now();
+        let answered = wiring::block_on(async { Ok(model.answer(&call, &Progress::nowhere()).await) })?;
+        let wall_ms = begun.elapsed().as_secs_f64() * 1e3;
+        say(&match answered {
+            Err(trouble) => Line::Failed(trouble.to_string()),
+            Ok(answer) => Line::Asked(Asked {
+                said: match answer.said {
+                    Said::Text(text) => text.into(),
+                    Said::Json(value) => value,
+                },
+                is_whole: answer.finish == Finish::Stop,
+                tokens_prompt: answer.tokens.prompt,
+                tokens_cached: answer.tokens.cached,
+                tokens_answer: answer.tokens.answer,
+                tokens_forced: answer.tokens.forced,
+                prompt_ms: answer.timing.prompt.as_secs_f64() * 1e3,
+                answer_ms: answer.timing.answer.as_secs_f64() * 1e3,
+                wall_ms,
+            }),
+        })?;
+    }
+    say(&Line::Over { peak_rss_mb: super::peak_rss_mb("self") })?;
+    Ok(())
+}
+
+fn say(line: &Line) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(line)?)?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,241 @@
+//! `baton bench protocols`: how many calls of a trivial flow a server answers, by the protocol that others speak.
+//!
+//! Baton's server is this program again, over SQLite with every run on the disk before it is answered; the peer is LangServe with one uvicorn worker, which keeps nothing.
+//! Both are loaded by the same client from this process, in turns, so that a busy machine is busy for both; the best of the rounds counts.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use effects::rooms::Rooms;
+use engine::{Engine, Settings};
+use graph::{Ask, END, Go, Graph, Replies};
+use serde_json::{Map, Value, json};
+use server::guard::Guard;
+use server::langserve::{Dress, FlowSettings, Served, Service};
+use service::Result;
+use service::wiring;
+use store::{SqliteSettings, SqliteStore};
+use terminal::remark;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{How, peer, wrong};
+
+/// Measure the server: calls a second of `/graph/invoke`, at 1, 16 and 64 clients
+#[derive(clap::Args)]
+#[command(after_help = "Rows: invoke1, invoke16, invoke64. Baton's runs are durable: each is on the disk before it is answered.
+
+Example:
+  baton bench protocols --versus langserve --json")]
+pub struct ProtocolsBench {
+    /// Measure a peer as well, in turns, and print both
+    #[arg(long, value_name = "PEER")]
+    versus: Option<Peer>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Peer {
+    Langserve,
+}
+
+const PINNED: [&str; 5] = ["langserve==0.3.3", "langgraph==1.2.20", "fastapi==0.162.4", "sse-starlette==1.8.2", "uvicorn"];
+const SERVER: &str = include_str!("langserve/server.py");
+const CLIENTS: [usize; 3] = [1, 16, 64];
+const LOAD: Duration = Duration::from_secs(5);
+const WARM: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    rps: f64,
+    p99_ms: f64,
+}
+
+impl ProtocolsBench {
+    pub(crate) fn run(self) -> Result<()> {
+        let ground = self.how.ground()?;
+        let place = ground.place()?;
+        let load = if ground.sizes.is_quick { Duration::from_millis(200) } else { LOAD };
+        let ours = Running::ours(place.path())?;
+        let theirs = match self.versus {
+            Some(Peer::Langserve) => Some(Running::theirs(place.path())?),
+            None => None,
+        };
+        let (mut best, mut beside) = (BTreeMap::<usize, Measured>::new(), BTreeMap::<usize, Measured>::new());
+        for round in 1..=self.how.rounds {
+            for clients in CLIENTS {
+                remark(&format!("round {round} of {}: invoke{clients}", self.how.rounds));
+                keep(&mut best, clients, measure(ours.port, clients, load)?);
+                if let Some(theirs) = &theirs {
+                    keep(&mut beside, clients, measure(theirs.port, clients, load)?);
+                }
+            }
+        }
+        let mut report = Map::new();
+        for clients in CLIENTS {
+            let (ours, theirs) = (best[&clients], beside.get(&clients));
+            let row = json!({
+                "baton_rps": round(ours.rps),
+                "peer_rps": theirs.map(|theirs| round(theirs.rps)),
+                "ratio": theirs.map(|theirs| round(ours.rps / theirs.rps.max(0.001))),
+                "baton_p99_ms": round(ours.p99_ms),
+                "peer_p99_ms": theirs.map(|theirs| round(theirs.p99_ms)),
+            });
+            report.insert(format!("invoke{clients}"), row);
+        }
+        let mut out = anstream::stdout();
+        if self.how.json {
+            report.insert("durability".into(), json!("baton: every run in SQLite, fsync before the answer; peer: none"));
+            report.insert("host".into(), json!(ground.host()));
+            report.insert("rounds".into(), json!(self.how.rounds));
+            writeln!(out, "{}", Value::Object(report))?;
+            return Ok(());
+        }
+        for (name, row) in &report {
+            writeln!(out, "{name:<10} {row}")?;
+        }
+        writeln!(out, "Baton's runs are durable: each is on the disk before it is answered. LangServe keeps nothing.")?;
+        Ok(())
+    }
+}
+
+fn round(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+fn keep(best: &mut BTreeMap<usize, Measured>, clients: usize, now: Measured) {
+    let known = best.entry(clients).or_insert(now);
+    if now.rps > known.rps {
+        *known = now;
+    }
+}
+
+/// A server in a process of its own; it goes with this value.
+struct Running {
+    child: Child,
+    port: u16,
+}
+
+impl Running {
+    fn ours(folder: &Path) -> Result<Running> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "child", "invoke"]).arg(folder);
+        Running::of(command)
+    }
+
+    fn theirs(folder: &Path) -> Result<Running> {
+        let path = folder.join("server.py");
+        std::fs::write(&path, SERVER)?;
+        let mut command = Command::new(peer::environment("bench-langserve", &PINNED)?);
+        command.arg(path);
+        Running::of(command)
+    }
+
+    fn of(mut command: Command) -> Result<Running> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let lines = child.stdout.take().map(|out| BufReader::new(out).lines()).into_iter().flatten();
+        let port =
+            lines.map_while(std::result::Result::ok).find_map(|line| line.strip_prefix("listening ").and_then(|port| port.trim().parse().ok()));
+        let mut running = Running { child, port: 0 };
+        running.port = port.ok_or_else(|| wrong("the server did not start"))?;
+        Ok(running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that is gone already needs no ending.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The measured server, in its own process: one step, nothing asked.
+pub(super) async fn serve(folder: &Path) -> Result<()> {
+    let inc = |s: &mut Value, _: &Replies<'_>| {
+        s["x"] = json!(s["x"].as_i64().unwrap_or_default() + 1);
+        Go::end()
+    };
+    let graph = Graph::of::<Value>("inc").node("inc", (|_: &Value| Ask::nothing(), inc), &[END]).build().map_err(wrong)?;
+    let store = Arc::new(SqliteStore::open(folder.join("invoke.db"), SqliteSettings::default())?);
+    let engine = Engine::new(store, Arc::new(Rooms::default()), [graph], Settings::default());
+    let served = BTreeMap::from([(
+        "graph".to_owned(),
+        Served { flow: "inc".to_owned(), dress: Dress::Bare, base: Map::new(), settings: FlowSettings::none("inc") },
+    )]);
+    let guard = Guard::new(None);
+    let listener = guard.bind(([127, 0, 0, 1], 0).into()).await.map_err(wrong)?;
+    writeln!(anstream::stdout(), "listening {}", listener.local_addr()?.port())?;
+    // It ends when whoever started it does.
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
+    server::serve(listener, Service::new(engine, served, None).router(&guard)).await?;
+    Ok(())
+}
+
+fn measure(port: u16, clients: usize, load: Duration) -> Result<Measured> {
+    wiring::block_on(async {
+        loaded(port, clients, WARM.min(load)).await?;
+        loaded(port, clients, load).await
+    })
+}
+
+/// Each client asks again as soon as it is answered.
+async fn loaded(port: u16, clients: usize, load: Duration) -> Result<Measured> {
+    let begun = Instant::now();
+    let until = begun + load;
+    let tasks: Vec<_> = (0..clients).map(|_| tokio::spawn(client(port, until))).collect();
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await.map_err(wrong)??);
+    }
+    let took = begun.elapsed().as_secs_f64();
+    times.sort_unstable();
+    let p99 = times.get(times.len().saturating_sub(1).min(times.len() * 99 / 100)).copied().unwrap_or_default();
+    Ok(Measured { rps: times.len() as f64 / took, p99_ms: p99 as f64 / 1e3 })
+}
+
+/// Microseconds of each call.
+async fn client(port: u16, until: Instant) -> Result<Vec<u64>> {
+    let body = r#"{"input":{"x":1}}"#;
+    let request =
+        format!("POST /graph/invoke HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let mut line = TcpStream::connect(("127.0.0.1", port)).await?;
+    line.set_nodelay(true)?;
+    let (mut times, mut read) = (Vec::new(), Vec::with_capacity(4 << 10));
+    while Instant::now() < until {
+        let begun = Instant::now();
+        line.write_all(request.as_bytes()).await?;
+        let answer = answer(&mut line, &mut read).await?;
+        if !answer {
+            return Err(wrong("the server answered something else than it was asked for"));
+        }
+        times.push(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+    }
+    Ok(times)
+}
+
+/// Reads one response; says whether it is the right one.
+async fn answer(line: &mut TcpStream, read: &mut Vec<u8>) -> Result<bool> {
+    read.clear();
+    loop {
+        if line.read_buf(read).await? == 0 {
+            return Err(wrong("the server hung up"));
+        }
+        let Some(head) = read.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { continue };
+        let text = String::from_utf8_lossy(&read[..head]).to_lowercase();
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length:").and_then(|length| length.trim().parse::<usize>().ok()));
+        let length = length.ok_or_else(|| wrong("a response without a length"))?;
+        if read.len() >= head + 4 + length {
+            let is_right = text.starts_with("http/1.1 200") && read[head + 4..].windows(5).any(|bytes| bytes == b"\"x\":2");
+            return Ok(is_right);
+        }
+    }
+}

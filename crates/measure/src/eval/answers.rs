@@ -1,0 +1,216 @@
+//! `baton eval answers`: whole questions, answered by a flow over the set's own passages, by a model and by extraction alone.
+//!
+//! Every part is the real one: the passages lie in a folder as files, `docs` searches them, a flow asks and cites.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anstyle::Style;
+use engine::{At, Closing, Engine, Order};
+use flows::input::ModelProfile;
+use graph::Outcome;
+use index::eval::{Exam, exam};
+use serde::Serialize;
+use serde_json::{Value, json};
+use service::hub::Servers;
+use service::mind::Thinking;
+use service::place::Place;
+use service::shelf;
+use service::wiring;
+use service::{Result, Trouble};
+use store::MemoryStore;
+use terminal::remark;
+use terminal::{BOLD, DIM, Table, paint};
+
+use super::score::{Score, score};
+use crate::Verdict;
+
+/// Answers to questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, answered over its own passages
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each question is one run of the flow, with the set's passages as documents. Exact match and F1 compare the short answer that leads the text with the
+few words of the known one; where a model gave none, the whole text, which then hardly ever matches. `holds` says how often the known answer stands
+in the text.
+
+Examples:
+  baton eval answers --data hotpot100.json --model embedded --questions 20
+  baton eval answers --data hotpot100.json --model extract --json")]
+pub struct Answers {
+    #[arg(long, value_name = "PATH")]
+    data: PathBuf,
+    /// Who answers [default: what `baton doctor` says]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The flow that answers
+    #[arg(long, default_value = "direct")]
+    flow: String,
+    /// Only so many, the first ones
+    #[arg(long, value_name = "N")]
+    questions: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one model made of the questions.
+#[derive(Debug, Default, Serialize)]
+struct Measured {
+    model: String,
+    flow: String,
+    questions: usize,
+    /// Runs that ended without an answer.
+    failed: usize,
+    exact_match: f64,
+    f1: f64,
+    /// Share of the answers in which the known one stands.
+    holds: f64,
+    /// Share of all sentences that their sources support.
+    supported_rate: f64,
+    /// Citations in an answer that lead to nothing that was retrieved. There must be none.
+    fabricated_citations: usize,
+    tokens: u64,
+    tokens_per_question: f64,
+    seconds: f64,
+    seconds_per_question: f64,
+    #[serde(skip)]
+    sentences: (usize, usize),
+}
+
+const EXTRACT: &str = "extract";
+
+impl Answers {
+    pub(super) fn run(self, place: &Place) -> Result<Verdict> {
+        let mut exam = exam(&self.data).map_err(Trouble::Failed)?;
+        exam.questions.truncate(self.questions.unwrap_or(usize::MAX));
+        let folder = lay_out(&exam)?;
+        let mut all = Vec::new();
+        wiring::block_on_all_cores(async {
+            if self.model.as_deref() != Some(EXTRACT) {
+                all.push(self.measure(place, self.model.clone(), &exam, &folder).await?);
+            }
+            all.push(self.measure(place, Some(EXTRACT.into()), &exam, &folder).await?);
+            Ok(())
+        })?;
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", json!({ "answers": all }))?;
+        } else {
+            table(&all).write(&mut out)?;
+        }
+        Ok(if all.iter().any(|one| one.fabricated_citations > 0) { Verdict::Failed } else { Verdict::Passed })
+    }
+
+    async fn measure(&self, place: &Place, model: Option<String>, exam: &Exam, folder: &Path) -> Result<Measured> {
+        let name = model.clone().unwrap_or_else(|| "default".to_owned());
+        let thinking = Thinking { model, servers: Servers::over(folder.to_owned()), ..Thinking::default() };
+        let (engine, mind) = wiring::engine_over(Arc::new(MemoryStore::new()), place, &thinking, false).await?;
+        let mut measured = Measured { model: name, flow: self.flow.clone(), ..Measured::default() };
+        let began = Instant::now();
+        for (number, (question, known)) in (1..).zip(&exam.questions) {
+            let closing = self.answer(&engine, question, mind).await?;
+            let line = measured.take(&closing, known, folder);
+            remark(&paint(DIM, format!("{number} of {}: {question} → {line} ({known})", exam.questions.len())));
+        }
+        measured.finish(began.elapsed().as_secs_f64());
+        Ok(measured)
+    }
+
+    async fn answer(&self, engine: &Engine, question: &str, mind: ModelProfile) -> Result<Closing> {
+        let input = json!({ "question": question, "model": mind, "docs": true });
+        let run = engine.start(Order::new(&self.flow, input)).await?;
+        match engine.wait(&run).await? {
+            At::Over(closing) => Ok((*closing).clone()),
+            At::Parked(_) | At::Going | At::Lost(_) => Err(Trouble::Failed(format!("the run of {question:?} waits for a person"))),
+        }
+    }
+}
+
+impl Measured {
+    /// Adds one answer; gives back a line of it.
+    fn take(&mut self, closing: &Closing, known: &str, folder: &Path) -> String {
+        self.questions += 1;
+        self.tokens += closing.spent.tokens_in + closing.spent.tokens_out;
+        let Outcome::Done { output } = &closing.outcome else {
+            self.failed += 1;
+            return "no answer".to_owned();
+        };
+        let text = output["answer"].as_str().unwrap_or_default();
+        let body = text.split("\n\n**Sources**").next().unwrap_or_default();
+        let citations = evidence::citations(body);
+        let mut said = body.to_owned();
+        for citation in citations.iter().rev() {
+            said.replace_range(citation.range.clone(), "");
+        }
+        let Score { is_exact, f1, .. } = score(output["short"].as_str().unwrap_or(&said), known);
+        self.exact_match += f64::from(u8::from(is_exact));
+        self.holds += f64::from(u8::from(score(&said, known).holds));
+        self.f1 += f1;
+        let sources = output["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_ours = |source: &Value| source["address"].as_str().is_some_and(|address| is_within(address, folder));
+        let is_real = |number: &usize| number.checked_sub(1).and_then(|at| sources.get(at)).is_some_and(is_ours);
+        self.fabricated_citations += citations.iter().flat_map(|citation| &citation.numbers).filter(|number| !is_real(number)).count();
+        let sentences = output["sentences"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.sentences.0 += sentences.iter().filter(|sentence| sentence["status"] == "supported").count();
+        self.sentences.1 += sentences.len();
+        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect()
+    }
+
+    fn finish(&mut self, seconds: f64) {
+        let count = self.questions.max(1) as f64;
+        for sum in [&mut self.exact_match, &mut self.f1, &mut self.holds] {
+            *sum /= count;
+        }
+        self.supported_rate = self.sentences.0 as f64 / self.sentences.1.max(1) as f64;
+        (self.seconds, self.seconds_per_question) = (seconds, seconds / count);
+        self.tokens_per_question = self.tokens as f64 / count;
+    }
+}
+
+fn is_within(address: &str, folder: &Path) -> bool {
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    Path::new(address).starts_with(folder)
+}
+
+/// The passages as files, so that they are found as any document is. The same set again leaves them as they are.
+fn lay_out(exam: &Exam) -> Result<PathBuf> {
+    let folder = shelf::of_eval("answers")?;
+    let cannot = |error: std::io::Error| Trouble::Failed(format!("{}: {error}", folder.display()));
+    std::fs::create_dir_all(&folder).map_err(cannot)?;
+    let mut wanted = std::collections::HashSet::new();
+    for (number, (title, text)) in exam.passages.iter().enumerate() {
+        let name = format!("{number:05}.md");
+        let content = format!("# {title}\n\n{text}\n");
+        let path = folder.join(&name);
+        if std::fs::read_to_string(&path).ok().as_deref() != Some(content.as_str()) {
+            std::fs::write(&path, content).map_err(cannot)?;
+        }
+        wanted.insert(name);
+    }
+    for entry in std::fs::read_dir(&folder).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        if !entry.file_name().to_str().is_some_and(|name| wanted.contains(name)) {
+            std::fs::remove_file(entry.path()).map_err(cannot)?;
+        }
+    }
+    Ok(folder)
+}
+
+fn table(all: &[Measured]) -> Table {
+    let head: Vec<&str> = std::iter::once("").chain(all.iter().map(|one| one.model.as_str())).collect();
+    let mut table = Table::new(&head);
+    let mut row = |what: &str, value: &dyn Fn(&Measured) -> String| {
+        table.row(std::iter::once((Style::new(), what.to_owned())).chain(all.iter().map(|one| (BOLD, value(one)))));
+    };
+    row("questions", &|one| one.questions.to_string());
+    row("without an answer", &|one| one.failed.to_string());
+    row("exact match", &|one| format!("{:.3}", one.exact_match));
+    row("F1", &|one| format!("{:.3}", one.f1));
+    row("holds the answer", &|one| format!("{:.3}", one.holds));
+    row("supported sentences", &|one| format!("{:.3}", one.supported_rate));
+    row("fabricated citations", &|one| one.fabricated_citations.to_string());
+    row("tokens a question", &|one| format!("{:.0}", one.tokens_per_question));
+    row("seconds a question", &|one| format!("{:.1}", one.seconds_per_question));
+    table
+}

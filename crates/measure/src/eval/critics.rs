@@ -1,0 +1,204 @@
+//! `baton eval critics`: drafts with planted faults, and sound ones, judged as the panel's critics judge them.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anstyle::Style;
+use effects::{Progress, World};
+use flows::input::ModelProfile;
+use flows::panel::Judged;
+use flows::panel::drafts::{self, Fault, LabelledDraft};
+use flows::panel::review::{is_rejected, review};
+use graph::{Graph, Next, Outcome, Run, Start};
+use serde::Serialize;
+use serde_json::json;
+
+use service::mind::Thinking;
+use service::place::Place;
+use service::wiring;
+use service::{Result, Trouble};
+use terminal::remark;
+use terminal::{BOLD, DIM, Table, paint};
+
+/// Drafts with known faults: how many of them critics reject, and how many sound ones they pass
+#[derive(clap::Args)]
+#[command(after_help = "\
+40 drafts with one planted fault each (wrong number, wrong name, no source, off topic) and 20 sound ones come with Baton; --data names another
+set, one JSON object a line: {\"id\", \"fault\": wrong_number | wrong_name | no_source | off_topic | none, \"question\", \"step\"?, \"draft\",
+\"passages\": [{\"title\", \"text\"}], \"replies\": [{\"tool\", \"arguments\", \"text\", \"data\"}]}.
+
+Examples:
+  baton eval critics --rules-only
+  baton eval critics --model embedded --json")]
+pub struct Critics {
+    /// Who judges what rules leave open [default: what `baton doctor` says]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Only the check against the evidence and the rules; no model is asked
+    #[arg(long, conflicts_with = "model")]
+    rules_only: bool,
+    /// Another set of drafts
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Measured {
+    /// `rules` if no model was asked.
+    model: String,
+    drafts: usize,
+    rejected_faulty_pct: f64,
+    passed_sound_pct: f64,
+    by_fault: BTreeMap<String, OfFault>,
+    /// Drafts that the rules left to the model, and how it judged those by itself.
+    asked: usize,
+    model_rejected_faulty: usize,
+    model_rejected_sound: usize,
+    /// Drafts about which the model gave no usable verdict; they count as passed.
+    failed: usize,
+    seconds: f64,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct OfFault {
+    drafts: usize,
+    rejected: usize,
+    rejected_pct: f64,
+}
+
+impl Critics {
+    pub(super) fn run(self, place: &Place) -> Result<()> {
+        let drafts = match &self.data {
+            None => drafts::builtin(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| Trouble::Usage(format!("{} cannot be read: {error}", path.display())))?;
+                drafts::read(&text).map_err(|why| format!("{}: {why}", path.display()))
+            }
+        };
+        let drafts = drafts.map_err(Trouble::Usage)?;
+        let measured = if self.rules_only { by_rules(&drafts) } else { wiring::block_on_all_cores(self.by_model(place, &drafts))? };
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(&measured)?)?;
+        } else {
+            table(&measured).write(&mut out)?;
+        }
+        Ok(())
+    }
+
+    async fn by_model(&self, place: &Place, drafts: &[LabelledDraft]) -> Result<Measured> {
+        let thinking = Thinking { model: self.model.clone(), ..Thinking::default() };
+        let house = wiring::house(place, &thinking, self.json).await?;
+        let graph = drafts::critic().map_err(|error| Trouble::Failed(format!("the critic's graph is wrong: {error}")))?;
+        let name = house.choice.as_ref().map(|choice| choice.model.to_string()).or_else(|| self.model.clone());
+        let mut measured = Measured { model: name.unwrap_or_else(|| "default".to_owned()), ..Measured::default() };
+        let began = Instant::now();
+        for one in drafts {
+            match judged(&graph, house.world.as_ref(), house.mind, one).await? {
+                Ok(judged) => {
+                    if let Some(is_out) = judged.model_rejects {
+                        measured.asked += 1;
+                        let count = if one.fault == Fault::None { &mut measured.model_rejected_sound } else { &mut measured.model_rejected_faulty };
+                        *count += usize::from(is_out);
+                    }
+                    measured.take(one, judged.is_rejected, &judged.feedback, self.json);
+                }
+                Err(why) => {
+                    measured.asked += 1;
+                    measured.failed += 1;
+                    measured.take(one, false, &why, self.json);
+                }
+            }
+        }
+        measured.finish(began.elapsed().as_secs_f64());
+        Ok(measured)
+    }
+}
+
+/// One run of the critic's graph, driven here: nothing of it is worth a journal.
+async fn judged(graph: &Graph, world: &dyn World, mind: ModelProfile, one: &LabelledDraft) -> Result<std::result::Result<Judged, String>> {
+    let failed = |why: String| Trouble::Failed(format!("{}: {why}", one.id));
+    let id = engine::fresh();
+    let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": mind }));
+    let mut run = Run::start(graph, start).map_err(|error| failed(error.to_string()))?;
+    loop {
+        match run.next() {
+            Next::Perform(jobs) => {
+                for job in jobs {
+                    let reply = world.perform(&job, &Progress::nowhere()).await;
+                    run.feed(job.task, job.attempt, reply).map_err(|error| failed(error.to_string()))?;
+                }
+            }
+            Next::Done(outcome) => {
+                return match &*outcome {
+                    Outcome::Done { output } => Ok(match output["error"].as_str() {
+                        Some(why) => Err(why.to_owned()),
+                        None => Ok(serde_json::from_value(output.clone())?),
+                    }),
+                    other => Err(failed(format!("{other:?}"))),
+                };
+            }
+            Next::Wait(_) | Next::Await => return Err(failed("a critic waits for nobody".to_owned())),
+        }
+    }
+}
+
+fn by_rules(drafts: &[LabelledDraft]) -> Measured {
+    let mut measured = Measured { model: "rules".to_owned(), ..Measured::default() };
+    let began = Instant::now();
+    for one in drafts {
+        let spans = one.spans();
+        let findings = review(&one.draft(&spans));
+        measured.take(one, is_rejected(&findings), "", true);
+    }
+    measured.finish(began.elapsed().as_secs_f64());
+    measured
+}
+
+impl Measured {
+    fn take(&mut self, one: &LabelledDraft, is_out: bool, why: &str, is_quiet: bool) {
+        self.drafts += 1;
+        let name = serde_json::to_value(one.fault).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+        let of = self.by_fault.entry(name).or_default();
+        of.drafts += 1;
+        of.rejected += usize::from(is_out);
+        if !is_quiet {
+            remark(&paint(DIM, format!("{}: {} {why}", one.id, if is_out { "rejected" } else { "passed" })));
+        }
+    }
+
+    fn finish(&mut self, seconds: f64) {
+        let share = |some: usize, all: usize| if all == 0 { 0.0 } else { (some as f64 * 1_000.0 / all as f64).round() / 10.0 };
+        let (mut faulty, mut sound) = ((0, 0), (0, 0));
+        for (name, of) in &mut self.by_fault {
+            of.rejected_pct = share(of.rejected, of.drafts);
+            let sums = if name == "none" { &mut sound } else { &mut faulty };
+            *sums = (sums.0 + of.rejected, sums.1 + of.drafts);
+        }
+        self.rejected_faulty_pct = share(faulty.0, faulty.1);
+        self.passed_sound_pct = share(sound.1 - sound.0, sound.1);
+        self.seconds = (seconds * 10.0).round() / 10.0;
+    }
+}
+
+fn table(measured: &Measured) -> Table {
+    let mut table = Table::new(&["", measured.model.as_str()]);
+    let mut row = |what: &str, value: String| table.row([(Style::new(), what.to_owned()), (BOLD, value)]);
+    row("faulty drafts rejected", format!("{:.1}%", measured.rejected_faulty_pct));
+    row("sound drafts passed", format!("{:.1}%", measured.passed_sound_pct));
+    for (name, of) in &measured.by_fault {
+        row(&format!("{} rejected", name.replace('_', " ")), format!("{} of {}", of.rejected, of.drafts));
+    }
+    if measured.asked > 0 {
+        row("left to the model", measured.asked.to_string());
+        row("of those the model rejects, faulty and sound", format!("{}, {}", measured.model_rejected_faulty, measured.model_rejected_sound));
+        row("without a usable verdict", measured.failed.to_string());
+    }
+    row("seconds", format!("{:.1}", measured.seconds));
+    table
+}

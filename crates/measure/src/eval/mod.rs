@@ -1,0 +1,111 @@
+//! `baton eval`: how well passages and tools are found, questions answered, claims and drafts judged, requests routed and tasks carried out, on sets with known answers.
+
+mod answers;
+mod claims;
+mod critics;
+mod routes;
+mod score;
+pub(crate) mod server;
+mod tasks;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anstyle::Style;
+use clap::Subcommand;
+use index::Model;
+use index::eval::{self, Measured};
+use service::place::Place;
+use service::shelf;
+use service::{Result, Trouble};
+use terminal::{BOLD, DIM, Table, paint};
+
+use crate::Verdict;
+
+/// Measure how well passages and tools are found, questions answered and requests routed, on sets with known answers
+#[derive(Subcommand)]
+pub enum Eval {
+    /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
+    Docs(Set),
+    /// Tools for tasks: a folder with livemcp_tools.json and livemcp_tasks.json
+    Tools(Set),
+    Answers(answers::Answers),
+    Claims(claims::Claims),
+    Critics(critics::Critics),
+    Routes(routes::Routes),
+    Tasks(tasks::Tasks),
+}
+
+#[derive(clap::Args)]
+pub struct Set {
+    #[arg(long, value_name = "PATH")]
+    data: PathBuf,
+    /// Full text and links alone
+    #[arg(long)]
+    no_vectors: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Eval {
+    /// Measures and prints.
+    pub fn run(self, place: &Place) -> Result<Verdict> {
+        match self {
+            Eval::Answers(answers) => return answers.run(place),
+            Eval::Docs(set) => set.run("docs", eval::docs),
+            Eval::Tools(set) => set.run("tools", eval::tools),
+            Eval::Claims(claims) => claims.run(),
+            Eval::Critics(critics) => critics.run(place),
+            Eval::Routes(routes) => routes.run(place),
+            Eval::Tasks(tasks) => tasks.run(place),
+        }?;
+        Ok(Verdict::Passed)
+    }
+}
+
+/// Measures one set; the folder is where its index is kept.
+type Measure = fn(&Path, &Path, &Model, &mut dyn FnMut(String)) -> std::result::Result<Measured, String>;
+
+impl Set {
+    fn run(&self, name: &str, measure: Measure) -> Result<()> {
+        let set = self;
+        let model = shelf::model(!set.no_vectors)?;
+        let home = shelf::of_eval(name)?;
+        let mut tell = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
+        let measured = measure(&set.data, &home, &model, &mut tell).map_err(Trouble::Failed)?;
+        let mut out = anstream::stdout().lock();
+        if set.json {
+            writeln!(out, "{}", serde_json::to_string(&measured)?)?;
+        } else {
+            table(name, &measured).write(&mut out)?;
+        }
+        Ok(())
+    }
+}
+
+fn table(name: &str, measured: &Measured) -> Table {
+    let mut table = Table::new(&["", name]);
+    let mut row = |what: &str, value: String| table.row([(Style::new(), what.to_owned()), (BOLD, value)]);
+    row("recall at 5", format!("{:.3}", measured.recall_at_5));
+    row("recall at 10", format!("{:.3}", measured.recall_at_10));
+    row("recall at 20", format!("{:.3}", measured.recall_at_20));
+    row("all within 10", format!("{:.3}", measured.complete_at_10));
+    if let (Some(shown), Some(searched)) = (measured.recall_shown, measured.recall_searched) {
+        row("shown to a planner", format!("{shown:.3}"));
+        row("after two tool searches", format!("{searched:.3}"));
+    }
+    row("questions", measured.queries.to_string());
+    row("searched", measured.items.to_string());
+    row("vectors", if measured.vectors { "yes" } else { "no" }.into());
+    row("ms a question, mean", format!("{:.1}", measured.ms_per_query));
+    row("ms a question, median", format!("{:.1}", measured.ms_per_query_median));
+    row("s until searchable", format!("{:.2}", measured.index_seconds));
+    if let Some(per_second) = measured.vectors_per_second {
+        row("vectors a second", format!("{per_second:.0}"));
+    }
+    if measured.absent > 0 {
+        row("wanted but not in the set", measured.absent.to_string());
+    }
+    table
+}

@@ -1,0 +1,166 @@
+//! The token that is made each time a server starts: in a file that only the account of the server can read, and in a link for browsers.
+//!
+//! Programs of the same account need no token (see `server::guard`). It is for everybody else whom the account lets in: browsers of another account,
+//! requests through a proxy, and systems where the account of a connection cannot be known.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use server::guard::{self, Guard};
+use store::Store;
+use tokio::net::TcpListener;
+
+use crate::error::{Result, Trouble};
+use crate::hub;
+use crate::place::Place;
+use crate::private;
+
+const FOLDER: &str = "access";
+const ENDING: &str = "token";
+
+/// Where to listen, and with which token callers are let in.
+#[derive(Clone, Debug)]
+pub struct Bind {
+    /// The address; any but loopback needs a token.
+    pub host: IpAddr,
+    /// The port; 0 is any that is free.
+    pub port: u16,
+    /// The bearer token that callers must send.
+    pub token: Option<String>,
+}
+
+impl Default for Bind {
+    fn default() -> Self {
+        Bind { host: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0, token: None }
+    }
+}
+
+/// A port that is listened on, and who may use it.
+pub struct Bound {
+    /// The open port.
+    pub listener: TcpListener,
+    /// Its address.
+    pub address: SocketAddr,
+    /// Decides which callers are let in.
+    pub guard: Guard,
+    /// The store with the users' tokens.
+    pub store: Arc<dyn Store>,
+    /// The token of this start, whose file is removed when this is dropped. None with a configured token, and where other machines can connect.
+    pub start_token: Option<StartToken>,
+}
+
+impl Bind {
+    /// Opens the database and the port. Users with tokens of their own are in the database.
+    pub async fn bind(&self, place: &Place) -> Result<Bound> {
+        let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
+        let Listener { listener, address, guard, start_token } = self.listen(Some(store.clone()), place).await?;
+        Ok(Bound { listener, address, guard, store, start_token })
+    }
+
+    /// Opens the port. To be called before anything else is prepared, so that a port in use is known at once.
+    pub async fn listen(&self, users: Option<Arc<dyn Store>>, place: &Place) -> Result<Listener> {
+        let guard = match users {
+            Some(store) => Guard::with_users(self.token.as_deref(), store),
+            None => Guard::new(self.token.as_deref()),
+        };
+        let mut start_token = match self.token.is_none() && self.host.is_loopback() {
+            true => Some(StartToken::new()?),
+            false => None,
+        };
+        let guard = match &start_token {
+            Some(start) => guard.with_start_token(&start.token),
+            None => guard,
+        };
+        let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
+        let address = listener.local_addr()?;
+        if let Some(start) = &mut start_token {
+            start.keep(place, address)?;
+        }
+        Ok(Listener { listener, address, guard, start_token })
+    }
+}
+
+/// A port that is listened on, without a store.
+pub struct Listener {
+    /// The open port.
+    pub listener: TcpListener,
+    /// Its address.
+    pub address: SocketAddr,
+    /// Decides which callers are let in.
+    pub guard: Guard,
+    /// As in [`Bound`].
+    pub start_token: Option<StartToken>,
+}
+
+/// The token of this start; its file is removed with it.
+pub struct StartToken {
+    pub token: String,
+    file: Option<PathBuf>,
+}
+
+impl StartToken {
+    pub fn new() -> Result<StartToken> {
+        let token = guard::secret().map_err(|problem| Trouble::Failed(problem.message))?;
+        Ok(StartToken { token, file: None })
+    }
+
+    /// Writes the file, once the address is known.
+    pub fn keep(&mut self, place: &Place, address: SocketAddr) -> Result<()> {
+        let folder = folder(place)?;
+        let wrong = |error: std::io::Error| Trouble::Place(format!("the token cannot be kept in {}: {error}", folder.display()));
+        private::make_folder(&folder).map_err(wrong)?;
+        let file = folder.join(format!("{}.{ENDING}", address.port()));
+        private::write(&file, &format!("{}\n", self.token)).map_err(wrong)?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    pub fn link(&self, address: SocketAddr) -> String {
+        link(&address.to_string(), &self.token)
+    }
+}
+
+impl Drop for StartToken {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // Without a server the token is worth nothing.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// A server of this account that runs with this database.
+pub struct Running {
+    pub link: String,
+    pub file: PathBuf,
+}
+
+/// Servers that were started with this database and still listen.
+pub fn running(place: &Place) -> Result<Vec<Running>> {
+    let Ok(files) = std::fs::read_dir(folder(place)?) else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for file in files.flatten().map(|file| file.path()) {
+        let port = file.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u16>().ok());
+        let (Some(port), Ok(token)) = (port, std::fs::read_to_string(&file)) else { continue };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        // A server that was killed leaves its file.
+        if TcpStream::connect(address).is_ok() {
+            all.push(Running { link: link(&address.to_string(), token.trim()), file });
+        }
+    }
+    all.sort_by(|one, other| one.file.cmp(&other.file));
+    Ok(all)
+}
+
+fn link(address: &str, token: &str) -> String {
+    format!("http://{address}/open?token={token}")
+}
+
+fn folder(place: &Place) -> Result<PathBuf> {
+    Ok(hub::folder(place)?.join(FOLDER))
+}

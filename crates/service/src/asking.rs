@@ -1,0 +1,193 @@
+//! From a question and its options to the run that answers it; the same for one question and for a session.
+
+use engine::Order;
+use flows::input::{ModelProfile, Question};
+use flows::{Descriptor, Registry};
+use graph::{ALLOW_ALL, Budget, RunContext, ThreadId};
+use serde_json::{Map, Value, json};
+
+use crate::budget;
+use crate::config::Config;
+use crate::error::{Result, Trouble};
+use crate::mind::Thinking;
+use crate::place::Place;
+use crate::settings;
+
+/// The options of one question and of a session.
+#[derive(clap::Args)]
+pub struct AskOptions {
+    /// Which flow answers; `baton flows` lists them [default: auto, which picks one for each question]
+    #[arg(long)]
+    pub flow: Option<String>,
+    /// The thread it belongs to [default: a new one]
+    #[arg(long)]
+    thread: Option<String>,
+    /// Have a person agree to the plan, or change it, before it is carried out
+    #[arg(long)]
+    pub approve: bool,
+    /// Remove sentences that nothing supports, and not only mark them
+    #[arg(long)]
+    pub strict: bool,
+    /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
+    #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
+    budget: Option<Budget>,
+    /// A tool (server.tool) or a server whose calls need no permission here; may be given several times
+    #[arg(long, value_name = "TOOL_OR_SERVER")]
+    allow: Vec<String>,
+    /// Allow every tool call without asking; meant for a job in a sandbox that nobody attends
+    #[arg(long)]
+    yes: bool,
+    /// A setting of the flow; `baton flows show FLOW` lists them. May be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    pub thinking: Thinking,
+}
+
+impl AskOptions {
+    /// The thread that was named.
+    pub fn thread(&self) -> Result<Option<ThreadId>> {
+        self.thread.as_deref().map(thread).transpose()
+    }
+
+    /// What `--set` says for this flow.
+    pub fn settings(&self, flow: &str, place: &Place) -> Result<Map<String, Value>> {
+        settings::parse_all(&place.flows, flow, &self.set)
+    }
+
+    /// A question asked with these options, and these settings of the flow.
+    pub fn request<'a>(
+        &self,
+        flow: &'a str,
+        question: &'a str,
+        thread: Option<ThreadId>,
+        place: &'a Place,
+        set: &Map<String, Value>,
+    ) -> Result<RunRequest<'a>> {
+        let config = Config::for_run(place)?;
+        let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
+        let (approve, strict) = (self.approve, self.strict.then_some(true));
+        let settings = config.settings.settings_for(flow, &json!(set)).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let allowed = self.allowed(&config, place)?;
+        Ok(RunRequest {
+            flow: find(flow, place)?,
+            registry: &place.flows,
+            question,
+            thread,
+            approve,
+            strict,
+            budget: self.budget.unwrap_or_default(),
+            has_docs,
+            settings,
+            allowed,
+        })
+    }
+
+    /// What needs no permission in these runs. A name that fits no server is a mistake.
+    fn allowed(&self, config: &Config, place: &Place) -> Result<Vec<String>> {
+        if place.script.is_none() && !self.allow.is_empty() {
+            let servers = self.thinking.servers.names(place, config)?;
+            self.allow.iter().try_for_each(|name| must_be_known(name, &servers))?;
+        }
+        let all = self.yes.then(|| ALLOW_ALL.to_owned());
+        Ok(self.allow.iter().cloned().chain(all).collect())
+    }
+}
+
+/// Whether a name is one of these servers, or a tool of one.
+pub fn must_be_known(name: &str, servers: &[String]) -> Result<()> {
+    let server = name.split_once('.').map_or(name, |(server, _)| server);
+    match servers.iter().any(|known| known == server) {
+        true => Ok(()),
+        false => {
+            Err(Trouble::Usage(format!("there is no server {server:?}, so {name:?} is none of its tools; the servers are: {}", servers.join(", "))))
+        }
+    }
+}
+
+pub fn thread(named: &str) -> Result<ThreadId> {
+    match named.trim() {
+        "" => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
+        name => Ok(ThreadId::from(name)),
+    }
+}
+
+/// A question for which a run is to be started.
+pub struct RunRequest<'a> {
+    pub registry: &'a Registry,
+    pub flow: &'a Descriptor,
+    pub question: &'a str,
+    /// The thread it continues; a new one otherwise.
+    pub thread: Option<ThreadId>,
+    /// A person agrees to the plan.
+    pub approve: bool,
+    /// What the user prefers otherwise.
+    pub strict: Option<bool>,
+    pub budget: Budget,
+    /// There are documents to answer from.
+    pub has_docs: bool,
+    /// As `Configured::settings_for` makes them.
+    pub settings: Value,
+    /// Tools and servers that need no permission in this run.
+    pub allowed: Vec<String>,
+}
+
+/// The flow that was named, or the default one. Checked before anything is made ready for it.
+pub fn flow(named: Option<&str>, place: &Place) -> Result<String> {
+    // A script replaces the tools that the samples call.
+    let default = if place.script.is_some() { place.flows.default_sample() } else { place.flows.default_flow() };
+    let name = named.or(default.map(|flow| flow.name)).unwrap_or_default();
+    Ok(find(name, place)?.name.to_owned())
+}
+
+fn find<'p>(flow: &str, place: &'p Place) -> Result<&'p Descriptor> {
+    let known = || place.flows.names().into_iter().map(str::to_owned).collect();
+    place.flows.get(flow).ok_or_else(|| engine::EngineError::NoFlow { flow: flow.into(), known: known() }.into())
+}
+
+/// Whether a flow can ask a person to approve its plan; the error names those that can.
+pub fn must_plan(flow: &str, registry: &Registry) -> Result<()> {
+    if registry.get(flow).is_some_and(|flow| registry.can_approve(flow)) {
+        return Ok(());
+    }
+    let mut others: Vec<&str> = registry.iter().filter(|flow| registry.can_approve(flow)).map(|flow| flow.name).collect();
+    others.sort_unstable();
+    Err(Trouble::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
+}
+
+impl RunRequest<'_> {
+    /// The order for the engine, which adds what earlier runs left.
+    pub fn order(self, model: ModelProfile) -> Result<Order> {
+        if self.approve {
+            must_plan(self.flow.name, self.registry)?;
+        }
+        let question =
+            Question { text: self.question, model, docs: self.has_docs, approve: self.approve, strict: self.strict, settings: &self.settings };
+        Ok(Order {
+            title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
+            budget: self.budget,
+            thread: self.thread.clone(),
+            context: RunContext { allowed: self.allowed.clone(), ..RunContext::default() },
+            ..Order::new(self.flow.name, self.flow.input_for(&question))
+        })
+    }
+}
+
+const TITLE_CHARS_MAX: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
+        let registry = Registry::default();
+        for flow in ["auto", "panel", "reason", "research", "search", "supervise"] {
+            assert!(must_plan(flow, &registry).is_ok(), "{flow}");
+        }
+        for flow in ["chat", "direct", "team", "panel_expert"] {
+            let why = must_plan(flow, &registry).unwrap_err().to_string();
+            assert!(why.contains("--flow auto, panel, reason, research, search, supervise"), "{why}");
+        }
+    }
+}

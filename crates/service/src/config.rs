@@ -1,0 +1,252 @@
+//! The one configuration file. What is absent has a default, what is unknown is an error with its line.
+//!
+//! It is looked for in the user's configuration folder and where `--config` says, and never in the folder one happens to be in: a
+//! file that came with somebody's repository could send the user's keys to an address of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agents::TeamAgent;
+use flows::Specialist;
+use models::{Endpoint, Name, Row, Table};
+use serde::Deserialize;
+
+use crate::error::{Result, Trouble};
+use crate::place::Place;
+use crate::settings::Configured;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    model: Option<Name>,
+    fallbacks: Vec<Name>,
+    endpoints: BTreeMap<String, Endpoint>,
+    models: BTreeMap<String, Row>,
+    pub embedded: Embedded,
+    pub tools: Tools,
+    pub memory: Memory,
+    /// Agents elsewhere, by name.
+    agents: BTreeMap<String, agents::Agent>,
+    pub team: Team,
+    /// Limits of `baton serve`; `baton serve --help` lists them.
+    pub server: server::limits::Limits,
+    /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
+    flows: BTreeMap<String, serde_json::Value>,
+    /// What `flows` and `team` set, checked.
+    #[serde(skip)]
+    pub settings: Configured,
+    /// Where it was read, if there was one.
+    #[serde(skip)]
+    pub path: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Embedded {
+    /// Fetch the weights when they are first needed.
+    pub pull: bool,
+    /// Where weights are kept [default: baton/models in the user's cache folder].
+    folder: Option<PathBuf>,
+    /// Memory is given back when nobody asked for this long.
+    idle_s: u64,
+    context_tokens_max: usize,
+    /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest that runs here].
+    pub kernels: embedded_model::Kernels,
+    /// Whether instructions that prompts have in common are kept in files beside the weights, so that a new process starts faster.
+    pub keep_prefixes: bool,
+}
+
+/// The tools a flow may call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tools {
+    /// Files of MCP servers, as other hosts write them [default: mcp.json in Baton's data folder].
+    pub mcp: Vec<PathBuf>,
+    /// The folder in which `files` and `code` work [default: one of Baton's own for each thread].
+    pub root: Option<PathBuf>,
+    /// Hosts that `fetch` may reach although their addresses are private.
+    pub private_hosts: Vec<String>,
+    /// Tools that change things outside and need no yes of yours: `server.tool`, or a whole `server`.
+    pub allowed: Vec<String>,
+    /// Tools that the users of `baton serve` may call, beside the operator: `server.tool`, or a whole `server` [default: all, but neither files nor code
+    /// where `root` or `--workspace` names the operator's folder].
+    pub users: Option<Vec<String>>,
+    /// A registry whose tools are used too, as http://host:8021; "off" uses none [default: one that answers at http://localhost:8021].
+    pub registry: Option<String>,
+    /// What the registry says about its tools counts: one that it calls read-only may be called without asking.
+    pub registry_trusted: bool,
+    /// The variable of the environment that holds the registry's bearer token [default: BATON_REGISTRY_TOKEN].
+    pub(crate) registry_token_env: Option<String>,
+    /// Folders that `docs` searches, beside those of `--docs`.
+    pub docs: Vec<PathBuf>,
+    pub code: tools::code::Settings,
+    pub document: Option<tools::document::Settings>,
+    pub mail: Option<tools::mail::Settings>,
+}
+
+/// The team of `baton up`, and what its agents know of the user.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Team {
+    /// Whom "mail it to me" means.
+    pub me: Option<String>,
+    /// Where each agent of the team listens [default: researcher 8001, writer 8002, mailer 8003].
+    pub ports: BTreeMap<String, u16>,
+    /// Where the registry listens [default: 8021].
+    pub registry_port: Option<u16>,
+    /// Where the page listens [default: 8080].
+    pub page_port: Option<u16>,
+    /// Only these agents of the team are started [default: all].
+    pub agents: Option<Vec<String>>,
+    /// Whether agents of the team that listen on this machine are used although nobody named their addresses [default: true].
+    discover: Option<bool>,
+    /// Seconds that one call of an agent may take; `agent_ms_max` of the flow `supervise`.
+    pub(crate) agent_s_max: Option<u64>,
+    /// How often an agent that cannot be reached is called; `attempts_max` of the flow `supervise`.
+    pub(crate) attempts_max: Option<u32>,
+    /// How often an agent that answers and is not done is asked again; `retries_max` of the flow `supervise`.
+    pub(crate) retries_max: Option<u32>,
+}
+
+/// Where document 000 has the registry.
+const REGISTRY_PORT: u16 = 8021;
+
+impl Team {
+    /// Where an agent of the team listens on this machine. The configuration may call it by any of its names.
+    pub fn port(&self, one: &Specialist) -> u16 {
+        let configured = self.ports.iter().find(|(name, _)| one.is_named(name));
+        configured.map_or(one.port, |(_, port)| *port)
+    }
+
+    pub fn registry_port(&self) -> u16 {
+        self.registry_port.unwrap_or(REGISTRY_PORT)
+    }
+
+    /// Whether `baton up` starts it.
+    pub fn has(&self, one: &Specialist) -> bool {
+        self.agents.as_ref().is_none_or(|agents| agents.iter().any(|name| one.is_named(name)))
+    }
+}
+
+/// What is remembered from one run to the next.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// Notes are dropped after so many days; 0 keeps none.
+    days: u32,
+    /// Conversations are deleted after so many days without use; 0 keeps them.
+    pub conversation_days: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory { days: 30, conversation_days: 0 }
+    }
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+impl Memory {
+    pub(crate) fn notes_ms(&self) -> i64 {
+        i64::from(self.days) * DAY_MS
+    }
+
+    pub(crate) fn threads_ms(&self) -> i64 {
+        i64::from(self.conversation_days) * DAY_MS
+    }
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        let embedded_model::Options { idle_max, context_tokens_max, kernels, keeps_prefixes, .. } = embedded_model::Options::default();
+        Embedded { pull: true, folder: None, idle_s: idle_max.as_secs(), context_tokens_max, kernels, keep_prefixes: keeps_prefixes }
+    }
+}
+
+impl Config {
+    pub fn read(place: &Place) -> Result<Config> {
+        let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
+        let Some(path) = place.config.clone().or(usual) else { return Ok(Config::empty(place)) };
+        let wrong = |why: String| Trouble::Usage(format!("the configuration {} {why}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        let settings = Configured::new(&place.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        Ok(Config { path: Some(path), settings, ..config })
+    }
+
+    fn empty(place: &Place) -> Config {
+        Config { settings: Configured::empty(&place.flows), ..Config::default() }
+    }
+
+    /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
+    pub fn for_run(place: &Place) -> Result<Config> {
+        if place.script.is_some() && place.config.is_none() { Ok(Config::empty(place)) } else { Config::read(place) }
+    }
+
+    /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at
+    /// their ports of this machine.
+    pub fn agents(&self) -> Result<agents::Agents> {
+        let as_agent = |one: &Specialist| TeamAgent {
+            name: one.flow.to_owned(),
+            capability: one.capability.to_owned(),
+            aliases: one.aliases.iter().map(|&alias| alias.to_owned()).collect(),
+            port: self.team.discover.unwrap_or(true).then(|| self.team.port(one)),
+        };
+        let team: Vec<TeamAgent> = self.settings.registry().specialists().iter().map(as_agent).collect();
+        agents::Agents::new(&self.agents, &team, &env).map_err(Trouble::Usage)
+    }
+
+    pub fn table(&self) -> Table {
+        let own =
+            Table { model: self.model.clone(), fallbacks: self.fallbacks.clone(), endpoints: self.endpoints.clone(), models: self.models.clone() };
+        own.over().heeding(&env)
+    }
+}
+
+impl Embedded {
+    pub fn folder(&self) -> Result<PathBuf> {
+        if let Some(folder) = &self.folder {
+            return Ok(folder.clone());
+        }
+        let cache = dirs::cache_dir()
+            .ok_or_else(|| Trouble::Usage("this user has no cache folder; name one in the configuration: [embedded] folder = \"…\"".into()))?;
+        Ok(cache.join("baton").join("models"))
+    }
+
+    pub fn options(&self) -> embedded_model::Options {
+        embedded_model::Options {
+            idle_max: Duration::from_secs(self.idle_s.max(1)),
+            context_tokens_max: self.context_tokens_max,
+            kernels: self.kernels,
+            keeps_prefixes: self.keep_prefixes,
+            ..embedded_model::Options::default()
+        }
+    }
+}
+
+/// Keys come from here, and nothing else of it is kept.
+pub fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_an_error_with_its_line() {
+        let error = toml::from_str::<Config>("model = \"extract\"\nmodle = 1\n").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("modle"), "{error}");
+        let error = toml::from_str::<Config>("[embedded]\nkernels = \"sse\"\n").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("avx2"), "{error}");
+        let config: Config = toml::from_str("[embedded]\nkernels = \"scalar\"\n").unwrap();
+        assert_eq!(config.embedded.options().kernels, embedded_model::Kernels::Scalar);
+        let config: Config = toml::from_str("model = \"ollama/q\"\n[embedded]\npull = false\n").unwrap();
+        let error = toml::from_str::<Config>("[server]\nruns_max = 0\n").unwrap_err().to_string();
+        assert!(error.contains("[server]: runs_max is an integer from 1 to 100000, not 0"), "{error}");
+        let error = toml::from_str::<Config>("[server]\nruns = 1\n").unwrap_err().to_string();
+        assert!(error.contains("there is no limit \"runs\"; there are: requests_per_second_max"), "{error}");
+        assert!(!config.embedded.pull && config.table().model.is_some_and(|name| name.to_string() == "ollama/q"));
+    }
+}

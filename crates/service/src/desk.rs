@@ -1,0 +1,279 @@
+//! What the API needs of this program: how a question becomes a run, who thinks, documents, files.
+
+use async_trait::async_trait;
+use engine::Order;
+use evidence::Span;
+use flows::context::{PREFERENCES, Preference};
+use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
+use flows::{Registry, Visibility};
+use graph::{Budget, RunContext, ThreadId, UserId};
+use models::Name;
+use models::choice::{Choice, State};
+use serde_json::{Map, Value, json};
+use server::desk::{Desk, Export, Format, Result};
+use server::problem::{Problem, StatusCode};
+use tools::document::{self, Document};
+use tools::workspace::Workspaces;
+use wire::api;
+
+use crate::asking::{self, RunRequest};
+use crate::config::Config;
+use crate::error::{self, Trouble};
+use crate::excerpt;
+use crate::hub;
+use crate::library::Library;
+use crate::mind::{self, Look};
+use crate::place::Place;
+use crate::settings::{self, Configured};
+use crate::wiring;
+
+pub(crate) struct House {
+    /// The flow that answers where none is named.
+    default_flow: String,
+    registry: Registry,
+    flows: Vec<api::Flow>,
+    /// None where a script plays the world.
+    config: Option<Config>,
+    settings: Configured,
+    wish: Option<String>,
+    may_pull: bool,
+    mind: ModelProfile,
+    chosen: api::Chosen,
+    library: Library,
+    workspaces: Workspaces,
+}
+
+impl House {
+    pub(crate) fn new(
+        place: &Place,
+        thinking: &mind::Thinking,
+        config: Config,
+        mind: ModelProfile,
+        choice: Option<Choice>,
+        library: Library,
+    ) -> error::Result<House> {
+        let is_scripted = place.script.is_some();
+        let flows = described(place, &config)?;
+        let chosen = match choice {
+            Some(choice) => api::Chosen { name: choice.model.to_string(), why: mind::reason(choice.by).to_owned() },
+            None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
+            None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
+        };
+        let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
+        Ok(House {
+            default_flow: asking::flow(None, place)?,
+            registry: place.flows.clone(),
+            flows,
+            may_pull: config.embedded.pull && !thinking.no_pull,
+            settings: config.settings.clone(),
+            config: (!is_scripted).then_some(config),
+            wish: thinking.model.clone(),
+            mind,
+            chosen,
+            library,
+            workspaces,
+        })
+    }
+
+    /// A model that a request names, and what flows may know of it.
+    fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
+        let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
+        Ok((name.to_string(), mind::mind_of(&name, config)))
+    }
+}
+
+/// The flows as the API and the page list them.
+fn described(place: &Place, config: &Config) -> error::Result<Vec<api::Flow>> {
+    let graphs = wiring::flows(place)?;
+    let described = |flow: &flows::Descriptor| api::Flow {
+        name: flow.name.to_owned(),
+        title: flow.title.to_owned(),
+        about: flow.description.to_owned(),
+        icon: flow.icon.to_owned(),
+        can_approve: place.flows.can_approve(flow),
+        is_shown: match flow.visibility {
+            Visibility::Listed => true,
+            Visibility::Sample => place.script.is_some(),
+            Visibility::Internal => false,
+        },
+        graph: graphs.get(flow.name).map(graph::Graph::json).unwrap_or_default(),
+        settings: config.settings.list(flow.name).into_iter().map(settings::as_api).collect(),
+    };
+    Ok(place.flows.iter().map(described).collect())
+}
+
+fn budget(wanted: &api::Budget) -> Result<Budget> {
+    let usd_micros_max = match wanted.usd {
+        Some(usd) if !usd.is_finite() || !(0.0..=1e9).contains(&usd) => return Err(Problem::invalid("usd wants an amount such as 0.05")),
+        usd => usd.map(|usd| (usd * 1e6).round() as u64),
+    };
+    Ok(Budget { tokens_max: wanted.tokens, usd_micros_max, calls_max: wanted.calls, time_ms_max: wanted.time_ms, ..Budget::default() })
+}
+
+/// Names that a run may be given beforehand.
+const ALLOWED_MAX: usize = 100;
+const ALLOWED_BYTES_MAX: usize = 200;
+
+fn allowed(names: &[String]) -> Result<Vec<String>> {
+    let is_name = |name: &String| !name.trim().is_empty() && name.len() <= ALLOWED_BYTES_MAX;
+    if names.len() > ALLOWED_MAX || !names.iter().all(is_name) {
+        let why = format!("allow takes at most {ALLOWED_MAX} names of tools (server.tool) or servers, each of 1 to {ALLOWED_BYTES_MAX} bytes");
+        return Err(Problem::invalid(why));
+    }
+    Ok(names.to_vec())
+}
+
+#[async_trait]
+impl Desk for House {
+    fn flows(&self) -> Vec<api::Flow> {
+        self.flows.clone()
+    }
+
+    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order> {
+        let named = wish.flow.as_deref().filter(|flow| !flow.is_empty()).unwrap_or(&self.default_flow);
+        // A client that names the router wants the default flow, which is another one where a script replaces models and tools.
+        let is_router = self.registry.router().is_some_and(|router| router.name == named);
+        let named = if is_router && self.config.is_none() { self.default_flow.as_str() } else { named };
+        let flow = self.registry.get(named).ok_or_else(|| {
+            let known: Vec<&str> = self.registry.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name).collect();
+            Problem::invalid(format!("there is no flow {named:?}; there are: {}", known.join(", ")))
+        })?;
+        let question = evidence::visible(&wish.question);
+        let question = question.trim();
+        if question.is_empty() {
+            return Err(Problem::invalid("the question is empty; say what you want to know"));
+        }
+        if question.len() > QUESTION_BYTES_MAX {
+            return Err(Problem::invalid(format!("the question has more than {QUESTION_BYTES_MAX} bytes; put long text into a document")));
+        }
+        let (model, mind) = match wish.model.as_deref().filter(|model| !model.is_empty()) {
+            Some(model) => self.named(model).map(|(name, mind)| (Some(name), mind))?,
+            None => (None, self.mind),
+        };
+        let request = RunRequest {
+            registry: &self.registry,
+            flow,
+            question,
+            thread: Some(thread.clone()),
+            approve: wish.approve,
+            strict: wish.strict,
+            budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
+            has_docs: self.library.has_any(user),
+            settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
+            allowed: allowed(&wish.allow)?,
+        };
+        let order = request.order(mind).map_err(|trouble| match trouble {
+            Trouble::Engine(error) => error.into(),
+            // In words of the command line, which the page's are not far from.
+            other => Problem::invalid(other.to_string()),
+        })?;
+        let context = RunContext { user: user.clone(), model, ..order.context };
+        Ok(Order { context, ..order })
+    }
+
+    fn given(&self, user: &UserId) -> Map<String, Value> {
+        Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user)))])
+    }
+
+    fn chosen(&self) -> api::Chosen {
+        self.chosen.clone()
+    }
+
+    async fn models(&self) -> Result<api::Models> {
+        let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
+        let choice = mind::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
+        let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
+        let option = |way: &models::choice::Way| api::ModelOption {
+            name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),
+            title: mind::word(way.source).to_owned(),
+            state: match way.state {
+                State::Ready => api::ModelState::Ready,
+                State::Absent if way.model.is_some() => api::ModelState::Missing,
+                State::Absent => api::ModelState::Off,
+                State::Broken => api::ModelState::Failed,
+            },
+            detail: way.detail.clone(),
+            todo: way.todo.clone(),
+        };
+        Ok(api::Models { chosen: self.chosen.clone(), options: choice.ways.iter().map(option).collect() })
+    }
+
+    fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>> {
+        let Some(preference) = Preference::named(name) else {
+            let known: Vec<&str> = PREFERENCES.iter().map(|one| one.name).collect();
+            return Err(Problem::invalid(format!("there is no setting {name:?}; there are: {}", known.join(", "))));
+        };
+        let choice = match value {
+            Value::Null => return Ok(None),
+            Value::Bool(true) => "yes",
+            Value::Bool(false) => "no",
+            Value::String(choice) => choice.as_str(),
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => "",
+        };
+        match preference.value(choice) {
+            Some(value) => Ok(Some(value)),
+            None => Err(Problem::invalid(format!("{name} is {}, or null to take it back", preference.choices.join(" or ")))),
+        }
+    }
+
+    async fn documents(&self, user: &UserId) -> Result<api::Documents> {
+        Ok(self.library.list(user))
+    }
+
+    async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.put(&user, &name, &bytes)).await
+    }
+
+    async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.remove(&user, &name)).await
+    }
+
+    async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt> {
+        let address = span.address.clone()?;
+        let (folders, user, span) = (self.library.folders().clone(), user.clone(), span.clone());
+        let found = move || {
+            let title = span.title.clone().unwrap_or_else(|| address.clone());
+            Ok(excerpt::of(&folders, &user, &address, &title, span.place.as_deref(), &span.text))
+        };
+        blocking(found).await.ok().flatten()
+    }
+
+    async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>> {
+        let (workspaces, thread, path) = (self.workspaces.clone(), thread.to_string(), path.to_owned());
+        // Whatever keeps a file from being read, it is not there for whoever asks.
+        blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
+    }
+
+    async fn export(&self, file: Export) -> Result<Vec<u8>> {
+        // Made in a folder of its own, which goes when it was read.
+        let folder = tempfile::tempdir().map_err(|error| Problem::internal(&error))?;
+        let settings = document::Settings { folder: folder.path().to_owned(), ..document::Settings::default() };
+        let made = async {
+            let format = match file.format {
+                Format::Markdown => document::Format::Markdown,
+                Format::Html => document::Format::Html,
+                Format::Docx => document::Format::Docx,
+                Format::Pdf => document::Format::Pdf,
+            };
+            let sources = file.sources.into_iter().map(|(title, address)| document::Source { title, address }).collect();
+            let asked = document::Asked { markdown: file.markdown, format, title: Some(file.title), name: Some("answer".into()), sources };
+            Document::new(settings)?.create_document(asked).await
+        };
+        match made.await {
+            Ok(created) => blocking(move || std::fs::read(&created.path).map_err(|error| Problem::internal(&error))).await,
+            Err(document::DocumentError::Asked(why)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why)),
+            Err(error) => Err(Problem::internal(&error)),
+        }
+    }
+
+    fn html(&self, markdown: &str) -> String {
+        flows::search::html::from_markdown(markdown)
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::internal(&error)))
+}

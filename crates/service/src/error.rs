@@ -1,0 +1,44 @@
+//! Why a service could not be configured, built or used.
+
+use engine::EngineError;
+use store::StoreError;
+
+use crate::signals::StopSignal;
+
+/// A result with this crate's error.
+pub type Result<T> = std::result::Result<T, Trouble>;
+
+/// What stopped a command or a service.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// A wrong option, configuration or name; the message says what to write instead.
+    #[error("{0}")]
+    Usage(String),
+    /// A check found something, or something outside did not work.
+    #[error("{0}")]
+    Failed(String),
+    /// The folder of the database cannot be used.
+    #[error("{0}")]
+    Place(String),
+    /// The process was asked to end before there was a run.
+    #[error("{1}")]
+    Stopped(StopSignal, String),
+    /// The engine or its store failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Reading or writing failed.
+    #[error("writing failed: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Trouble::Engine(error.into())
+    }
+}
+
+impl From<serde_json::Error> for Trouble {
+    fn from(error: serde_json::Error) -> Self {
+        Trouble::Output(error.into())
+    }
+}

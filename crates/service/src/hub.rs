@@ -1,0 +1,257 @@
+//! The tools there are: those that come with Baton, the servers of the user's `mcp.json` files, and what was imported.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use index::Folders;
+use mcp_hub::config::Private;
+use mcp_hub::{Builder, Config, REGISTRY, RegistrySource, Tools, is_registry_at};
+use tools::Thinker;
+use tools::workspace::Workspaces;
+
+use crate::config;
+use crate::error::{Result, Trouble};
+use crate::place::Place;
+use crate::rank::ByMeaning;
+use crate::reader;
+use crate::shelf;
+
+/// Made-up data has no place in an answer until somebody wants it there: `baton tools enable stories`.
+const SAMPLES: [&str; 1] = ["stories"];
+
+/// In place of an address: no registry is used, not even one at the default address.
+const OFF: &str = "off";
+/// The variable that says where the registry is.
+pub const REGISTRY_URL: &str = "BATON_REGISTRY_URL";
+/// The variable that holds a registry's bearer token unless the configuration names another.
+const REGISTRY_TOKEN: &str = "BATON_REGISTRY_TOKEN";
+
+/// Which servers a command uses.
+#[derive(clap::Args, Default)]
+pub struct Servers {
+    /// A file of MCP servers as other hosts write it; may be given several times [default: mcp.json in Baton's data folder]
+    ///
+    /// A file in the folder you are in is not read by itself: it could start anything.
+    #[arg(long = "mcp", value_name = "MCP.JSON")]
+    configs: Vec<PathBuf>,
+    /// A folder or file of documents to search and cite; may be given several times [default: in Baton's own folder, its documentation]
+    #[arg(long, value_name = "DIR")]
+    pub docs: Vec<PathBuf>,
+    /// The folder in which `files` and `code` work, for this command [default: one of Baton's own for each thread]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// A registry whose tools are used too: http://host:8021, or `off` [default: the configuration's, or one that answers at http://localhost:8021]
+    ///
+    /// Its tools count as untrusted unless the configuration says [tools] registry_trusted = true. Servers that are built in or configured here are
+    /// used from here.
+    #[arg(long, value_name = "URL", env = REGISTRY_URL, hide_env = true)]
+    registry: Option<String>,
+    /// An index that is open already, in place of one over `docs`.
+    #[arg(skip)]
+    pub shelf: Option<Arc<Folders>>,
+}
+
+impl Servers {
+    /// Only what comes with Baton, over these documents.
+    pub fn over(docs: PathBuf) -> Self {
+        Servers { docs: vec![docs], registry: Some(OFF.to_owned()), ..Servers::default() }
+    }
+
+    /// What the environment says, for commands without these options.
+    pub fn of_environment() -> Self {
+        Servers { registry: config::env(REGISTRY_URL), ..Servers::default() }
+    }
+
+    /// The registry whose tools are used: the one that was named, or one that answers at the default address.
+    pub async fn registry(&self, settings: &config::Config) -> Result<Option<RegistrySource>> {
+        let named = self.registry.as_deref().or(settings.tools.registry.as_deref()).map(str::trim);
+        let url = match named {
+            Some("" | OFF) => return Ok(None),
+            Some(url) if url.starts_with("http://") || url.starts_with("https://") => url.to_owned(),
+            Some(other) => return Err(Trouble::Usage(format!("{other:?} is no address of a registry; write http://host:8021, or `{OFF}`"))),
+            None => {
+                let url = format!("http://localhost:{}", settings.team.registry_port());
+                if !is_registry_at(&url).await {
+                    return Ok(None);
+                }
+                url
+            }
+        };
+        let token = match &settings.tools.registry_token_env {
+            None => config::env(REGISTRY_TOKEN),
+            Some(variable) => {
+                let lacks = || Trouble::Usage(format!("[tools] registry_token_env names {variable}, which is not set"));
+                Some(config::env(variable).ok_or_else(lacks)?)
+            }
+        };
+        Ok(Some(RegistrySource { url, is_trusted: settings.tools.registry_trusted, token: token.map(Private::new) }))
+    }
+
+    /// Whether a registry was named here. A registry itself uses none.
+    pub fn names_registry(&self) -> bool {
+        self.registry.as_deref().is_some_and(|url| !matches!(url.trim(), "" | OFF))
+    }
+
+    /// The names of all servers: those that come with Baton and those that are configured. Nothing is started by this.
+    pub fn names(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
+        let configured = self.configured(place, settings)?.servers.into_keys().chain(imported_servers(place)?.servers.into_keys());
+        Ok(reserved().map(str::to_owned).chain(configured).collect())
+    }
+
+    /// Names that imported servers may not have: those of servers that come with Baton, and those in the user's own files.
+    pub fn reserved(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
+        Ok(reserved().chain([REGISTRY]).map(str::to_owned).chain(self.configured(place, settings)?.servers.into_keys()).collect())
+    }
+
+    /// Nothing is started by this: servers are when somebody needs them.
+    pub fn hub(
+        &self,
+        place: &Place,
+        settings: &config::Config,
+        thinker: Option<Arc<dyn Thinker>>,
+        registry: Option<&RegistrySource>,
+    ) -> Result<Tools> {
+        let folder = folder(place)?;
+        let (config, imported) = (self.configured(place, settings)?, imported_servers(place)?);
+        for remark in config.remarks.iter().chain(&imported.remarks) {
+            tracing::warn!("{remark}");
+        }
+        let hub = Tools::builder()
+            .with_config(config)
+            .with_imported(imported)
+            .with_reserved(reserved())
+            .with_off(&SAMPLES)
+            .with_memory(folder.join("tools.json"));
+        let hub = match registry {
+            Some(source) => hub.with_registry(source),
+            None => hub,
+        };
+        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
+        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
+    }
+
+    fn configured(&self, place: &Place, settings: &config::Config) -> Result<Config> {
+        let folder = folder(place)?;
+        let mut config = Config::default();
+        let by_default = folder.join("mcp.json");
+        let files: Vec<&Path> = match (self.configs.as_slice(), settings.tools.mcp.as_slice()) {
+            ([], []) => Some(by_default.as_path()).filter(|path| path.exists()).into_iter().collect(),
+            ([], files) | (files, _) => files.iter().map(PathBuf::as_path).collect(),
+        };
+        for path in files {
+            config.merge(read(path)?);
+        }
+        Ok(config)
+    }
+}
+
+/// Where somebody tries Baton for the first time, there is something to ask about.
+fn own_documents() -> Vec<PathBuf> {
+    let own = ["README.md", "ARCHITECTURE.md"].map(PathBuf::from);
+    let is_ours =
+        std::fs::read_to_string(&own[0]).is_ok_and(|readme| readme.starts_with("# Baton\n")) && Path::new("crates/cli/Cargo.toml").is_file();
+    own.into_iter().filter(|file| is_ours && file.is_file()).collect()
+}
+
+/// Those that come with Baton run in this process.
+pub fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
+    let (ready, unready) = tools::all(settings);
+    for lack in unready {
+        tracing::info!("{lack}");
+    }
+    for builtin in ready {
+        let (name, trust) = (builtin.name, builtin.trust);
+        hub = hub.with_local(name, trust, move |pipe| {
+            let session = builtin.clone().serve(pipe);
+            Box::pin(async move {
+                if let Err(why) = session.await {
+                    tracing::debug!("{name}: {why}");
+                }
+            })
+        });
+    }
+    hub
+}
+
+impl Servers {
+    /// What is searched and cited: what was named here and in the configuration.
+    pub fn documents(&self, settings: &config::Config) -> Vec<PathBuf> {
+        let named: Vec<PathBuf> = self.docs.iter().chain(&settings.tools.docs).cloned().collect();
+        if named.is_empty() { own_documents() } else { named }
+    }
+
+    /// Where `files` and `code` work: in the folder that was named here or in the configuration, or in one of Baton's own for each thread.
+    pub fn workspaces(&self, folder: &Path, settings: &config::Config) -> Workspaces {
+        let own = folder.join("workspaces");
+        match self.workspace.as_ref().or(settings.tools.root.as_ref()) {
+            Some(named) => Workspaces::fixed(named.clone(), own.join(".records")),
+            None => Workspaces::per_thread(own),
+        }
+    }
+
+    /// What the built-in servers are made from. What they write lies in Baton's data folder unless the configuration says otherwise.
+    fn builtins(&self, folder: &Path, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<tools::Settings> {
+        let config = &settings.tools;
+        let documents =
+            config.document.clone().unwrap_or_else(|| tools::document::Settings { folder: folder.join("documents"), ..Default::default() });
+        let mail = config.mail.clone().unwrap_or_else(|| tools::mail::Settings {
+            outbox: folder.join("outbox"),
+            attachment_folders: vec![documents.folder.clone()],
+            ..Default::default()
+        });
+        let mut wanted = tools::Settings { thinker, ..tools::Settings::from_env() };
+        let workspaces = self.workspaces(folder, settings);
+        if !workspaces.is_own() && !workspaces.folder(None).is_dir() {
+            let named = workspaces.folder(None);
+            return Err(Trouble::Usage(format!("the workspace {} is not a folder; make it first, or name another", named.display())));
+        }
+        wanted.workspaces = Some(workspaces);
+        wanted.private_hosts.extend(config.private_hosts.iter().cloned());
+        wanted.reader = Some(reader::for_pages()?);
+        wanted.code = config.code.clone();
+        (wanted.document, wanted.mail) = (Some(documents), Some(mail));
+        let docs = self.documents(settings);
+        if self.shelf.is_some() {
+            wanted.docs.clone_from(&self.shelf);
+        } else if !docs.is_empty() {
+            wanted.docs = Some(Arc::new(shelf::folders(&docs)?));
+        }
+        Ok(wanted)
+    }
+}
+
+/// The servers that come with Baton, whether or not they can be used here.
+fn reserved() -> impl Iterator<Item = &'static str> {
+    tools::KINDS.iter().map(|kind| kind.name)
+}
+
+/// What was imported. Of the environment it sees only what a person listed.
+fn imported_servers(place: &Place) -> Result<Config> {
+    let path = imported(place)?;
+    if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(Trouble::Usage) } else { Ok(Config::default()) }
+}
+
+pub fn is_imported(place: &Place, server: &str) -> Result<bool> {
+    Ok(imported_servers(place)?.servers.contains_key(server))
+}
+
+/// Where imports are kept, in the form of any other `mcp.json`.
+pub fn imported(place: &Place) -> Result<PathBuf> {
+    Ok(folder(place)?.join("imported.json"))
+}
+
+/// Where the files of a thread are, unless a command named another folder for them.
+pub fn workspace_of(place: &Place, thread: &str) -> Result<PathBuf> {
+    // A script plays a world without a configuration.
+    let config = if place.script.is_some() { config::Config::default() } else { config::Config::read(place)? };
+    Ok(Servers::default().workspaces(&folder(place)?, &config).folder(Some(thread)))
+}
+
+/// Where Baton keeps what belongs to the database.
+pub fn folder(place: &Place) -> Result<PathBuf> {
+    Ok(place.path()?.parent().map(Path::to_path_buf).unwrap_or_default())
+}
+
+fn read(path: &Path) -> Result<Config> {
+    Config::read(path, &|name| std::env::var(name).ok()).map_err(Trouble::Usage)
+}

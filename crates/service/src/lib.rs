@@ -1,0 +1,78 @@
+//! Baton's service as a library: what `baton serve` runs, for a program of your own.
+//!
+//! ```no_run
+//! use baton_service::{Bind, Place, Service, Thinking};
+//!
+//! # async fn start() -> baton_service::Result<()> {
+//! // The database, the configuration file and the flows.
+//! let place = Place::new("baton.db".into(), "baton.toml".into());
+//! // The address and who may call; `Bind::default()` is a free port of 127.0.0.1 for this account.
+//! let bound = Bind::default().bind(&place).await?;
+//! println!("http://{}", bound.address);
+//! let service = Service::build(&place, &mut Thinking::default(), bound.guard.clone(), bound.store.clone(), true).await?;
+//! // Serves until the future is ready, then stops the engine; unfinished runs go on at the next start.
+//! service.serve(bound.listener, async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
+//! # }
+//! ```
+//!
+//! - [`Place`] says where everything is, [`Config`] is the configuration file, [`Thinking`] chooses models and tools.
+//! - [`Service`] is the engine, the API, the page, the tool registry and LangServe's routes in one.
+//! - [`notices`] receives what a person may want to know meanwhile. This crate prints nothing.
+//!
+//! The modules that are hidden here are used by Baton's own programs; their interfaces change without notice.
+
+#[doc(hidden)]
+pub mod access;
+#[doc(hidden)]
+pub mod asking;
+mod budget;
+#[doc(hidden)]
+pub mod config;
+mod desk;
+mod error;
+mod excerpt;
+#[doc(hidden)]
+pub mod hub;
+mod library;
+#[doc(hidden)]
+pub mod mind;
+pub mod notices;
+mod own;
+mod owner;
+#[doc(hidden)]
+pub mod place;
+#[doc(hidden)]
+pub mod private;
+#[doc(hidden)]
+pub mod pull;
+mod rank;
+#[doc(hidden)]
+pub mod reader;
+mod sample;
+#[doc(hidden)]
+pub mod served;
+mod service;
+#[doc(hidden)]
+pub mod settings;
+#[doc(hidden)]
+pub mod shelf;
+pub mod signals;
+#[doc(hidden)]
+pub mod thinker;
+mod tool_access;
+#[doc(hidden)]
+pub mod typed_answer;
+#[doc(hidden)]
+pub mod waiting;
+#[doc(hidden)]
+pub mod wiring;
+
+#[cfg(test)]
+mod tests;
+
+pub use access::{Bind, Bound};
+pub use config::Config;
+pub use error::{Result, Trouble};
+pub use mind::Thinking;
+pub use place::Place;
+pub use service::Service;

@@ -1,0 +1,216 @@
+//! The documents of a server: the folders it was given, and what each user uploads, in one index that is kept up to date.
+//!
+//! Every user has a folder of their own below `uploads`. The index itself keeps other users from finding or reading what is in it ([`index::OwnedFolder`]).
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use graph::UserId;
+use index::{Error, Folders, OwnedFolder, Report, State};
+use server::problem::{Problem, StatusCode};
+use wire::api;
+
+use crate::error::{Result, Trouble};
+use crate::private;
+use crate::shelf;
+
+/// What one user may have here.
+const FILES_MAX: usize = 1_000;
+/// Another process may be indexing the same folders.
+const BUSY_FOR: Duration = Duration::from_secs(1);
+const TRIES_MAX: u32 = 60;
+
+#[derive(Clone)]
+pub(crate) struct Library(Arc<Inner>);
+
+struct Inner {
+    folders: Arc<Folders>,
+    /// Those it was given.
+    named: Vec<PathBuf>,
+    uploads: PathBuf,
+    /// Bytes that one user may have uploaded.
+    bytes_max: u64,
+    looked: Mutex<Looked>,
+    wanted: tokio::sync::Notify,
+}
+
+/// The last look at the folders.
+#[derive(Default)]
+struct Looked {
+    /// When it began; files that are older were seen.
+    began: Option<SystemTime>,
+    report: Report,
+    trouble: Option<String>,
+}
+
+impl Library {
+    /// Reads the folders for the first time in the background.
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64) -> Result<Library> {
+        private::make_folder(uploads).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", uploads.display())))?;
+        let uploads = uploads.canonicalize()?;
+        let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
+        let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| Trouble::Place(error.to_string()))?;
+        let folders = Arc::new(shelf::folders(&roots)?.with_owned(owned));
+        let inner =
+            Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
+        inner.wanted.notify_one();
+        tokio::spawn(keep_up(Arc::downgrade(&inner)));
+        Ok(Library(inner))
+    }
+
+    pub(crate) fn folders(&self) -> &Arc<Folders> {
+        &self.0.folders
+    }
+
+    /// Whether there is anything for this user to answer from.
+    pub(crate) fn has_any(&self, user: &UserId) -> bool {
+        !self.0.named.is_empty() || fs::read_dir(self.folder(user)).is_ok_and(|mut files| files.next().is_some())
+    }
+
+    pub(crate) fn list(&self, user: &UserId) -> api::Documents {
+        let looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.folder(user)).into_iter().flatten().flatten() {
+            let (Ok(about), Some(name)) = (entry.metadata(), entry.file_name().to_str().map(str::to_owned)) else { continue };
+            if name.starts_with('.') || !about.is_file() {
+                continue;
+            }
+            let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let skipped = entry.path().to_str().and_then(|path| looked.report.skipped.get(path));
+            let (state, why) = match (looked.began.is_some_and(|began| began > written), skipped) {
+                (false, _) => (api::DocumentState::Waiting, looked.trouble.clone()),
+                (true, Some(why)) => (api::DocumentState::Failed, Some(why.to_string())),
+                (true, None) => (api::DocumentState::Indexed, None),
+            };
+            let updated_ms = written.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+            files.push(api::Document { name, bytes: about.len(), updated_ms, state, why });
+        }
+        files.sort_by(|a, b| b.updated_ms.cmp(&a.updated_ms).then_with(|| a.name.cmp(&b.name)));
+        let progress = self.0.folders.progress();
+        let index = api::Index {
+            passages: self.0.folders.size().1 as u64,
+            vectors: progress.done as u64,
+            is_filling: looked.began.is_none() || matches!(progress.state, State::Pulling | State::Loading | State::Filling),
+        };
+        api::Documents { folders: self.0.named.iter().map(|folder| folder.display().to_string()).collect(), files, index }
+    }
+
+    /// Keeps a file whose name is plain, in place of one of the same name.
+    pub(crate) fn put(&self, user: &UserId, name: &str, bytes: &[u8]) -> std::result::Result<api::Uploaded, Problem> {
+        if !is_readable(name, bytes) {
+            let words = "that is neither text nor PDF nor DOCX, and could not be read; Markdown, text, HTML, PDF, DOCX and source code can";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid", words));
+        }
+        let folder = self.folder(user);
+        let failed = |error: std::io::Error| Problem::internal(&format!("{}: {error}", folder.display()));
+        private::make_folder(&folder).map_err(failed)?;
+        let others: Vec<u64> = fs::read_dir(&folder)
+            .map_err(failed)?
+            .flatten()
+            .filter(|entry| entry.file_name() != *name)
+            .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
+            .collect();
+        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
+            let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words));
+        }
+        // Whole or not at all, and the index does not look at hidden files.
+        let mut file = tempfile::Builder::new().prefix(".upload-").tempfile_in(&folder).map_err(failed)?;
+        file.write_all(bytes).map_err(failed)?;
+        file.persist(folder.join(name)).map_err(|error| failed(error.error))?;
+        self.0.wanted.notify_one();
+        Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
+    }
+
+    pub(crate) fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
+        match fs::remove_file(self.folder(user).join(name)) {
+            Ok(()) => {
+                self.0.wanted.notify_one();
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Problem::not_found("document")),
+            Err(error) => Err(Problem::internal(&error)),
+        }
+    }
+
+    fn folder(&self, user: &UserId) -> PathBuf {
+        self.0.uploads.join(folder_name(user.as_str()))
+    }
+}
+
+/// A user's name where it is a plain one, as `baton tokens add` requires; of any other its bytes in hex, after a colon that no plain name has.
+fn folder_name(user: &str) -> String {
+    match server::name::plain(user) {
+        Ok(name) => name.to_owned(),
+        Err(_) => format!("x:{}", user.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()),
+    }
+}
+
+/// Whether the index has a reader for it. What is broken inside is found when it is read.
+fn is_readable(name: &str, bytes: &[u8]) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
+    match ending.as_str() {
+        "pdf" => bytes.starts_with(b"%PDF-"),
+        "docx" | "docm" => bytes.starts_with(b"PK\x03\x04"),
+        _ => {
+            let is_wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+            is_wide || (!bytes.contains(&0) && std::str::from_utf8(bytes).is_ok())
+        }
+    }
+}
+
+/// Looks at the folders whenever something was given or taken away. Ends with the library.
+async fn keep_up(library: std::sync::Weak<Inner>) {
+    let mut tries = 0;
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        if tries == 0 {
+            // Not for long while nobody wants anything: whoever holds this keeps the library alive.
+            if tokio::time::timeout(BUSY_FOR, inner.wanted.notified()).await.is_err() {
+                continue;
+            }
+        }
+        let began = SystemTime::now();
+        let folders = inner.folders.clone();
+        let refreshed = tokio::task::spawn_blocking(move || folders.refresh(&mut |_| ())).await;
+        let mut looked = inner.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        match refreshed {
+            Ok(Ok(report)) => {
+                *looked = Looked { began: Some(began), report, trouble: None };
+                tries = 0;
+            }
+            Ok(Err(Error::Busy)) if tries < TRIES_MAX => {
+                tries += 1;
+                drop(looked);
+                tokio::time::sleep(BUSY_FOR).await;
+            }
+            Ok(Err(error)) => {
+                tracing::warn!("the documents could not be looked at: {error}");
+                looked.trouble = Some(error.to_string());
+                tries = 0;
+            }
+            Err(error) => {
+                tracing::error!("looking at the documents crashed: {error}");
+                looked.trouble = Some("looking at the documents crashed".to_owned());
+                tries = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folder_name;
+
+    #[test]
+    fn different_users_have_different_folders() {
+        assert_eq!((folder_name("ada").as_str(), folder_name("x2e").as_str(), folder_name(".").as_str()), ("ada", "x2e", "x:2e"));
+        for user in ["..", "a/b", "/etc", "", "x:2e"] {
+            let name = folder_name(user);
+            assert!(name.starts_with("x:") && !name.contains('/'), "{user}: {name}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Which model thinks, made ready: chosen, its weights fetched if that is what it takes, and said aloud.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use effects::World;
+use effects::rooms::Rooms;
+use embedded_model::{Embedded, Options};
+use embedded_model::weights::{self, Pinned};
+use evidence::Entailment;
+use flows::input::ModelProfile;
+use mcp_hub::{Room, Tools};
+use models::choice::{self, Choice, Source, Wish};
+use models::{Family, Model, Models, Name, cassette, remote};
+use verifier::Verifier;
+
+use crate::config::{self, Config};
+use crate::error::{Result, Trouble};
+use crate::hub::Servers;
+use crate::notices;
+use crate::place::Place;
+use crate::pull;
+use crate::thinker::Lent;
+
+/// The options of every command that lets a flow think.
+#[derive(clap::Args, Default)]
+pub struct Thinking {
+    /// The model to use: openai/…, anthropic/…, gemini/…, ollama/…, compat/NAME/…, triton/…, embedded/…, extract; `baton models list`
+    /// [default: what `baton doctor` says]
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Never fetch the embedded model's weights by itself
+    #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_pull: bool,
+    /// Write everything the world says into FILE, to be played back
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub record: Option<std::path::PathBuf>,
+    /// Let a recording answer instead of the world; prompts depend on the model, so name the one it was made with
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub servers: Servers,
+    /// A model of the caller's own that answers in place of all others.
+    #[arg(skip)]
+    pub own_model: Option<Arc<dyn Model>>,
+}
+
+impl Thinking {
+    /// The world as these options want it, and who thinks in it. Says who, unless programs read along.
+    pub async fn house(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<House> {
+        let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
+        if let Some(path) = &self.replay {
+            let replaying = cassette::Replaying::open(path).map_err(wrong)?;
+            // The prompts must be those of the recording, and they depend on who would think. Nobody does, so no key is needed.
+            let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
+            // Recordings and scripts have no verifier.
+            let mind = ModelProfile { has_verifier: false, ..named.map(|name| mind_of(&name, config)).unwrap_or_default() };
+            return Ok(House { world: Arc::new(replaying), mind, tools: None, choice: None });
+        }
+        let (models, choice) = match &self.own_model {
+            Some(model) => (with_own(model, config)?, None),
+            None => {
+                let (models, choice) = self.models(config, is_quiet).await?;
+                if !is_quiet {
+                    say(&choice);
+                }
+                (models, Some(choice))
+            }
+        };
+        let models = Arc::new(models);
+        let mind = mind_of(models.chosen(), config);
+        let registry = self.servers.registry(config).await?;
+        if let Some(source) = registry.as_ref().filter(|_| !is_quiet) {
+            notices::detail(&format!("registry {}", source.url));
+        }
+        let hub = self.servers.hub(place, config, Lent::of(&models), registry.as_ref())?;
+        hub.meet_locals().await;
+        let tools = Room::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
+        let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
+        let world: Arc<dyn World> = match &self.record {
+            Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
+            None => Arc::new(rooms),
+        };
+        Ok(House { world, mind, tools: Some(hub), choice })
+    }
+
+    /// Which model would be used; nothing is fetched or loaded.
+    pub async fn choose(&self, config: &Config) -> Result<Choice> {
+        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, Look::IfNeeded).await
+    }
+
+    /// The models as these options want them, with the weights fetched if that is what it takes, and which one was chosen.
+    pub async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
+        let mut choice = self.choose(config).await?;
+        let folder = config.embedded.folder()?;
+        if choice.model.family == Family::Embedded {
+            let pinned = pinned(&choice.model)?;
+            if !weights::is_there(&folder, &pinned)
+                && let Err(why) = pull::pull(&pinned, &folder, weights::Sources::all(None), is_quiet).await
+            {
+                // What somebody named stands or falls by itself.
+                if matches!(choice.by, Source::Flag | Source::Configuration) || matches!(why, Trouble::Stopped(..)) {
+                    return Err(why);
+                }
+                if !is_quiet {
+                    notices::note(&format!("{why}"));
+                }
+                choice = choose(self.model.clone(), config, false, Look::IfNeeded).await?;
+            }
+        }
+        let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+        Ok((with_embedded(models, config)?, choice))
+    }
+}
+
+/// A world made ready, and what else is known of it.
+pub struct House {
+    pub world: Arc<dyn World>,
+    pub mind: ModelProfile,
+    /// The tools in it, if they are real ones.
+    pub tools: Option<Tools>,
+    /// Who thinks, if somebody does.
+    pub choice: Option<Choice>,
+}
+
+/// The model of this binary that judges sentences.
+fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
+    match Verifier::shared() {
+        Ok(verifier) => Ok(verifier),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
+pub(crate) fn mind_of(name: &Name, config: &Config) -> ModelProfile {
+    const UNKNOWN_TOKENS: u32 = 32_768;
+    match name.family {
+        Family::Embedded | Family::Extract => {
+            let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
+            let can_abstain = name.family == Family::Embedded && weights::adapter_of(&name.model).is_some();
+            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain }
+        }
+        _ => ModelProfile {
+            is_small: false,
+            context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
+            has_verifier: true,
+            can_abstain: false,
+        },
+    }
+}
+
+/// The models with one of the caller's own, which answers. It counts as a large one.
+fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
+    let name = Name { family: Family::Compat("own".to_owned()), model: "model".to_owned() };
+    let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+    Ok(models.with(name, model.clone()))
+}
+
+/// Every pulled model stands ready, and none is loaded before it is asked.
+fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
+    let folder = config.embedded.folder()?;
+    for pinned in weights::all() {
+        if weights::is_there(&folder, &pinned) {
+            let options = Options { adapter: pinned.adapter, ..config.embedded.options() };
+            let model = Embedded::with(weights::path(&folder, &pinned), options);
+            models = models.with(name_of(&pinned), Arc::new(model));
+        }
+    }
+    Ok(models)
+}
+
+/// Whether to look for a running Ollama.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Look {
+    IfNeeded,
+    Always,
+}
+
+pub const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
+
+/// `embedded` alone is the one that is taken by default.
+const EMBEDDED: &str = "embedded";
+
+pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: Look) -> Result<Choice> {
+    let flag = match flag.as_deref() {
+        Some(EMBEDDED) => Some(name_of(&default_weights()?).to_string()),
+        _ => flag,
+    };
+    let table = config.table();
+    let folder = config.embedded.folder()?;
+    let named = flag.as_deref().and_then(|flag| flag.parse().ok()).or_else(|| table.model.clone());
+    let wanted = named.clone().filter(|name: &Name| name.family == Family::Embedded);
+    let pinned = wanted.as_ref().map_or_else(default_weights, pinned)?;
+    let embedded = match weights::is_there(&folder, &pinned) || may_pull {
+        true => choice::Embedded::Ready(name_of(&pinned)),
+        false => choice::Embedded::Absent {
+            why: format!("the weights of {} are not here", name_of(&pinned)),
+            todo: format!("fetch them with `baton models pull` ({})", pull::size_text(pinned.bytes)),
+        },
+    };
+    let ollama = match (look, flag.is_some() || table.model.is_some()) {
+        (Look::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
+        (Look::IfNeeded, false) | (Look::Always, _) => {
+            let clients = remote::clients().map_err(|trouble| Trouble::Failed(trouble.message))?;
+            choice::probe_ollama(&clients, &table, OLLAMA_PATIENCE).await
+        }
+    };
+    choice::choose(&Wish { flag }, &table, &config::env, ollama, &embedded).map_err(|unusable| Trouble::Usage(unusable.to_string()))
+}
+
+pub fn name_of(pinned: &Pinned) -> Name {
+    Name { family: Family::Embedded, model: pinned.name.clone() }
+}
+
+fn default_weights() -> Result<Pinned> {
+    weights::all().into_iter().next().ok_or_else(|| Trouble::Failed("this build knows no weights".into()))
+}
+
+/// The weights a name means.
+pub fn pinned(name: &Name) -> Result<Pinned> {
+    let all = weights::all();
+    let known: Vec<String> = all.iter().map(|pinned| name_of(pinned).to_string()).collect();
+    let unknown = || Trouble::Usage(format!("there is no model {name}; embedded are: {}", known.join(", ")));
+    all.into_iter().find(|pinned| pinned.name == name.model).ok_or_else(unknown)
+}
+
+/// Why a model was chosen.
+pub fn reason(by: Source) -> &'static str {
+    match by {
+        Source::Flag => "--model names it",
+        Source::Configuration => "the configuration names it",
+        Source::Environment => "its key is in the environment, and nothing more urgent was said",
+        Source::Ollama => "Ollama runs here, and nothing more urgent was said",
+        Source::Embedded => "it runs in this process, and nothing better was found",
+        Source::Extraction => "nothing else is there",
+    }
+}
+
+/// A source of models, in one word.
+pub fn word(source: Source) -> &'static str {
+    match source {
+        Source::Flag => "--model",
+        Source::Configuration => "configuration",
+        Source::Environment => "key",
+        Source::Ollama => "Ollama",
+        Source::Embedded => "embedded",
+        Source::Extraction => "extraction",
+    }
+}
+
+/// Who thinks, and for those without any model how to do better.
+pub fn say(choice: &Choice) {
+    let by = match choice.by {
+        Source::Flag => "--model",
+        Source::Configuration => "the configuration",
+        Source::Environment => "a key in the environment",
+        Source::Ollama => "a running Ollama",
+        Source::Embedded => "embedded",
+        Source::Extraction => "nothing else is there",
+    };
+    notices::detail(&format!("model {} ({by})", choice.model));
+    if choice.model.family == Family::Extract && choice.by == Source::Extraction {
+        notices::note(
+            "no model is at hand, so sentences are picked from the documents given. To do better: `baton models pull` fetches a model that runs here, \
+             ANTHROPIC_API_KEY or OPENAI_API_KEY uses another's; `baton doctor` tells more",
+        );
+    }
+}

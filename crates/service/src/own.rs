@@ -1,0 +1,110 @@
+//! The world as one user of a server may use it: the tools that are open to them.
+//!
+//! What a user may call is checked here, where effects are performed: a plan may come from a model, or from a fork whose replies the user wrote. Which
+//! documents a user may read is checked by the index, with the user that each call carries.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use effects::{AGENT_LIST_TOOL, LookUp, Nature, Progress, World};
+use evidence::{Found, JUDGE};
+use graph::{Effect, Failure, FailureKind, Job, Reply};
+use mcp_hub::LIST;
+use serde_json::Value;
+
+use crate::tool_access::ToolAccess;
+
+pub(crate) struct Own {
+    world: Arc<dyn World>,
+    access: ToolAccess,
+}
+
+/// What flows themselves need and no server of tools performs: the lists of tools and agents, and the check of an answer.
+const OPEN_TO_ALL: [&str; 3] = [LIST, AGENT_LIST_TOOL, JUDGE];
+
+impl Own {
+    pub(crate) fn new(world: Arc<dyn World>, access: ToolAccess) -> Arc<Own> {
+        Arc::new(Own { world, access })
+    }
+
+    /// Why a call may not be made: its tool is not open to this user.
+    fn refusal(&self, job: &Job) -> Option<Failure> {
+        let Effect::CallTool(call) = &*job.effect else { return None };
+        let may_call = OPEN_TO_ALL.contains(&call.tool.as_str()) || self.access.may_call(&job.context.user, &call.tool);
+        let refused = || Failure::new(FailureKind::Refused, format!("the tool {} is not open to the users of this server", call.tool));
+        (!may_call).then(refused)
+    }
+
+    /// A list of tools without those that the user may not call, so that no plan is made with them.
+    fn listed(&self, job: &Job, reply: Reply) -> Reply {
+        if job.effect.name() != LIST {
+            return reply;
+        }
+        let result = reply.result.map(|value| without_tools(value, &|tool| self.access.may_call(&job.context.user, tool)));
+        Reply { result, ..reply }
+    }
+}
+
+fn without_tools(value: Value, may_call: &dyn Fn(&str) -> bool) -> Value {
+    let Ok(mut found) = serde_json::from_value::<Found>(value.clone()) else { return value };
+    let Some(tools) = found.data.get_mut("tools").and_then(Value::as_array_mut) else { return value };
+    tools.retain(|tool| tool["name"].as_str().is_some_and(may_call));
+    let is_kept = |line: &&str| line.split_once(':').is_none_or(|(tool, _)| may_call(tool));
+    found.text = found.text.lines().filter(is_kept).collect::<Vec<_>>().join("\n");
+    serde_json::to_value(found).unwrap_or_default()
+}
+
+#[async_trait]
+impl World for Own {
+    fn nature(&self, job: &Job) -> Nature {
+        // What is refused does nothing, however often.
+        if self.refusal(job).is_some() { Nature::Repeatable } else { self.world.nature(job) }
+    }
+
+    fn objection(&self, job: &Job) -> Option<graph::Objection> {
+        // What is refused needs nobody's permission: a permission would not change it.
+        if self.refusal(job).is_some() { None } else { self.world.objection(job) }
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        if let Some(failure) = self.refusal(job) {
+            return Reply::failed(failure);
+        }
+        let reply = self.world.perform(job, progress).await;
+        self.listed(job, reply)
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        self.world.look_up(job).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_flows_themselves_need_is_open_to_every_user() {
+        let workspaces = tools::workspace::Workspaces::per_thread("base".into());
+        let own = Own::new(Arc::new(effects::rooms::Rooms::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces));
+        let refused = |tool: &str| {
+            let mut job = scripted::jobs(&[graph::tool(tool, json!({}))]).remove(0);
+            job.context.user = "ada".into();
+            own.refusal(&job).is_some()
+        };
+        for tool in OPEN_TO_ALL {
+            assert!(!refused(tool), "{tool}");
+        }
+        assert!(!refused("docs.search") && refused("mail.send"));
+    }
+
+    #[test]
+    fn a_list_of_tools_names_none_that_is_not_open_to_the_user() {
+        let tools = json!({ "tools": [{ "name": "docs.search" }, { "name": "files.read" }] });
+        let value = json!({ "text": "docs.search: Finds: all\nfiles.read: Reads", "data": tools, "spans": [] });
+        let listed = without_tools(value.clone(), &|tool| tool.starts_with("docs."));
+        assert_eq!((listed["text"].as_str(), &listed["data"]["tools"]), (Some("docs.search: Finds: all"), &json!([{ "name": "docs.search" }])));
+        assert_eq!(without_tools(value.clone(), &|_| true), value);
+    }
+}

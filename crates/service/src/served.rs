@@ -1,0 +1,75 @@
+//! Every flow as LangServe's clients find it: `/{flow}/invoke` and its siblings, and for an agent its own flow at `/graph`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flows::input::ModelProfile;
+use flows::{Descriptor, InputKind, Specialist};
+use serde_json::{Map, Value, json};
+use server::langserve::{Dress, FlowSettings, Served};
+use wire::langserve::{Capability, Description};
+
+use crate::config::Config;
+
+/// `graph` is what `/graph` leads to.
+pub fn all(graph: &str, model: ModelProfile, config: &Config, has_docs: bool) -> BTreeMap<String, Served> {
+    let registry = config.settings.registry();
+    let served = |flow: &Descriptor| one(flow, model, config, has_docs);
+    let mut all: BTreeMap<String, Served> = registry.iter().map(|flow| (flow.name.to_owned(), served(flow))).collect();
+    all.extend(registry.get(graph).map(|flow| ("graph".to_owned(), served(flow))));
+    all
+}
+
+fn one(flow: &Descriptor, model: ModelProfile, config: &Config, has_docs: bool) -> Served {
+    let dress = match flow.input {
+        InputKind::Messages => Dress::Agent,
+        InputKind::Question => Dress::Question,
+        InputKind::Own(_) => Dress::Bare,
+    };
+    let mut base = Map::new();
+    if dress != Dress::Bare {
+        base.insert("model".to_owned(), json!(model));
+        base.insert("docs".to_owned(), json!(has_docs));
+    }
+    Served { flow: flow.name.to_owned(), dress, base, settings: settings_of(flow.name, config) }
+}
+
+fn settings_of(flow: &str, config: &Config) -> FlowSettings {
+    let schema = config.settings.registry().settings_schema(flow);
+    let properties = schema.and_then(|mut schema| match schema["properties"].take() {
+        Value::Object(properties) => Some(properties),
+        _ => None,
+    });
+    let (configured, flow) = (config.settings.clone(), flow.to_owned());
+    let resolve = move |given: Map<String, Value>| configured.settings_for(&flow, &Value::Object(given)).map_err(|error| error.to_string());
+    FlowSettings { schema: properties.unwrap_or_default(), resolve: Arc::new(resolve) }
+}
+
+pub fn description(one: &Specialist) -> Description {
+    let capability = Capability { name: one.capability.to_owned(), about: one.about.to_owned() };
+    Description { name: one.flow.to_owned(), about: one.about.to_owned(), capabilities: vec![capability] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p3_every_flow_is_served_and_takes_what_it_is_given() {
+        let served = all("researcher", ModelProfile::default(), &Config::default(), false);
+        assert_eq!((served["graph"].flow.as_str(), served["graph"].dress), ("researcher", Dress::Agent));
+        let flows: BTreeMap<String, graph::Graph> = flows::all().unwrap().into_iter().map(|graph| (graph.name().to_owned(), graph)).collect();
+        assert_eq!(served.len(), flows.len() + 1);
+        for (path, served) in &served {
+            let mut input = match served.dress {
+                Dress::Agent => json!({ "messages": [{ "role": "user", "content": "hi" }], "next": "", "context": {} }),
+                Dress::Question => json!({ "question": "hi" }),
+                Dress::Bare => continue,
+            };
+            input.as_object_mut().unwrap().extend(served.base.clone());
+            input["settings"] = (served.settings.resolve)(Map::new()).unwrap();
+            let started = graph::Run::start(&flows[&served.flow], graph::Start::new(&served.flow, "t", "r", input));
+            assert!(started.is_ok(), "{path}: {:?}", started.err());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The whole service: engine, API, page, tool registry and LangServe's routes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Engine;
+use mcp_hub::Tools;
+use server::api::Api;
+use server::guard::Guard;
+use server::langserve;
+use server::limits::Limits;
+use server::metrics::Metrics;
+use server::page::Page;
+use server::quota::Quota;
+use server::registry::Registry;
+use server::{Router, listen, service};
+use store::Store;
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::desk::House;
+use crate::error::{Result, Trouble};
+use crate::hub;
+use crate::library::Library;
+use crate::mind::Thinking;
+use crate::own::Own;
+use crate::place::Place;
+use crate::served;
+use crate::tool_access::ToolAccess;
+use crate::wiring::{self, RunModels};
+
+/// Time that effects in flight may take to end when the service is stopped.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+
+/// A service that is built and not yet reachable.
+pub struct Service {
+    engine: Engine,
+    router: Router,
+    tools: Option<Tools>,
+    limits: Limits,
+}
+
+impl Service {
+    /// Builds the engine over this store with the models and tools that `thinking` and the configuration choose. With `is_quiet`, no notices are given.
+    pub async fn build(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<dyn Store>, is_quiet: bool) -> Result<Service> {
+        let config = Config::for_run(place)?;
+        let limits = config.server;
+        let uploads = hub::folder(place)?.join("uploads");
+        let library = Library::open(&thinking.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
+        thinking.servers.shelf = Some(library.folders().clone());
+        let house = wiring::house(place, thinking, is_quiet).await?;
+        let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
+        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces));
+        let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
+        let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
+        // Whether there are documents depends on whose run it is, and the desk reports that.
+        let flows = langserve::Service::new(engine.clone(), served::all(default_flow, house.mind, &config, false), None);
+        let desk = House::new(place, thinking, config, house.mind, house.choice, library)?;
+
+        let api = Api::new(engine.clone(), Arc::new(desk), guard, Quota::new(limits), Metrics::new());
+        let registry = match &house.tools {
+            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
+            None => None,
+        };
+        let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
+        let router = service::router(&api, &page, registry, Some(flows));
+        Ok(Service { engine, router, tools: house.tools, limits })
+    }
+
+    /// The engine, to start and watch runs without HTTP.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The routes, to be nested in a server of the caller's own.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// Resumes unfinished runs and returns their number.
+    pub async fn recover(&self) -> Result<usize> {
+        Ok(self.engine.recover().await?)
+    }
+
+    /// Resumes unfinished runs and serves requests until `stop` is ready; then stops the engine and closes the tool servers.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) -> Result<()> {
+        let serving = self.listen(listener);
+        self.recover().await?;
+        serving.until(stop, self).await
+    }
+
+    /// Begins to answer requests.
+    pub fn listen(&self, listener: TcpListener) -> Serving {
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        Serving { task: tokio::spawn(listen::listen(listener, self.router(), self.limits, stopped)), stop }
+    }
+
+    /// Stops the engine and closes the tool servers. Unfinished runs are resumed at the next start.
+    async fn close(self) {
+        self.engine.stop(GRACE).await;
+        if let Some(tools) = self.tools {
+            tools.close().await;
+        }
+    }
+}
+
+/// A service that answers requests.
+pub struct Serving {
+    task: tokio::task::JoinHandle<std::io::Result<()>>,
+    stop: tokio::sync::watch::Sender<bool>,
+}
+
+impl Serving {
+    /// Serves until `stop` is ready, whose value is returned, or until serving fails; then closes the service.
+    pub async fn until<T>(self, stop: impl Future<Output = T>, service: Service) -> Result<T> {
+        let end = tokio::select! {
+            value = stop => Ok(value),
+            ended = self.task => Err(Trouble::Failed(format!("the server ended: {ended:?}"))),
+        };
+        // Open streams and requests end here; the runs they watched are resumed at the next start.
+        drop(self.stop);
+        service.close().await;
+        end
+    }
+}

