@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use super::Trouble;
 use super::gguf::Gguf;
 use super::kernel::parts::each;
-use super::weights::hex;
+use super::weights::{hash_of, hex};
 
 /// Changes when the file that is made would be another one.
 const FORMAT: u32 = 1;
@@ -59,9 +59,8 @@ impl Adapter {
         self.check_base(base)?;
         remove_others(base);
         let partial = path.with_extension(format!("{}.partial", std::process::id()));
-        let written = merge(&Gguf::open(base)?, &factors, &partial).and_then(|()| {
-            fs::rename(&partial, &path).map_err(|error| Trouble::damaged(format!("{}: {error}", path.display())))
-        });
+        let written = merge(&Gguf::open(base)?, &factors, &partial)
+            .and_then(|()| fs::rename(&partial, &path).map_err(|error| Trouble::damaged(format!("{}: {error}", path.display()))));
         if written.is_err() {
             let _ = fs::remove_file(&partial);
         }
@@ -74,17 +73,19 @@ impl Adapter {
     }
 
     fn check_base(&self, base: &Path) -> Result<(), Trouble> {
-        let mut file = File::open(base).map_err(|error| match error.kind() {
+        let found = File::open(base).and_then(|mut file| hash_of(&mut file)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Trouble::NoWeights { path: base.into() },
             _ => Trouble::damaged(format!("{}: {error}", base.display())),
         })?;
-        let mut hash = Sha256::new();
-        std::io::copy(&mut file, &mut hash).map_err(Trouble::damaged)?;
-        let found = hex(&hash.finalize());
         if found == self.base_sha256 {
             return Ok(());
         }
-        Err(Trouble::damaged(format!("the adapter {} belongs to weights with the SHA-256 {}, and {} has {found}", self.name, self.base_sha256, base.display())))
+        Err(Trouble::damaged(format!(
+            "the adapter {} belongs to weights with the SHA-256 {}, and {} has {found}",
+            self.name,
+            self.base_sha256,
+            base.display()
+        )))
     }
 }
 
@@ -100,7 +101,8 @@ fn remove_others(base: &Path) {
     let prefix = format!("{}.tuned-", name.to_string_lossy());
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            let _ = fs::remove_file(entry.path());
+            // Prefixes that were computed with them are in a folder beside them.
+            let _ = if entry.path().is_dir() { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
         }
     }
 }

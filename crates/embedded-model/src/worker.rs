@@ -96,8 +96,9 @@ struct Mind {
 impl Mind {
     fn load(path: &Path, options: &Options) -> Result<Self, Trouble> {
         let gguf = Gguf::open(path)?;
-        let gguf = match options.adapter {
-            Some(adapter) => gguf.with(Gguf::open(&adapter.merged(path)?)?),
+        let merged = options.adapter.map(|adapter| adapter.merged(path)).transpose()?;
+        let gguf = match &merged {
+            Some(merged) => gguf.with(Gguf::open(merged)?),
             None => gguf,
         };
         let vocabulary = Vocabulary::load(&gguf)?;
@@ -107,7 +108,7 @@ impl Mind {
         }
         let grammars = Grammars::new(&vocabulary)?;
         let prefixes = Prefixes::new(Limits { entries_max: options.prefixes_max, tokens_max: options.prefix_tokens_max });
-        let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(path, &net) } else { None };
+        let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(merged.as_deref().unwrap_or(path), &net) } else { None };
         Ok(Mind { net, vocabulary, grammars, prefixes, files, unsaved: None })
     }
 

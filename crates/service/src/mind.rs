@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use effects::World;
 use effects::rooms::Rooms;
-use embedded_model::{Embedded, Options};
 use embedded_model::weights::{self, Pinned};
+use embedded_model::{Embedded, Options};
 use evidence::Entailment;
 use flows::input::ModelProfile;
 use mcp_hub::{Room, Tools};

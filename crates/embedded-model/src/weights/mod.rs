@@ -221,13 +221,7 @@ pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
     if bytes != model.bytes {
         return Err(format!("{bytes} bytes instead of {}", model.bytes));
     }
-    let mut hash = Sha256::new();
-    pour(&mut file, |bytes| {
-        hash.update(bytes);
-        Ok(())
-    })
-    .map_err(|error| error.to_string())?;
-    let found = hex(&hash.finalize());
+    let found = hash_of(&mut file).map_err(|error| error.to_string())?;
     if found == model.sha256 { Ok(()) } else { Err(format!("its SHA-256 is {found}, not {}", model.sha256)) }
 }
 
@@ -298,6 +292,16 @@ fn pour(from: &mut dyn Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io:
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The SHA-256 of what is left to read.
+pub(super) fn hash_of(file: &mut File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    pour(file, |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })?;
+    Ok(hex(&hash.finalize()))
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
