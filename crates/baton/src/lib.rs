@@ -36,8 +36,39 @@
 //! # Ok::<(), baton::GraphError>(())
 //! ```
 //!
+//! An engine runs it. Here a script answers the tool call, and the store is in memory; [`SqliteStore`] survives a crash:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use baton::{Ask, At, END, Engine, Go, Graph, MemoryStore, Order, Replies, Settings, tool};
+//! use scripted::ScriptedWorld;
+//! use serde_json::{Value, json};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let measure = (
+//!     |state: &Value| Ask::one(tool("text.length", json!({ "text": state["name"] }))),
+//!     |state: &mut Value, replies: &Replies| {
+//!         state["length"] = replies.value(0).cloned().unwrap_or_default();
+//!         Go::end()
+//!     },
+//! );
+//! let flow = Graph::of::<Value>("measure").node("measure", measure, &[END]).build()?;
+//! let world = ScriptedWorld::parse("when tool text.length reply 12")?;
+//! let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [flow], Settings::default());
+//!
+//! let (_, at) = engine.perform(Order::new("measure", json!({ "name": "Ada Lovelace" }))).await?;
+//! let At::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+//! assert_eq!(closing.outcome.output().ok_or("it ends well")?["length"], 12);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The examples show the rest, one subject each: `custom_flow`, `custom_tool`, `custom_model`, `axum_service` and `test_a_flow`
 //! (`cargo run -p baton --example custom_flow`).
+
+#![warn(missing_docs)]
 
 pub use effects::rooms::Rooms;
 pub use effects::{LookUp, Nature, Progress, World};

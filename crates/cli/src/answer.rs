@@ -4,7 +4,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use evidence::{Sentence, Source, Status, UNSUPPORTED_MARK, WEAK_MARK};
+use evidence::{CONTRADICTED_MARK, DecidedBy, Sentence, Source, Status, UNSUPPORTED_MARK, WEAK_MARK};
 use serde_json::Value;
 use terminal::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint};
 
@@ -67,7 +67,8 @@ impl Answer {
     /// How well it is supported, in a line; nothing for flows that do not check.
     pub(crate) fn summary(&self) -> Option<String> {
         let count = |status: Status| self.sentences.iter().filter(|sentence| sentence.status == status).count() as u64;
-        let (supported, weak, unsupported) = (count(Status::Supported), count(Status::Weak), count(Status::Unsupported));
+        let (supported, weak) = (count(Status::Supported), count(Status::Weak));
+        let unsupported = count(Status::Unsupported) + count(Status::Contradicted);
         if supported + weak + unsupported == 0 {
             return None;
         }
@@ -96,9 +97,14 @@ impl Answer {
             let mark = match sentence.status {
                 Status::Supported => paint(GREEN, "✓"),
                 Status::Weak => paint(YELLOW, "~"),
-                Status::Unsupported | Status::NoClaim | Status::NotChecked => paint(RED, "✗"),
+                Status::Unsupported | Status::Contradicted | Status::NoClaim | Status::NotChecked => paint(RED, "✗"),
             };
-            lines.push(format!("  {mark} {}", one_line(&sentence.text, SENTENCE_CHARS_MAX)));
+            let by = match sentence.by {
+                DecidedBy::Rules => "",
+                DecidedBy::Verifier => "  (verifier)",
+                DecidedBy::Model => "  (model)",
+            };
+            lines.push(format!("  {mark} {}{}", one_line(&sentence.text, SENTENCE_CHARS_MAX), paint(DIM, by)));
             lines.extend(sentence.problems.iter().map(|problem| paint(DIM, format!("      {}", one_line(&problem.words, SENTENCE_CHARS_MAX)))));
         }
         lines.extend(self.summary());
@@ -107,7 +113,7 @@ impl Answer {
 
     /// Something was shown to the model, so that there was something to hold its words to.
     fn is_marked(&self) -> bool {
-        [UNSUPPORTED_MARK, WEAK_MARK].iter().any(|mark| self.text.contains(mark))
+        [UNSUPPORTED_MARK, CONTRADICTED_MARK, WEAK_MARK].iter().any(|mark| self.text.contains(mark))
     }
 
     /// Laid out for a terminal, with the sentences coloured that no source supports.
@@ -128,6 +134,7 @@ impl Answer {
             let (style, mark) = match sentence.status {
                 Status::Weak => (YELLOW, WEAK_MARK),
                 Status::Unsupported => (RED, UNSUPPORTED_MARK),
+                Status::Contradicted => (RED, CONTRADICTED_MARK),
                 Status::Supported | Status::NoClaim | Status::NotChecked => return None,
             };
             let (words, rest) = (body.get(start..end)?, body.get(end..)?);

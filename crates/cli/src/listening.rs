@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
-use service::access::{Bind, Listener};
+use service::access::{Bind, Listener, TlsFiles};
 use service::place::Place;
 use store::Store;
 use terminal::remark;
@@ -23,8 +23,14 @@ pub(crate) struct Listening {
     #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// The same, read from the first line of a file; `-` prompts for it, or reads a line of standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "BATON_TOKEN_FILE", hide_env = true)]
     token_file: Option<PathBuf>,
+    /// Serve over TLS with the certificates of this PEM file, the server's own first; the file is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -36,7 +42,9 @@ const TOKEN_CHARS_MIN: usize = 16;
 impl Listening {
     /// Before anything else is prepared, so that a port in use is known at once. Users with tokens of their own are in the store.
     pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, place: &Place, port: u16) -> Result<Listener> {
-        Bind { host: self.host, port, token: self.token()? }.listen(users, place).await
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        let tls = files.map(|(certificate, key)| TlsFiles { certificate, key });
+        Bind { host: self.host, port, token: self.token()?, tls }.listen(users, place).await
     }
 
     fn token(&self) -> Result<Option<String>> {

@@ -4,12 +4,14 @@
 
 mod answer;
 mod approval;
+mod archive;
 mod command;
 mod editor;
 mod exit;
 mod find;
 mod follow;
 mod heaps;
+mod home;
 mod listening;
 mod log;
 mod markdown;

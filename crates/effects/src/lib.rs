@@ -4,14 +4,17 @@
 //!
 //! Deliberately absent: deciding. Whether to try again, what to do with a failure and when to stop is decided in `graph`.
 
+#![warn(missing_docs)]
+
 pub mod held_call;
 pub mod rooms;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph::{Job, Objection, Reply};
+use graph::{Effect, Job, Objection, Reply};
 
+/// Performs effects: what a flow asks for becomes a reply.
 #[async_trait]
 pub trait World: Send + Sync + 'static {
     /// What performing this twice would mean. Asked before anything is done, so it must not call out.
@@ -22,6 +25,11 @@ pub trait World: Send + Sync + 'static {
     /// beforehand is the caller's to check.
     fn objection(&self, _job: &Job) -> Option<Objection> {
         None
+    }
+
+    /// Whether this may change something that others see, for the audit log. Asked before it is performed, so it must not call out.
+    fn may_change(&self, job: &Job) -> bool {
+        matches!(&*job.effect, Effect::CallTool(_)) && self.nature(job) != Nature::Repeatable
     }
 
     /// Does it, and says what came of it. The caller watches the deadline and drops the future when time or the run is over.
@@ -44,6 +52,10 @@ impl<W: World + ?Sized> World for Arc<W> {
         (**self).objection(job)
     }
 
+    fn may_change(&self, job: &Job) -> bool {
+        (**self).may_change(job)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         (**self).perform(job, progress).await
     }
@@ -53,6 +65,7 @@ impl<W: World + ?Sized> World for Arc<W> {
     }
 }
 
+/// What performing an effect twice would mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
     /// Reading, or the other side knows the key: twice is as good as once.
@@ -63,12 +76,14 @@ pub enum Nature {
     Once,
 }
 
+/// What became of an effect that was in flight when a process ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookUp {
     /// It happened, and this was the reply.
     Done(Reply),
     /// It did not happen.
     NotDone,
+    /// It cannot be found out.
     Unknown,
 }
 
@@ -79,6 +94,7 @@ pub struct Progress(Option<Arc<Listener>>);
 type Listener = dyn Fn(&str) + Send + Sync;
 
 impl Progress {
+    /// Passes every piece of text to `tell`.
     pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Progress(Some(Arc::new(tell)))
     }
@@ -93,6 +109,7 @@ impl Progress {
         self.0.is_some()
     }
 
+    /// Tells a piece of the answer while it is made.
     pub fn tell(&self, text: &str) {
         if let Some(tell) = &self.0 {
             tell(text);

@@ -10,7 +10,9 @@ use crate::{LookUp, Nature, Progress, World};
 /// Whoever is absent refuses.
 #[derive(Clone, Default)]
 pub struct Rooms {
+    /// Answers model calls.
     pub models: Option<Arc<dyn World>>,
+    /// Answers tool calls.
     pub tools: Option<Arc<dyn World>>,
     /// Agents that are not flows of this engine.
     pub agents: Option<Arc<dyn World>>,
@@ -38,6 +40,10 @@ impl World for Rooms {
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
         self.room(job).and_then(|room| room.objection(job))
+    }
+
+    fn may_change(&self, job: &Job) -> bool {
+        self.room(job).is_some_and(|room| room.may_change(job))
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

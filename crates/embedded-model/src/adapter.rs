@@ -17,13 +17,14 @@ use std::path::{Path, PathBuf};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
+use download::{hex, pour};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::Trouble;
 use super::gguf::Gguf;
 use super::kernel::parts::each;
-use super::weights::{hash_of, hex};
+use super::weights::Adapter;
 
 /// Changes when the file that is made would be another one.
 const FORMAT: u32 = 1;
@@ -31,17 +32,6 @@ const FORMAT_KEY: &str = "baton.adapter.format";
 /// What rows are padded to.
 const BLOCK: usize = 256;
 const HEADER_BYTES_MAX: usize = 1 << 20;
-
-/// An adapter whose bytes are known in advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adapter {
-    pub name: &'static str,
-    /// A safetensors file: `NAME.a` (rank × width) and `NAME.b` (rows × rank) in int8, `NAME.a_scale` and `NAME.b_scale` with a number for each rank.
-    pub bytes: &'static [u8],
-    pub sha256: &'static str,
-    /// Of the weights it changes.
-    pub base_sha256: &'static str,
-}
 
 impl Adapter {
     /// The weights with this change, made if they are not there yet.
@@ -73,7 +63,7 @@ impl Adapter {
     }
 
     fn check_base(&self, base: &Path) -> Result<(), Trouble> {
-        let found = File::open(base).and_then(|mut file| hash_of(&mut file)).map_err(|error| match error.kind() {
+        let found = hash_of(base).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Trouble::NoWeights { path: base.into() },
             _ => Trouble::damaged(format!("{}: {error}", base.display())),
         })?;
@@ -87,6 +77,15 @@ impl Adapter {
             base.display()
         )))
     }
+}
+
+fn hash_of(path: &Path) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    pour(&mut File::open(path)?, |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })?;
+    Ok(hex(&hash.finalize()))
 }
 
 fn merged_path(base: &Path, key: &str) -> PathBuf {

@@ -45,7 +45,8 @@ impl From<Trouble> for model::Trouble {
         match trouble {
             Trouble::Busy { .. } | Trouble::Cancelled => model::Trouble::again(kind, message),
             Trouble::BadRequest { .. } => model::Trouble { kind, ..model::Trouble::user(message) },
-            Trouble::NoWeights { .. }
+            Trouble::NotBuilt
+            | Trouble::NoWeights { .. }
             | Trouble::Damaged { .. }
             | Trouble::BadKernels { .. }
             | Trouble::TooLong { .. }

@@ -5,7 +5,17 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+#[cfg(feature = "inference")]
 use super::kernel::{self, Set};
+
+/// What a machine could do at most, with all threads of the pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// In 10⁹ bytes a second.
+    pub memory_gb_s: f64,
+    /// 10⁹ products of a Q4_K weight and an activation a second, 64 rows at a time, all in the first caches.
+    pub products_g_s: f64,
+}
 
 /// A choice of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -44,11 +54,29 @@ impl Kernels {
 
     /// Those that this processor runs, without [`Kernels::Auto`]; the fastest first.
     pub fn available() -> Vec<Kernels> {
-        let own = kernel::available().into_iter().filter_map(|set| set.name.parse().ok());
-        own.chain([Kernels::Candle]).collect()
+        #[cfg(feature = "inference")]
+        {
+            kernel::available().into_iter().filter_map(|set| set.name.parse().ok()).chain([Kernels::Candle]).collect()
+        }
+        #[cfg(not(feature = "inference"))]
+        {
+            Vec::new()
+        }
+    }
+
+    pub(super) fn limits(self) -> Option<Limits> {
+        #[cfg(feature = "inference")]
+        {
+            self.set().map(kernel::limits)
+        }
+        #[cfg(not(feature = "inference"))]
+        {
+            None
+        }
     }
 
     /// Our own set, if it is one of ours and this processor runs it.
+    #[cfg(feature = "inference")]
     pub(super) fn set(self) -> Option<&'static Set> {
         kernel::available().into_iter().find(|set| self == Kernels::Auto || set.name == self.name())
     }
@@ -84,7 +112,7 @@ pub(super) fn list(kernels: &[Kernels]) -> String {
     kernels.iter().map(|kernels| kernels.name()).collect::<Vec<_>>().join(", ")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "inference"))]
 mod tests {
     use super::*;
 

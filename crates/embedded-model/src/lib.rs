@@ -14,21 +14,38 @@
 //! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
 //! model), and trying again.
 
+// Without inference, the thread and what it tells are never there.
+#![cfg_attr(not(feature = "inference"), allow(dead_code))]
+
+#[cfg(feature = "inference")]
 mod adapter;
 mod asked;
+#[cfg(feature = "inference")]
 mod blocks;
+#[cfg(feature = "inference")]
 mod chat;
+#[cfg(feature = "inference")]
 mod decode;
+#[cfg(feature = "inference")]
 mod gguf;
+#[cfg(feature = "inference")]
 mod grammar;
+#[cfg(feature = "inference")]
 mod kernel;
 pub mod kernels;
+#[cfg(feature = "inference")]
 mod net;
+#[cfg(feature = "inference")]
 mod prefix;
 mod prefix_files;
 pub mod threads;
+#[cfg(feature = "inference")]
 mod vocabulary;
 pub mod weights;
+#[cfg(feature = "inference")]
+mod worker;
+#[cfg(not(feature = "inference"))]
+#[path = "absent.rs"]
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -41,9 +58,8 @@ use graph::{FailureKind, ModelCall};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-pub use self::adapter::Adapter;
-pub use self::kernel::Limits;
-pub use self::kernels::Kernels;
+pub use self::weights::Adapter;
+pub use self::kernels::{Kernels, Limits};
 use effects::Progress;
 
 /// A model in a file, loaded when it is first asked.
@@ -113,8 +129,11 @@ pub struct NetworkInfo {
 /// What this machine could do at most with these kernels on all threads, measured in about a second. candle's are not measured,
 /// nor are those that this processor cannot run.
 pub fn limits(kernels: Kernels) -> Option<Limits> {
-    kernels.set().map(kernel::limits)
+    kernels.limits()
 }
+
+/// Whether this binary can run the model: not if it was built without the feature `inference`.
+pub const IS_BUILT: bool = cfg!(feature = "inference");
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
@@ -152,6 +171,8 @@ pub struct Timing {
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Trouble {
+    #[error("this binary was built without the embedded model; name another model with --model, or build it with the feature `embedded-model`")]
+    NotBuilt,
     #[error("there are no weights at {path}; `baton models pull` fetches them")]
     NoWeights { path: PathBuf },
     #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull` fetch them anew")]
@@ -178,7 +199,7 @@ impl Trouble {
     /// In the words a flow knows.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Trouble::NoWeights { .. } | Trouble::Damaged { .. } | Trouble::BadKernels { .. } => FailureKind::Refused,
+            Trouble::NotBuilt | Trouble::NoWeights { .. } | Trouble::Damaged { .. } | Trouble::BadKernels { .. } => FailureKind::Refused,
             Trouble::Busy { .. } | Trouble::TooLong { .. } => FailureKind::Limit,
             Trouble::BadRequest { .. } | Trouble::BadSchema { .. } | Trouble::Truncated { .. } => FailureKind::Invalid,
             Trouble::Cancelled => FailureKind::Cancelled,
@@ -277,5 +298,5 @@ impl Drop for Listening {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "inference"))]
 mod tests;

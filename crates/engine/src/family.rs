@@ -28,11 +28,13 @@ pub struct Family {
 
 /// An event, and the run it is of.
 pub struct Heard {
+    /// The run it comes from.
     pub run: RunId,
     /// The tasks that led to it, from the run that is watched on.
     pub path: Arc<[TaskId]>,
     /// The effect of the run above that this run answers; `None` for the run that is watched.
     pub parent: Option<Parent>,
+    /// The event.
     pub seen: Seen,
     /// It was published to this watcher before, and is repeated to show what is open.
     pub is_known: bool,

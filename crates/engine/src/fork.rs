@@ -9,6 +9,7 @@ use crate::embedded::{Beginning, Live};
 use crate::open::{Pages, decode, start_of};
 use crate::{Engine, EngineError, Result, title_of};
 
+/// A branch of a run: the same journal up to a step, then on its own.
 #[derive(Clone, Debug, Default)]
 pub struct Fork {
     /// The first step that is done anew.

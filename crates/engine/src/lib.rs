@@ -11,6 +11,8 @@
 //!
 //! Deliberately absent: HTTP, SQL, names of vendors, and anything a flow would have to know about.
 
+#![warn(missing_docs)]
+
 mod active;
 mod background;
 mod child;
@@ -47,7 +49,7 @@ pub use family::{Family, Heard, Known, Whom, family_past};
 pub use fork::Fork;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
-pub use settings::{Clock, Settings};
+pub use settings::{Clock, OnAnswer, OnExpired, Settings};
 pub use watch::{Seen, Watcher};
 
 use active::Active;
@@ -55,6 +57,7 @@ use background::Background;
 use embedded::{Beginning, Live};
 use lease::Leases;
 
+/// With the error of the engine.
 pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// The flows an engine knows, by name.
@@ -88,9 +91,11 @@ pub(crate) struct Inner {
 /// Where a run is, for those who wait for it.
 #[derive(Clone, Debug)]
 pub enum At {
+    /// It is being driven.
     Going,
     /// Put away until a person answers.
     Parked(Vec<Waiting>),
+    /// It has ended.
     Over(Arc<Closing>),
     /// This process no longer drives it; what was confirmed is in the store.
     Lost(EngineError),
@@ -99,10 +104,13 @@ pub enum At {
 /// How a run ended and what it cost, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Closing {
+    /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// What it used.
     #[serde(default)]
     pub spent: graph::Usage,
+    /// How long it took, in microseconds.
     #[serde(default)]
     pub elapsed_us: u64,
 }
@@ -133,6 +141,7 @@ pub(crate) enum Control {
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct Order {
+    /// The name of the flow.
     pub flow: String,
     /// What the flow is given. What it wants to know of the time before is added, where this says nothing of it.
     pub input: Value,
@@ -142,6 +151,7 @@ pub struct Order {
     pub thread: Option<ThreadId>,
     /// A caller that may ask twice names the run; the second time nothing is started.
     pub run: Option<RunId>,
+    /// What the run may use.
     pub budget: Budget,
     /// A line for lists.
     pub title: Option<String>,
@@ -152,6 +162,7 @@ pub struct Order {
 }
 
 impl Order {
+    /// A run of this flow in a thread of its own.
     pub fn new(flow: impl Into<String>, input: Value) -> Self {
         Order {
             flow: flow.into(),
@@ -182,6 +193,7 @@ pub enum Delivery {
 }
 
 impl Engine {
+    /// An engine for these flows over a store, with `world` to perform their effects.
     pub fn new(store: Arc<dyn Store>, world: Arc<dyn World>, flows: impl IntoIterator<Item = Graph>, settings: Settings) -> Engine {
         let inner = Inner {
             leases: Leases::default(),
@@ -204,10 +216,12 @@ impl Engine {
         engine
     }
 
+    /// The flows it knows.
     pub fn flows(&self) -> &Flows {
         &self.0.flows
     }
 
+    /// The store it writes to.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }

@@ -12,7 +12,9 @@ use crate::{Engine, History, Result};
 /// A question, and the run that has it: the one that was looked at, or a child of it at any depth.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenQuestion {
+    /// The run that waits.
     pub run: RunId,
+    /// The question.
     #[serde(flatten)]
     pub waiting: Waiting,
 }

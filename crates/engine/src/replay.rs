@@ -13,22 +13,32 @@ use crate::{EngineError, Flows, Result, closing_of};
 /// All that a journal says, from its first entry.
 #[derive(Default)]
 pub struct History {
+    /// How it was started.
     pub start: Option<Start>,
+    /// What happened, in order.
     pub events: Vec<Told>,
+    /// Lines of the journal.
     pub lines: u64,
     /// When each journal line was written, in milliseconds since 1970.
     pub times_ms: Vec<i64>,
     /// When each event was told.
     pub told_ms: Vec<i64>,
+    /// The state after the last line.
     pub state: Value,
+    /// The step it is at.
     pub step: u64,
+    /// The node of that step.
     pub node: Option<String>,
+    /// What it used.
     pub spent: Usage,
+    /// How long it took, in microseconds.
     pub elapsed_us: u64,
+    /// How it ended, if it did.
     pub outcome: Option<Arc<Outcome>>,
 }
 
 impl History {
+    /// Reads the journal of a run.
     pub async fn of(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<History> {
         let (history, trouble) = History::as_far_as_it_goes(store, flows, run).await?;
         trouble.map_or(Ok(history), Err)
@@ -77,7 +87,9 @@ impl History {
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Replayed {
+    /// Lines of the journal that were compared.
     pub entries: u64,
+    /// Events that followed from them.
     pub events: usize,
     /// The first place where the flow now goes another way, in words.
     pub difference: Option<String>,

@@ -1,5 +1,8 @@
 use std::sync::Arc;
 
+use graph::{Start, ThreadId, Waiting};
+use serde_json::Value;
+
 /// How an engine behaves; the defaults suit one process on one machine.
 #[derive(Clone)]
 pub struct Settings {
@@ -25,8 +28,19 @@ pub struct Settings {
     pub default_model: Option<String>,
     /// A model that answers in place of those that runs were started with. For a user who resumes a run with another model.
     pub model_override: Option<String>,
+    /// Told of threads that were deleted because they were not used for `threads_ms`.
+    pub on_expired: Option<OnExpired>,
+    /// Told of every answer of a person that a run took, for the audit log.
+    pub on_answer: Option<OnAnswer>,
+    /// What time it is; tests set their own.
     pub clock: Clock,
 }
+
+/// Told of the run, the question and the answer. It must not wait for anything.
+pub type OnAnswer = Arc<dyn Fn(&Start, &Waiting, &Value) + Send + Sync>;
+
+/// Told of the threads. It must not wait for anything.
+pub type OnExpired = Arc<dyn Fn(Vec<ThreadId>) + Send + Sync>;
 
 /// Milliseconds since 1970, for rows and leases. Runs themselves know no clock.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -45,6 +59,8 @@ impl Default for Settings {
             threads_ms: 0,
             default_model: None,
             model_override: None,
+            on_answer: None,
+            on_expired: None,
             clock: Arc::new(wall_ms),
         }
     }

@@ -36,7 +36,12 @@ async fn expire_threads(engine: Weak<Inner>) {
         let now_ms = (engine.settings.clock)();
         let ms = now_ms.saturating_sub(engine.settings.threads_ms);
         match engine.store.retain(Retention::KeepSince { ms }, now_ms).await {
-            Ok(freed) if freed.threads > 0 => tracing::info!(threads = freed.threads, runs = freed.runs, "expired conversations were deleted"),
+            Ok(freed) if freed.threads > 0 => {
+                tracing::info!(threads = freed.threads, runs = freed.runs, "expired conversations were deleted");
+                if let Some(tell) = &engine.settings.on_expired {
+                    tell(freed.deleted);
+                }
+            }
             Ok(_) => {}
             Err(e) => tracing::warn!("expired conversations could not be deleted: {e}"),
         }

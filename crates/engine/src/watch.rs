@@ -15,12 +15,20 @@ use crate::{EngineError, Inner, Result, closing_of};
 /// Events a watcher may be behind before it must go back to the journal.
 const BEHIND_MAX: usize = 1_024;
 
+/// What a watcher of a run gets.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// Durable, numbered without gaps; and when it was written, in milliseconds since 1970.
     Told(Arc<Told>, i64),
     /// A piece of an answer while it is being made. Not kept; the whole comes with the reply.
-    Delta { task: TaskId, attempt: u32, text: Arc<str> },
+    Delta {
+        /// Which effect.
+        task: TaskId,
+        /// From 1.
+        attempt: u32,
+        /// The piece.
+        text: Arc<str>,
+    },
 }
 
 /// An event of a run or of one below it, as the feed of the upper one has it.
@@ -101,6 +109,7 @@ enum Listening {
     Early,
 }
 
+/// Follows the events of a run.
 pub struct Watcher {
     engine: Arc<Inner>,
     run: RunId,

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::claim::{Claim, claim};
 use crate::decide::{DecidedBy, word_count};
 use crate::derive::bears;
+use crate::entail::Judgement;
 use crate::judge::{Verdict, Wanted, judge, nearest};
-use crate::judged::Judged;
+use crate::judged::{Judged, ModelWord};
+use crate::language::is_english;
 use crate::number::Number;
 use crate::sentences::{Unit, units};
 use crate::span::{Form, Span};
@@ -67,6 +69,12 @@ pub struct Sentence {
     pub problems: Vec<Problem>,
     #[serde(default, skip_serializing_if = "DecidedBy::is_rules")]
     pub by: DecidedBy,
+    /// Of a contradicted sentence, the span that states the contrary, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicted_by: Option<usize>,
+    /// The verifier's own probabilities for the spans it was held to, before the rules; `None` where it was not asked.
+    #[serde(skip)]
+    pub verifier: Option<Judgement>,
     /// How many numbers, dates, names and quotations it has that can be looked up.
     #[serde(skip)]
     pub facts: usize,
@@ -84,11 +92,25 @@ pub enum Status {
     Weak,
     /// A fact is not in the sources, they deny it, or they speak of something else.
     Unsupported,
+    /// A source states the contrary; `Sentence::contradicted_by` says which.
+    Contradicted,
     /// A question, a heading, an introduction: nothing to check.
     NoClaim,
-    /// A claim that was compared with no source: the answer was given without sources, or it is a notice of the program itself. `check` never
-    /// returns this; callers that know it set it.
+    /// A claim that was compared with no source: the answer was given without sources, it is a notice of the program itself, or it is in a language
+    /// that neither the rules nor the verifier know. `check` returns this only for the language; callers set it for the rest.
     NotChecked,
+}
+
+impl Status {
+    /// Not supported, or contradicted: what `Strict::Remove` takes out.
+    pub fn is_refused(self) -> bool {
+        matches!(self, Status::Unsupported | Status::Contradicted)
+    }
+
+    /// It claims something that was compared with sources.
+    pub fn is_checked(self) -> bool {
+        !matches!(self, Status::NoClaim | Status::NotChecked)
+    }
 }
 
 /// Why a sentence is not supported, in words for a person.
@@ -124,7 +146,7 @@ pub enum ProblemKind {
 impl Sentence {
     /// It claims something and cites nothing that exists.
     pub fn is_uncited(&self) -> bool {
-        !matches!(self.status, Status::NoClaim | Status::NotChecked) && self.cites.is_empty()
+        self.status.is_checked() && self.cites.is_empty()
     }
 }
 
@@ -135,7 +157,7 @@ impl Checked {
 
     /// The share of checked claims that are supported; 1 if there is none.
     pub fn supported_rate(&self) -> f32 {
-        let claims = self.sentences.len() - self.count(Status::NoClaim) - self.count(Status::NotChecked);
+        let claims = self.sentences.iter().filter(|sentence| sentence.status.is_checked()).count();
         if claims == 0 { 1.0 } else { self.count(Status::Supported) as f32 / claims as f32 }
     }
 }
@@ -143,6 +165,15 @@ impl Checked {
 /// Checks an answer against the spans its `[n]` refer to. For several answers over the same spans, make `Spans` once.
 pub fn check(answer: &str, spans: &[Span], options: &Options<'_>) -> Checked {
     Spans::new(spans).check(answer, options)
+}
+
+/// Of a sentence in another language only what needs no word list: support, and numbers and dates that are not there.
+fn not_checked_unless_certain(verdict: Verdict) -> Verdict {
+    let is_fact = |problem: &Problem| matches!(problem.kind, ProblemKind::Number | ProblemKind::Date | ProblemKind::Address);
+    match verdict.status == Status::Supported || verdict.problems.iter().any(is_fact) {
+        true => verdict,
+        false => Verdict { status: Status::NotChecked, score: 0.0, problems: Vec::new(), ..verdict },
+    }
 }
 
 /// Spans tried for a sentence that cites none.
@@ -192,6 +223,8 @@ impl Spans<'_> {
                 found: Vec::new(),
                 problems,
                 by: DecidedBy::Rules,
+                contradicted_by: None,
+                verifier: None,
                 facts: 0,
                 coverage: 0.0,
             };
@@ -214,6 +247,16 @@ impl Spans<'_> {
             }
             verdict
         };
+        let decision = options.judged.and_then(|judged| judged.decision(&text));
+        let verdict = match decision {
+            // A language model's word replaces what was uncertain.
+            Some(decision) => {
+                found = decision.source.filter(|number| decision.verdict == ModelWord::Supported && !cites.contains(number)).into_iter().collect();
+                decision.verdict(verdict.coverage)
+            }
+            None if !is_english(&unit.words) => not_checked_unless_certain(verdict),
+            None => verdict,
+        };
         problems.extend(verdict.problems);
         Sentence {
             range: unit.range.clone(),
@@ -225,6 +268,8 @@ impl Spans<'_> {
             found,
             problems,
             by: verdict.by,
+            contradicted_by: verdict.contradicted_by,
+            verifier: verdict.verifier,
             facts: claim.facts(),
             coverage: verdict.coverage,
         }

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Checked, Options, Sentence, Status};
+use crate::check::{Checked, Options, ProblemKind, Sentence, Status};
 use crate::citation::{Citation, citations};
+use crate::conflict::Conflict;
 use crate::fence;
 use crate::link;
 use crate::sentences::{Kind, Unit, units};
@@ -21,10 +22,10 @@ use crate::words::Scanner;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strict {
-    /// Unsupported and weak sentences stay, and say so.
+    /// Unsupported, contradicted and weak sentences stay, and say so.
     #[default]
     Mark,
-    /// Unsupported sentences go; weak ones say so.
+    /// Unsupported and contradicted sentences go; weak ones say so.
     Remove,
     /// Statuses are only in `Cited::checked`, for a page that shows them itself.
     Leave,
@@ -38,6 +39,9 @@ pub struct Cited {
     pub sources: Vec<Source>,
     /// Statuses as they are after citations were mended; `cites` and `found` are numbers of spans, not of sources.
     pub checked: Checked,
+    /// Spans that contradict each other, of which the answer cites one; they are listed at the end of `body`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
     /// Sentences that `Strict::Remove` dropped, as they were.
     pub removed: Vec<Sentence>,
     /// Numbers the model cited that no span has.
@@ -62,10 +66,14 @@ pub struct Source {
 
 pub const UNSUPPORTED_MARK: &str = " *(not supported by the sources)*";
 pub const WEAK_MARK: &str = " *(weakly supported)*";
+pub const CONTRADICTED_MARK: &str = " *(contradicted by the sources)*";
 /// An answer is cut after this many bytes or sentences, whichever comes first: every sentence is checked against every span, and is kept with its
 /// status.
 const ANSWER_BYTES_MAX: usize = 128 << 10;
 const SENTENCES_MAX: usize = 2_000;
+/// Contradictions between sources that an answer reports, and how much of each sentence.
+const CONFLICTS_MAX: usize = 3;
+const CONFLICT_CHARS_MAX: usize = 240;
 pub const CUT_NOTE: &str = "\n\n*(The answer is cut here: it has more than 2,000 sentences or 128 KiB.)*";
 pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
 
@@ -86,7 +94,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     let sentences: Vec<Sentence> = units.iter().map(|unit| mended(unit, spans, &mut scanner, options)).collect();
     let mut refused = BTreeSet::new();
     cited.refused.extend(sentences.iter().flat_map(|sentence| &sentence.missing).filter(|number| refused.insert(**number)));
-    let goes = |index: usize| strict == Strict::Remove && sentences[index].status == Status::Unsupported;
+    let goes = |index: usize| strict == Strict::Remove && sentences[index].status.is_refused();
     let mut body = String::with_capacity(tidy.len() + 64);
     let mut at = 0;
     for (index, unit) in units.iter().enumerate() {
@@ -114,13 +122,16 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
             (Strict::Leave, _) | (_, Status::Supported | Status::NoClaim | Status::NotChecked) => "",
             (_, Status::Weak) => WEAK_MARK,
             (_, Status::Unsupported) => UNSUPPORTED_MARK,
+            (_, Status::Contradicted) => CONTRADICTED_MARK,
         };
         if unit.kind == Kind::TableRow && !mark.is_empty() {
             let place = row_end(&body, start);
             let after = if place < body.len() { " " } else { "" };
             body.insert_str(place, &format!("{mark}{after}"));
         }
-        cited.checked.sentences.push(Sentence { range: start..body.len(), ..sentences[index].clone() });
+        let mut sentence = Sentence { range: start..body.len(), ..sentences[index].clone() };
+        name_contrary(&mut sentence, spans.all(), &mut cited.sources);
+        cited.checked.sentences.push(sentence);
         if unit.kind != Kind::TableRow {
             body.push_str(mark);
         }
@@ -136,6 +147,10 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
         body = NOTHING_LEFT.to_owned();
         cited.checked.sentences.clear();
         cited.sources.clear();
+    }
+    if let Some(judged) = options.judged {
+        cited.conflicts = reported(judged.conflicts(), &cited.checked.sentences);
+        write_conflicts(&mut body, &cited.conflicts, spans.all(), &mut cited.sources);
     }
     neutralize(&mut body, cited.sources.len());
     if is_cut {
@@ -248,6 +263,34 @@ fn write(body: &mut String, tidy: &str, unit: &Unit, sentence: &Sentence, spans:
         let space = if body[..place].ends_with([' ', '|']) { "" } else { " " };
         let after = if unit.kind == Kind::TableRow && place < body.len() { " " } else { "" };
         body.insert_str(place, &format!("{space}{more}{after}"));
+    }
+}
+
+/// The source that states the contrary is listed, whether or not the text cites it, and named by its number in the list.
+fn name_contrary(sentence: &mut Sentence, spans: &[Span], sources: &mut Vec<Source>) {
+    let Some(source) = sentence.contradicted_by.and_then(|number| source_of(number, spans, sources)) else { return };
+    for problem in sentence.problems.iter_mut().filter(|problem| problem.kind == ProblemKind::Contradicted) {
+        problem.words = format!("[{source}] states the contrary");
+    }
+}
+
+/// Conflicts that concern the answer.
+fn reported(conflicts: &[Conflict], sentences: &[Sentence]) -> Vec<Conflict> {
+    let is_cited = |number: usize| sentences.iter().any(|sentence| sentence.cites.contains(&number));
+    conflicts.iter().filter(|conflict| is_cited(conflict.spans.0) || is_cited(conflict.spans.1)).take(CONFLICTS_MAX).cloned().collect()
+}
+
+fn write_conflicts(body: &mut String, conflicts: &[Conflict], spans: &[Span], sources: &mut Vec<Source>) {
+    // Words of others: no Markdown, and nothing that reads as a citation.
+    let quoted = |text: &str| {
+        let line = escaped(&one_line(text)).replace("\\[", "(").replace("\\]", ")");
+        if line.chars().count() > CONFLICT_CHARS_MAX { line.chars().take(CONFLICT_CHARS_MAX).chain(['…']).collect() } else { line }
+    };
+    for (at, conflict) in conflicts.iter().enumerate() {
+        let (Some(a), Some(b)) = (source_of(conflict.spans.0, spans, sources), source_of(conflict.spans.1, spans, sources)) else { continue };
+        let intro = if at == 0 { "\n\n**The sources disagree:**\n" } else { "" };
+        let (first, second) = (quoted(&conflict.sentences.0), quoted(&conflict.sentences.1));
+        body.push_str(&format!("{intro}\n- “{first}” [{a}], but “{second}” [{b}]"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Dates in the spellings people use. A claim may say less of a date than its source, never more.
 
-use crate::lists;
+use crate::quantities;
 use crate::words::{Shape, Word};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
 
 /// A month's name; those that are words too (`may`, `march`) only beside a number or inside a sentence.
 fn month(word: &Word, beside_number: bool) -> Option<u32> {
-    let month = lists::month(&word.plain)?;
+    let month = quantities::month(&word.plain)?;
     let is_word_too =
         matches!(word.plain.as_str(), "may" | "march" | "mar" | "jan" | "dec" | "sep" | "oct" | "nov" | "jun" | "jul" | "apr" | "aug" | "feb");
     let is_capital = word.is_capital();

@@ -46,6 +46,9 @@ pub enum ClaimStatus {
 pub enum DecidedBy {
     #[default]
     Rules,
+    /// The verifier, alone or beside the rules.
+    Verifier,
+    /// The configured language model, asked about what the verifier left uncertain.
     Model,
 }
 
@@ -136,9 +139,10 @@ fn worst(checked: &Checked) -> Decided {
         Status::Supported => ClaimStatus::Supported,
         Status::Weak => ClaimStatus::Weak,
         Status::Unsupported => ClaimStatus::Unsupported,
+        Status::Contradicted => ClaimStatus::Contradicted,
         Status::NoClaim | Status::NotChecked => ClaimStatus::NotChecked,
     };
-    Decided { status, score: sentence.score, by: DecidedBy::Rules, contradicted_by: None, problems: sentence.problems.clone() }
+    Decided { status, score: sentence.score, by: DecidedBy::Rules, contradicted_by: sentence.contradicted_by, problems: sentence.problems.clone() }
 }
 
 /// What the model is asked about one claim: each of its parts against each span, and against all spans together if there are several.
@@ -275,7 +279,7 @@ impl Odds {
         let is_contradicted = score < SUPPORTED_MIN && model.contradicted >= CONTRADICTED_MIN;
         Some(Odds {
             score,
-            by: if is_model { DecidedBy::Model } else { DecidedBy::Rules },
+            by: if is_model { DecidedBy::Verifier } else { DecidedBy::Rules },
             contradicted_by: model.contradicted_by.filter(|_| is_contradicted),
         })
     }
@@ -300,37 +304,7 @@ fn together(rules: &Decided, coverage: f32, evidence_words: usize, model: &Model
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Supports what contains "good", contradicts what contains "bad".
-    struct Scripted;
-
-    impl Entailment for Scripted {
-        fn judge(&self, pairs: &[Pair<'_>]) -> Vec<Judgement> {
-            let one = |pair: &Pair<'_>| {
-                let supported = if pair.evidence.contains("good") { 0.9 } else { 0.1 };
-                Judgement { supported, contradicted: if pair.evidence.contains("bad") { 0.8 } else { 0.0 } }
-            };
-            pairs.iter().map(one).collect()
-        }
-
-        fn weights(&self) -> DecisionWeights {
-            DecisionWeights {
-                model: 1.0,
-                constant: 0.0,
-                supported: 2.0,
-                number: -4.0,
-                date: -4.0,
-                name: -1.0,
-                negation: -1.0,
-                opposite: -1.0,
-                swapped: -1.0,
-            }
-        }
-    }
-
-    fn spans(texts: &[&str]) -> Vec<Span> {
-        texts.iter().map(|text| Span { text: (*text).to_owned(), source: "test".to_owned(), ..Span::default() }).collect()
-    }
+    use crate::testing::{Scripted, spans};
 
     fn decided(claim: &str, texts: &[&str], model: Option<&dyn Entailment>) -> Decided {
         decide(&[Claimed { text: claim, spans: &spans(texts) }], model).remove(0)
@@ -341,7 +315,7 @@ mod tests {
         let (claim, text) = ("Cooking is slower at altitude.", "good: Water boils at a lower temperature on mountains.");
         assert_ne!(decided(claim, &[text], None).status, ClaimStatus::Supported);
         let found = decided(claim, &[text], Some(&Scripted));
-        assert_eq!((found.status, found.by), (ClaimStatus::Supported, DecidedBy::Model));
+        assert_eq!((found.status, found.by), (ClaimStatus::Supported, DecidedBy::Verifier));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
 use crate::claim::Claim;
 use crate::decide::DecidedBy;
 use crate::derive::{self, Label};
+use crate::entail::Judgement;
 use crate::fact;
 use crate::lists;
 use crate::number::Unit;
@@ -25,6 +26,10 @@ pub(crate) struct Verdict {
     pub(crate) by: DecidedBy,
     /// The share of the claim's words that the spans have, whatever the facts are.
     pub(crate) coverage: f32,
+    /// The span that states the contrary, from 1.
+    pub(crate) contradicted_by: Option<usize>,
+    /// What the verifier found, if it was asked.
+    pub(crate) verifier: Option<Judgement>,
 }
 
 /// A claim's words as these spans know them: which bit each stem sets, and what each bit weighs.
@@ -99,7 +104,15 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     let mut problems = Vec::new();
     if reads.is_empty() {
         problems.push(Problem { kind: ProblemKind::NoSource, words: "there is no source for this".to_owned(), what: String::new() });
-        return Verdict { status: Status::Unsupported, score: 0.0, problems, by: DecidedBy::Rules, coverage: 0.0 };
+        return Verdict {
+            status: Status::Unsupported,
+            score: 0.0,
+            problems,
+            by: DecidedBy::Rules,
+            coverage: 0.0,
+            contradicted_by: None,
+            verifier: None,
+        };
     }
     // What was asked of a tool counts only beside something that it replied.
     let labels: Vec<&Label> = reads.iter().filter(|read| derive::is_anchored(claim, read)).filter_map(|read| read.label.as_ref()).collect();
@@ -138,7 +151,15 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         }
     }
     if is_false || is_denied {
-        return Verdict { status: Status::Unsupported, score: score * 0.3, problems, by: DecidedBy::Rules, coverage };
+        return Verdict {
+            status: Status::Unsupported,
+            score: score * 0.3,
+            problems,
+            by: DecidedBy::Rules,
+            coverage,
+            contradicted_by: None,
+            verifier: None,
+        };
     }
     if let (Some(likeness), Some(best)) = (options.likeness, windows.first())
         && score < options.supported_min
@@ -146,16 +167,16 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         score = score.max(liked(likeness, text, best, score, options));
     }
     if !problems.is_empty() {
-        return Verdict { status: Status::Weak, score: score * 0.6, problems, by: DecidedBy::Rules, coverage };
+        return Verdict { status: Status::Weak, score: score * 0.6, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None };
     }
     if score >= options.supported_min {
-        return Verdict { status: Status::Supported, score, problems, by: DecidedBy::Rules, coverage };
+        return Verdict { status: Status::Supported, score, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None };
     }
     let missing = missing_words(claim, wanted, mask);
     let words = if missing.is_empty() { format!("few of its words are in {place}") } else { format!("{place} does not speak of {missing}") };
     problems.push(Problem { kind: ProblemKind::Words, words, what: String::new() });
     let status = if score >= options.weak_min { Status::Weak } else { Status::Unsupported };
-    Verdict { status, score, problems, by: DecidedBy::Rules, coverage }
+    Verdict { status, score, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None }
 }
 
 /// The sentences of a span that bear on a claim most, in its words.

@@ -8,11 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Problem, ProblemKind, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Options, Problem, ProblemKind, Sentence, Status};
 use crate::cite::tidied;
 use crate::claim::claim;
-use crate::decide::{Finding, ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
-use crate::entail::{DecisionWeights, Judgement, Pair};
+use crate::conflict::{Candidate, Conflict, candidates};
+use crate::decide::{DecidedBy, Finding, ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
+use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
 use crate::judge::{Verdict, Wanted};
 use crate::language::is_english;
 use crate::sentences::{Kind, Unit, units};
@@ -34,14 +37,64 @@ type Key = (String, Vec<usize>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Questions {
     asked: Vec<(Key, String)>,
+    /// Sentences of different spans that may contradict each other.
+    candidates: Vec<Candidate>,
 }
 
-/// Judgements by sentence and spans.
-#[derive(Clone, Debug, PartialEq)]
+/// Judgements by sentence and spans, and what a language model said of single sentences.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judged {
     found: BTreeMap<Key, Judgement>,
     weights: DecisionWeights,
+    decisions: BTreeMap<String, ModelDecision>,
+    conflicts: Vec<Conflict>,
 }
+
+/// What the configured language model says of one sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelDecision {
+    pub verdict: ModelWord,
+    /// The span that supports or contradicts it, from 1.
+    #[serde(default)]
+    pub source: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelWord {
+    Supported,
+    Contradicted,
+    NotSupported,
+}
+
+/// The score of a sentence that a language model decided: it says no probability.
+const MODEL_SCORE: f32 = 0.9;
+
+impl ModelDecision {
+    pub(crate) fn verdict(&self, coverage: f32) -> Verdict {
+        let (status, score, problem) = match (self.verdict, self.source) {
+            (ModelWord::Supported, _) => (Status::Supported, MODEL_SCORE, None),
+            (ModelWord::Contradicted, Some(number)) => (Status::Contradicted, 1.0 - MODEL_SCORE, Some(contrary(number))),
+            (ModelWord::Contradicted, None) => {
+                let words = "the sources state the contrary".to_owned();
+                (Status::Contradicted, 1.0 - MODEL_SCORE, Some(Problem { kind: ProblemKind::Contradicted, words, what: String::new() }))
+            }
+            (ModelWord::NotSupported, _) => {
+                let words = "the model found no support in the sources".to_owned();
+                (Status::Unsupported, 1.0 - MODEL_SCORE, Some(Problem { kind: ProblemKind::Words, words, what: String::new() }))
+            }
+        };
+        let contradicted_by = self.source.filter(|_| status == Status::Contradicted);
+        Verdict { status, score, problems: problem.into_iter().collect(), by: DecidedBy::Model, coverage, contradicted_by, verifier: None }
+    }
+}
+
+fn contrary(number: usize) -> Problem {
+    Problem { kind: ProblemKind::Contradicted, words: format!("[{number}] states the contrary"), what: String::new() }
+}
+
+/// Scores between which a decision of the verifier is uncertain.
+const UNCERTAIN: std::ops::Range<f32> = 0.15..0.7;
 
 impl Questions {
     pub fn of(answer: &str, spans: &Spans<'_>) -> Questions {
@@ -54,6 +107,10 @@ impl Questions {
             }
         }
         questions.asked.truncate(PAIRS_MAX);
+        // Whether sources disagree matters only beside something that rests on them.
+        if !questions.asked.is_empty() {
+            questions.candidates = candidates(spans);
+        }
         questions
     }
 
@@ -88,17 +145,61 @@ impl Questions {
     }
 
     pub fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
-        self.asked.iter().map(|((claim, _), evidence)| Pair { evidence, claim })
+        let asked = self.asked.iter().map(|((claim, _), evidence)| Pair { evidence, claim });
+        asked.chain(self.candidates.iter().flat_map(Candidate::pairs))
     }
 
     /// The judgements of `pairs`, in their order; `None` if there are not as many.
     pub fn judged(self, judgements: &[Judgement], weights: DecisionWeights) -> Option<Judged> {
-        (self.asked.len() == judgements.len())
-            .then(|| Judged { found: self.asked.into_iter().map(|(key, _)| key).zip(judgements.iter().copied()).collect(), weights })
+        if self.asked.len() + self.candidates.len() * Candidate::PAIRS != judgements.len() {
+            return None;
+        }
+        let (own, between) = judgements.split_at(self.asked.len());
+        let conflicts = self.candidates.into_iter().zip(between.chunks(Candidate::PAIRS)).filter_map(|(one, judged)| one.judged(judged)).collect();
+        let found = self.asked.into_iter().map(|(key, _)| key).zip(own.iter().copied()).collect();
+        Some(Judged { found, weights, decisions: BTreeMap::new(), conflicts })
     }
 }
 
 impl Judged {
+    /// Judged by a model in this process, for callers that are no flow.
+    pub fn by(model: &dyn Entailment, answer: &str, spans: &Spans<'_>) -> Option<Judged> {
+        let questions = Questions::of(answer, spans);
+        let pairs: Vec<Pair<'_>> = questions.pairs().collect();
+        let judgements = model.judge(&pairs);
+        questions.judged(&judgements, model.weights())
+    }
+
+    /// Sentences of an answer that neither a rule nor these judgements decide with certainty: weakly supported ones, those of the verifier near its
+    /// threshold, and those that nobody checked because of their language.
+    pub fn uncertain(&self, answer: &str, spans: &Spans<'_>) -> Vec<String> {
+        let (tidy, _) = tidied(answer, spans);
+        let checked = spans.check(&tidy, &Options { judged: Some(self), ..Options::default() });
+        let is_open = |sentence: &&Sentence| match sentence.status {
+            Status::NoClaim => false,
+            Status::Weak | Status::NotChecked => true,
+            Status::Supported | Status::Unsupported | Status::Contradicted => {
+                sentence.by == DecidedBy::Verifier && UNCERTAIN.contains(&sentence.score)
+            }
+        };
+        checked.sentences.iter().filter(is_open).map(|sentence| sentence.text.clone()).collect()
+    }
+
+    /// With what a language model said of sentences, as [`Judged::uncertain`] gave them.
+    pub fn with_decisions(mut self, decisions: impl IntoIterator<Item = (String, ModelDecision)>) -> Judged {
+        self.decisions.extend(decisions);
+        self
+    }
+
+    /// Spans that contradict each other.
+    pub fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
+    pub(crate) fn decision(&self, text: &str) -> Option<&ModelDecision> {
+        self.decisions.get(text)
+    }
+
     /// What the rules found about a sentence and spans of so many words, with what the model found; as it is where the model was not asked about every one of them.
     pub(crate) fn combined(&self, rules: Verdict, text: &str, numbers: &[usize], words: usize) -> Verdict {
         let text = normalized(text);
@@ -112,19 +213,23 @@ impl Judged {
                 (model.contradicted, model.contradicted_by) = (judgement.contradicted, Some(*number));
             }
         }
+        let verifier = Some(Judgement { supported: model.supported, contradicted: model.contradicted });
         let finding =
             Finding { is_supported: rules.status == Status::Supported, problems: &rules.problems, coverage: rules.coverage, evidence_words: words };
-        let Some(odds) = Odds::of(&finding, &model, &self.weights) else { return rules };
+        let Some(odds) = Odds::of(&finding, &model, &self.weights) else { return Verdict { verifier, ..rules } };
         let coverage = rules.coverage;
         if odds.score >= SUPPORTED_MIN {
-            return Verdict { status: Status::Supported, score: odds.score, problems: Vec::new(), by: odds.by, coverage };
+            let problems = Vec::new();
+            return Verdict { status: Status::Supported, score: odds.score, problems, by: odds.by, coverage, contradicted_by: None, verifier };
         }
         let mut problems = rules.problems;
-        if let Some(number) = odds.contradicted_by {
-            problems.push(Problem { kind: ProblemKind::Contradicted, words: format!("[{number}] states the contrary"), what: String::new() });
-        }
-        let is_weak = odds.score >= WEAK_MIN && odds.contradicted_by.is_none();
-        Verdict { status: if is_weak { Status::Weak } else { Status::Unsupported }, score: odds.score, problems, by: odds.by, coverage }
+        problems.extend(odds.contradicted_by.map(contrary));
+        let status = match odds.contradicted_by {
+            Some(_) => Status::Contradicted,
+            None if odds.score >= WEAK_MIN => Status::Weak,
+            None => Status::Unsupported,
+        };
+        Verdict { status, score: odds.score, problems, by: odds.by, coverage, contradicted_by: odds.contradicted_by, verifier }
     }
 }
 
@@ -135,35 +240,12 @@ fn normalized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Options, check};
-    use crate::decide::DecidedBy;
+    use crate::check::check;
     use crate::span::Span;
+    use crate::testing::{Scripted, WEIGHTS, spans};
 
-    const WEIGHTS: DecisionWeights = DecisionWeights {
-        model: 1.0,
-        constant: 0.0,
-        supported: 1.0,
-        number: -4.0,
-        date: -4.0,
-        name: -1.0,
-        negation: -1.0,
-        opposite: -1.0,
-        swapped: -1.0,
-    };
-
-    fn spans(texts: &[&str]) -> Vec<Span> {
-        texts.iter().map(|text| Span { text: (*text).to_owned(), source: "test".to_owned(), ..Span::default() }).collect()
-    }
-
-    /// Supports what is told with "good" and contradicts what is told with "bad".
     fn judged(answer: &str, spans: &[Span]) -> Judged {
-        let questions = Questions::of(answer, &Spans::new(spans));
-        let judge = |pair: Pair<'_>| Judgement {
-            supported: if pair.evidence.contains("good") { 0.9 } else { 0.05 },
-            contradicted: if pair.evidence.contains("bad") { 0.9 } else { 0.0 },
-        };
-        let judgements: Vec<Judgement> = questions.pairs().map(judge).collect();
-        questions.judged(&judgements, WEIGHTS).unwrap()
+        Judged::by(&Scripted, answer, &Spans::new(spans)).unwrap()
     }
 
     #[test]
@@ -187,10 +269,59 @@ mod tests {
         let statuses: Vec<(Status, DecidedBy)> = checked.sentences.iter().map(|sentence| (sentence.status, sentence.by)).collect();
         assert_eq!(
             statuses,
-            [(Status::Supported, DecidedBy::Model), (Status::Unsupported, DecidedBy::Model), (Status::Unsupported, DecidedBy::Rules)]
+            [(Status::Supported, DecidedBy::Verifier), (Status::Contradicted, DecidedBy::Verifier), (Status::Unsupported, DecidedBy::Rules)]
         );
         let contrary = checked.sentences[1].problems.iter().find(|problem| problem.kind == ProblemKind::Contradicted);
         assert_eq!(contrary.map(|problem| problem.words.as_str()), Some("[2] states the contrary"));
         assert_ne!(check(answer, &spans, &Options::default()).sentences[0].status, Status::Supported);
+    }
+
+    #[test]
+    fn a_language_model_decides_what_stays_uncertain_and_nothing_else() {
+        let spans = spans(&["On mountains, water boils at a lower temperature.", "The bridge is 40 m long."]);
+        let answer = "Cooking is slower at altitude [1]. The bridge is 90 m long [2]. Die Brücke über den Fluss ist nicht sehr breit und alt.";
+        let all = Spans::new(&spans);
+        let judged = Judged::by(&Scripted, answer, &all).unwrap();
+        let between = |verdict| ModelDecision { verdict, source: Some(1) };
+        // The scripted verifier is sure, so only the sentence in another language is open.
+        assert_eq!(judged.uncertain(answer, &all), ["Die Brücke über den Fluss ist nicht sehr breit und alt."]);
+        let altitude = "Cooking is slower at altitude .".to_owned();
+        for (word, status, by) in [
+            (ModelWord::Supported, Status::Supported, None),
+            (ModelWord::Contradicted, Status::Contradicted, Some(1)),
+            (ModelWord::NotSupported, Status::Unsupported, None),
+        ] {
+            let judged = judged.clone().with_decisions([(altitude.clone(), between(word))]);
+            let checked = check(answer, &spans, &Options { judged: Some(&judged), ..Options::default() });
+            let first = &checked.sentences[0];
+            assert_eq!((first.status, first.by, first.contradicted_by), (status, DecidedBy::Model, by), "{first:?}");
+            assert_eq!(checked.sentences[1].by, DecidedBy::Rules);
+        }
+    }
+
+    #[test]
+    fn sources_that_contradict_each_other_are_reported_where_the_answer_rests_on_one() {
+        let mut spans = spans(&[
+            "bad: The ferry to Aran leaves the harbour at nine every morning.",
+            "bad: The ferry to Aran leaves the harbour at noon every morning.",
+            "Tickets for the museum are sold in the hall.",
+        ]);
+        for (at, span) in spans.iter_mut().enumerate() {
+            span.title = Some(format!("Page {at}"));
+        }
+        let cited = |answer: &str| {
+            let judged = Judged::by(&Scripted, answer, &Spans::new(&spans)).unwrap();
+            assert_eq!(judged.conflicts().len(), 1, "{:?}", judged.conflicts());
+            crate::cite::cite(answer, &Spans::new(&spans), crate::cite::Strict::Mark, &Options { judged: Some(&judged), ..Options::default() })
+        };
+        let about = cited("The ferry to Aran leaves the harbour at nine every morning [1].");
+        assert_eq!((about.conflicts.len(), about.conflicts[0].spans, about.sources.len()), (1, (1, 2), 2));
+        assert!(
+            about.body.contains("**The sources disagree:**\n\n- “bad: The ferry to Aran leaves the harbour at nine every morning.” [1], but"),
+            "{}",
+            about.body
+        );
+        let other = cited("Tickets for the museum are sold in the hall [3].");
+        assert!(other.conflicts.is_empty() && !other.body.contains("disagree"), "{}", other.body);
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers in words and digits, with their units, and when one says the same as another.
 
-use crate::lists::{self, Measure};
+use crate::quantities::{self, Measure};
 use crate::words::{Shape, Word};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -154,7 +154,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
         "quadruple" | "quadrupled" => return Some(whole(4.0, Unit::Times, from + 1)),
         "halved" | "halves" | "halving" => return Some(Number { step: 0.1, ..whole(0.5, Unit::Times, from + 1) }),
         "half" if !matches!(before(from), "first" | "second" | "other" | "latter" | "better" | "later") => {
-            let measured = matches!(plain(from + 1), "a" | "an").then(|| lists::unit(plain(from + 2))).flatten();
+            let measured = matches!(plain(from + 1), "a" | "an").then(|| quantities::unit(plain(from + 2))).flatten();
             let (unit, to) = measured.map_or((Unit::Fraction, from + 1), |measure| (Unit::Measure(measure), from + 3));
             return Some(Number { step: 0.1, has_point: true, ..whole(0.5, unit, to) });
         }
@@ -172,7 +172,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
         (value, step, round, has_point) = digits(&word.plain)?;
         to = from + 1;
     } else {
-        if let Some(rank) = lists::ordinal_word(&word.plain) {
+        if let Some(rank) = quantities::ordinal_word(&word.plain) {
             let is_rank = match word.plain.as_str() {
                 "first" => false,
                 // Also a measure of time.
@@ -186,7 +186,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
             let unit = if plain(from + 1) == "century" { Unit::Century } else { Unit::Ordinal };
             return is_rank.then(|| whole(rank, unit, from + 1));
         }
-        let first = match lists::number_word(&word.plain) {
+        let first = match quantities::number_word(&word.plain) {
             Some(first) => first,
             None if matches!(word.plain.as_str(), "hundred" | "thousand" | "million" | "billion" | "dozen")
                 && matches!(before(from), "a" | "the") =>
@@ -198,8 +198,8 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
             None => return None,
         };
         // `one` is mostly a pronoun.
-        let is_counted = lists::magnitude(plain(from + 1)).is_some()
-            || lists::unit(plain(from + 1)).is_some()
+        let is_counted = quantities::magnitude(plain(from + 1)).is_some()
+            || quantities::unit(plain(from + 1)).is_some()
             || matches!(plain(from + 1), "percent" | "third" | "quarter" | "half");
         if word.plain == "one" && !is_counted {
             return None;
@@ -208,7 +208,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
         to = from + 1;
         // `twenty-one`
         if value >= 20.0
-            && let Some(ones) = lists::number_word(plain(to)).filter(|ones| (1.0..10.0).contains(ones))
+            && let Some(ones) = quantities::number_word(plain(to)).filter(|ones| (1.0..10.0).contains(ones))
             && words[to].joined
         {
             value += ones;
@@ -264,7 +264,7 @@ fn scaled(
             "k" | "K" if hangs => Some(1e3),
             "M" if hangs => Some(1e6),
             "m" if hangs && currency(text, words[from].range.start).is_some() => Some(1e6),
-            _ => lists::magnitude(&next.plain),
+            _ => quantities::magnitude(&next.plain),
         };
         if let Some(factor) = factor {
             value *= factor;
@@ -275,7 +275,7 @@ fn scaled(
         }
         // `seven hundred and five`: what is added must be smaller than what was scaled.
         let skip = usize::from(next.plain == "and");
-        let added = words.get(to + skip).and_then(|word| lists::number_word(&word.plain));
+        let added = words.get(to + skip).and_then(|word| quantities::number_word(&word.plain));
         match added {
             Some(added) if step > added && words[to - 1].shape != Shape::Number && value >= 100.0 && words[from].shape != Shape::Number => {
                 value += added;
@@ -293,7 +293,7 @@ fn scaled(
 fn finish(text: &str, words: &[Word], from: usize, to: usize, value: f64, step: f64, round: f64, has_point: bool, hedge: Hedge) -> Number {
     let (mut to, mut value, mut step, mut round) = (to, value, step, round);
     if to == from {
-        let factor = lists::magnitude(&words[from].plain).unwrap_or(1.0);
+        let factor = quantities::magnitude(&words[from].plain).unwrap_or(1.0);
         (to, value, step, round) = (from + 1, value * factor, step * factor, round * factor);
     }
     let last = words[to - 1].range.end;
@@ -305,9 +305,9 @@ fn finish(text: &str, words: &[Word], from: usize, to: usize, value: f64, step: 
     } else if after.starts_with('€') {
         (Unit::Money("€"), to)
     } else if after.starts_with("°C") || after.starts_with("℃") {
-        (Unit::Measure(Measure { kind: lists::CELSIUS_KIND, factor: 1.0 }), to + 1)
+        (Unit::Measure(Measure { kind: quantities::CELSIUS_KIND, factor: 1.0 }), to + 1)
     } else if after.starts_with("°F") {
-        (Unit::Measure(Measure { kind: lists::FAHRENHEIT_KIND, factor: 1.0 }), to + 1)
+        (Unit::Measure(Measure { kind: quantities::FAHRENHEIT_KIND, factor: 1.0 }), to + 1)
     } else {
         unit(text, words, to)
     };
@@ -327,7 +327,7 @@ fn unit(text: &str, words: &[Word], to: usize) -> (Unit, usize) {
         "times" | "fold" | "x" => return (Unit::Times, to + 1),
         _ => {}
     }
-    if let Some(currency) = lists::money(plain(to)) {
+    if let Some(currency) = quantities::money(plain(to)) {
         return (Unit::Money(currency), to + 1);
     }
     let (power, at) = match plain(to) {
@@ -338,7 +338,7 @@ fn unit(text: &str, words: &[Word], to: usize) -> (Unit, usize) {
     // A unit of one letter is one as it is written: `5 m`, not `5 M`.
     let known = words.get(at).and_then(|word| {
         let raw = &text[word.range.clone()];
-        if raw.len() == 1 && !matches!(raw, "m" | "g" | "s" | "h" | "t" | "l" | "L" | "W" | "V") { None } else { lists::unit(raw) }
+        if raw.len() == 1 && !matches!(raw, "m" | "g" | "s" | "h" | "t" | "l" | "L" | "W" | "V") { None } else { quantities::unit(raw) }
     });
     let Some(mut measure) = known else { return (Unit::None, to) };
     let mut end = at + 1;
@@ -357,7 +357,7 @@ fn unit(text: &str, words: &[Word], to: usize) -> (Unit, usize) {
     } else {
         (plain(end) == "per").then_some(end + 1)
     };
-    if let Some(below) = per.and_then(|index| lists::unit(plain(index))) {
+    if let Some(below) = per.and_then(|index| quantities::unit(plain(index))) {
         measure.kind |= below.kind << 8;
         measure.factor /= below.factor;
         end = per.unwrap_or(end) + 1;

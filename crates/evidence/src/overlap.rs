@@ -22,7 +22,7 @@ pub fn has_words(all: &str, some: &str) -> bool {
     scanner.words(some).iter().all(|word| known.contains(&word.plain) || known.contains(&word.stem))
 }
 
-fn stems(text: &str) -> HashSet<String> {
+pub(crate) fn stems(text: &str) -> HashSet<String> {
     let is_meaningful = |word: &Word| !word.is_stop && (word.shape == Shape::Number || word.is_content());
     Scanner::default().words(text).into_iter().filter(is_meaningful).map(|word| word.stem).collect()
 }

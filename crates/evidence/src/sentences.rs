@@ -277,7 +277,7 @@ fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
         return begins_sentence || rest.is_empty();
     }
     // A month cut short stands before its day.
-    !(crate::lists::month(&lower).is_some()
+    !(crate::quantities::month(&lower).is_some()
         && lower.len() < 5
         && lower != "may"
         && lower != "june"

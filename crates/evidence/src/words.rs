@@ -9,6 +9,7 @@ use std::ops::Range;
 use rust_stemmers::{Algorithm, Stemmer};
 
 use crate::lists;
+use crate::quantities;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Word {
@@ -140,7 +141,7 @@ impl Scanner {
             // `71st`, `5km`: the digits and what hangs on them.
             let digits = raw.bytes().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')).count();
             let tail = &raw[digits..];
-            let cut = if digits > 0 && lists::hangs_on_number(tail) { Some(digits) } else { None };
+            let cut = if digits > 0 && quantities::hangs_on_number(tail) { Some(digits) } else { None };
             let start = end_of(from);
             match cut {
                 Some(cut) => {

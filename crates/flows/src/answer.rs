@@ -193,6 +193,7 @@ impl Answer {
             "supported": self.count(Status::Supported),
             "weak": self.count(Status::Weak),
             "unsupported": self.count(Status::Unsupported),
+            "contradicted": self.count(Status::Contradicted),
             "removed": self.removed,
             "refused": self.refused,
         })

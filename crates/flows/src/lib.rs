@@ -2,7 +2,7 @@
 //!
 //! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
 //! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
-//! ours. Each is a folder with its prompts as files beside it; what they
+//! ours; [`completion`] stands before a flow for chat clients with tools or forms of their own. Each is a folder with its prompts as files beside it; what they
 //! share is [`descriptor`], [`input`], [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims`, [`no_model`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
 //! another and live with every failure.
 //!
@@ -13,6 +13,7 @@ pub mod answer;
 pub mod auto;
 pub mod chat;
 mod claims;
+pub mod completion;
 pub mod context;
 pub mod descriptor;
 pub mod direct;
@@ -40,6 +41,7 @@ mod played;
 pub use claims::NOT_ANSWERED;
 pub use descriptor::{Agent, Calls, Descriptor, InputKind, Needs, PlanNote, Routing, Visibility};
 pub use registry::{Registry, RegistryError, Specialist};
+pub use verify::Verify;
 
 use graph::Graph;
 
@@ -58,6 +60,7 @@ pub const BUILT_IN: &[Descriptor] = &[
     panel::RESEARCHER_FLOW,
     panel::EXPERT_FLOW,
     chat::IMPORT_FLOW,
+    completion::FLOW,
     sample::research::FLOW,
     sample::team::FLOW,
 ];

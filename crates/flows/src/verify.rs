@@ -1,39 +1,355 @@
-//! The check of an answer by the verifier, as an effect: its judgements are in the journal, so a replay decides as the run did.
+//! Whether passages support what was said: the check of every flow, as effects, so that a replay decides as the run did.
 //!
 //! ```text
-//! is_wanted(model, &shown)           the world has a verifier, and there is something to hold an answer to
-//! ask(&said, &shown) -> Ask         each sentence with the passages that may support it, in one call; nothing if there is nothing to judge
-//! judged(&said, &shown, &replies)   the judgements, for `answer::finish_judged`
+//!   text, passages ── Stage::Verifier ──▶ evidence.judge: each sentence with the passages that may support it, in one call
+//!                  ── Stage::Model ─────▶ one call of a large model about the sentences that stay uncertain (`verify = "model"`)
+//!                  ── Stage::Done ──────▶ Judged, for `evidence::Options::judged`
 //! ```
+//!
+//! [`Check`] is the check of any text; a panel's critics use it. [`Unchecked`] is a check of what becomes an answer. A flow has one node for it that leads
+//! to itself until nothing is left to ask. A verifier or a model that fails leaves the decision to whoever decided before it, and the run notes why.
 
-use evidence::{JUDGE, JudgeReply, JudgeRequest, Judged, Questions, Span, Spans};
+use evidence::{JUDGE, JudgeReply, JudgeRequest, Judged, ModelDecision, ModelWord, Questions, Span, Spans};
 use graph::{Ask, Failure, FailureKind, Replies, Request};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use crate::answer::{self, Answer};
 use crate::claims::Said;
 use crate::input::ModelProfile;
+use crate::prompt;
+
+/// The setting `verify` of every flow that checks what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    /// Rules and the verifier of this binary.
+    #[default]
+    Fast,
+    /// The same, and the configured model, if it is a large one, for what stays uncertain.
+    Model,
+    /// Rules alone.
+    Rules,
+}
+
+/// How a flow has its words checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Means<'m> {
+    pub(crate) verify: Verify,
+    pub(crate) model: &'m ModelProfile,
+}
+
+impl Means<'_> {
+    fn has_verifier(&self) -> bool {
+        self.verify != Verify::Rules && self.model.has_verifier
+    }
+
+    fn has_model(&self) -> bool {
+        self.verify == Verify::Model && !self.model.is_small
+    }
+}
 
 const DEADLINE_MS: u64 = 20_000;
+const MODEL_DEADLINE_MS: u64 = 2 * 60 * 1_000;
+const PROMPT: &str = include_str!("verify.md");
+/// Sentences that a model is asked about at once; the others stay as the verifier left them.
+const STATEMENTS_MAX: usize = 32;
+const TOKENS_PER_STATEMENT: u32 = 40;
 
-pub(crate) fn is_wanted(model: &ModelProfile, shown: &[Span]) -> bool {
-    model.has_verifier && !shown.is_empty()
+/// One text and what is known of its support so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Check {
+    pub(crate) text: String,
+    stage: Stage,
+    #[serde(default)]
+    reply: Option<JudgeReply>,
+    /// Sentences the model is asked about, and then what it said of them.
+    #[serde(default)]
+    uncertain: Vec<String>,
+    #[serde(default)]
+    decisions: Vec<(String, ModelDecision)>,
+    #[serde(default)]
+    pub(crate) failure: Option<String>,
 }
 
-pub(crate) fn ask(said: &Said, shown: &[Span]) -> Ask {
-    let questions = Questions::of(&said.markdown, &Spans::new(shown));
-    if questions.is_empty() {
-        return Ask::nothing();
-    }
-    let call = graph::tool(JUDGE, json!(JudgeRequest::new(questions.pairs())));
-    Ask::one(Request::from(call).label("checking the answer").deadline_ms(DEADLINE_MS).last())
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Stage {
+    Verifier,
+    Model,
+    #[default]
+    Done,
 }
 
-/// `Ok(None)` if there was nothing to judge.
-pub(crate) fn judged(said: &Said, shown: &[Span], replies: &Replies<'_>) -> Result<Option<Judged>, Failure> {
-    if replies.is_empty() {
-        return Ok(None);
+impl Check {
+    pub(crate) fn new(text: impl Into<String>, spans: &[Span], means: Means<'_>) -> Check {
+        let mut check = Check { text: text.into(), ..Check::default() };
+        if spans.is_empty() || !means.has_verifier() && !means.has_model() {
+            return check;
+        }
+        check.stage = Stage::Verifier;
+        if !means.has_verifier() || Questions::of(&check.text, &Spans::new(spans)).is_empty() {
+            check.leave_verifier(spans, means);
+        }
+        check
     }
-    let JudgeReply { judgements, weights } = replies.parse(0)?;
-    let judged = Questions::of(&said.markdown, &Spans::new(shown)).judged(&judgements, weights);
-    judged.map(Some).ok_or_else(|| Failure::new(FailureKind::Invalid, "the verifier returned another number of judgements than pairs"))
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// What is to be asked next; nothing once it is done.
+    pub(crate) fn request(&self, spans: &[Span], means: Means<'_>) -> Option<Request> {
+        match self.stage {
+            Stage::Verifier => {
+                let questions = Questions::of(&self.text, &Spans::new(spans));
+                let call = graph::tool(JUDGE, json!(JudgeRequest::new(questions.pairs())));
+                Some(Request::from(call).label("checking the answer").deadline_ms(DEADLINE_MS).last())
+            }
+            Stage::Model => Some(self.model_request(spans, means)),
+            Stage::Done => None,
+        }
+    }
+
+    /// Takes the reply to [`Check::request`].
+    pub(crate) fn take(&mut self, spans: &[Span], means: Means<'_>, reply: Result<&Value, Failure>) {
+        let taken = match self.stage {
+            Stage::Verifier => reply.and_then(|value| self.take_judgements(spans, value)),
+            Stage::Model => reply.and_then(|value| self.take_decisions(spans, means, value)),
+            Stage::Done => Ok(()),
+        };
+        if let Err(failure) = taken {
+            self.failure = Some(failure.to_string());
+        }
+        match self.stage {
+            Stage::Verifier => self.leave_verifier(spans, means),
+            Stage::Model | Stage::Done => self.stage = Stage::Done,
+        }
+    }
+
+    /// The judgements so far; `None` if there is none.
+    pub(crate) fn judged(&self, spans: &[Span]) -> Option<Judged> {
+        let judged = self.reply.as_ref().and_then(|reply| Questions::of(&self.text, &Spans::new(spans)).judged(&reply.judgements, reply.weights));
+        match self.decisions.is_empty() {
+            true => judged,
+            false => Some(judged.unwrap_or_default().with_decisions(self.decisions.iter().cloned())),
+        }
+    }
+
+    fn leave_verifier(&mut self, spans: &[Span], means: Means<'_>) {
+        self.stage = Stage::Done;
+        if means.has_model() {
+            self.uncertain = self.judged(spans).unwrap_or_default().uncertain(&self.text, &Spans::new(spans));
+            self.uncertain.truncate(STATEMENTS_MAX);
+            if !self.uncertain.is_empty() {
+                self.stage = Stage::Model;
+            }
+        }
+    }
+
+    fn take_judgements(&mut self, spans: &[Span], value: &Value) -> Result<(), Failure> {
+        let reply = JudgeReply::deserialize(value).map_err(|error| Failure::new(FailureKind::Invalid, error.to_string()))?;
+        let asked = Questions::of(&self.text, &Spans::new(spans)).pairs().count();
+        if asked != reply.judgements.len() {
+            return Err(Failure::new(FailureKind::Invalid, "the verifier returned another number of judgements than pairs"));
+        }
+        self.reply = Some(reply);
+        Ok(())
+    }
+
+    /// The passages that fit beside the statements, and the messages about them.
+    fn model_messages(&self, spans: &[Span], means: Means<'_>) -> (Vec<graph::Message>, Vec<Span>) {
+        let statements: Vec<String> = self.uncertain.iter().enumerate().map(|(at, text)| format!("{}. {text}", at + 1)).collect();
+        let statements = prompt::user(statements.join("\n"));
+        let mut messages = vec![prompt::system(PROMPT.to_owned())];
+        let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&statements));
+        let (evidence, shown) = answer::show(spans, &statements.content, means.model.evidence_tokens(used, self.model_tokens()));
+        messages.extend(evidence);
+        messages.push(statements);
+        (messages, shown)
+    }
+
+    fn model_tokens(&self) -> u32 {
+        (self.uncertain.len() as u32 + 1) * TOKENS_PER_STATEMENT
+    }
+
+    fn model_request(&self, spans: &[Span], means: Means<'_>) -> Request {
+        let (messages, shown) = self.model_messages(spans, means);
+        let verdict = json!({
+            "type": "object",
+            "required": ["statement", "verdict", "source"],
+            "additionalProperties": false,
+            "properties": {
+                "statement": { "type": "integer", "minimum": 1, "maximum": self.uncertain.len() },
+                "verdict": { "enum": ["supported", "contradicted", "not_supported"] },
+                "source": { "type": ["integer", "null"], "minimum": 1, "maximum": shown.len() },
+            },
+        });
+        let schema = json!({
+            "type": "object",
+            "required": ["verdicts"],
+            "additionalProperties": false,
+            "properties": { "verdicts": { "type": "array", "items": verdict, "maxItems": self.uncertain.len() } },
+        });
+        let call = prompt::call("verify", messages, Some(schema), self.model_tokens());
+        call.label("checking what is uncertain").deadline_ms(MODEL_DEADLINE_MS).last()
+    }
+
+    fn take_decisions(&mut self, spans: &[Span], means: Means<'_>, value: &Value) -> Result<(), Failure> {
+        #[derive(Deserialize)]
+        struct Verdicts {
+            verdicts: Vec<Verdict>,
+        }
+        #[derive(Deserialize)]
+        struct Verdict {
+            statement: usize,
+            verdict: ModelWord,
+            #[serde(default)]
+            source: Option<usize>,
+        }
+        let wrong = |why: String| Failure::new(FailureKind::Invalid, format!("the model's verdicts cannot be read: {why}"));
+        let json = prompt::json_in(value).ok_or_else(|| wrong(prompt::shown(value)))?;
+        let Verdicts { verdicts } = serde_json::from_value(json).map_err(|error| wrong(error.to_string()))?;
+        let (_, shown) = self.model_messages(spans, means);
+        for Verdict { statement, verdict, source } in verdicts {
+            let text = statement.checked_sub(1).and_then(|at| self.uncertain.get(at));
+            let source = source.and_then(|number| shown.get(number.checked_sub(1)?)).and_then(|span| number_of(span, spans));
+            if let Some(text) = text.filter(|text| self.decisions.iter().all(|(known, _)| known != *text)) {
+                self.decisions.push((text.clone(), ModelDecision { verdict, source }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number that a shown span, or the part of it that was shown, has among all.
+fn number_of(shown: &Span, spans: &[Span]) -> Option<usize> {
+    let is_it =
+        |span: &Span| span.title == shown.title && span.address == shown.address && span.place == shown.place && span.text.contains(&shown.text);
+    spans.iter().position(|span| answer::is_same(span, shown)).or_else(|| spans.iter().position(is_it)).map(|at| at + 1)
+}
+
+/// What was said, until it is checked; then an answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Unchecked {
+    said: Said,
+    shown: Vec<Span>,
+    is_strict: bool,
+    check: Check,
+}
+
+impl Unchecked {
+    pub(crate) fn new(said: Said, shown: Vec<Span>, is_strict: bool, means: Means<'_>) -> Unchecked {
+        let check = Check::new(said.markdown.as_str(), &shown, means);
+        Unchecked { said, shown, is_strict, check }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.check.is_done()
+    }
+
+    pub(crate) fn ask(&self, means: Means<'_>) -> Ask {
+        Ask { requests: self.check.request(&self.shown, means).into_iter().collect() }
+    }
+
+    pub(crate) fn fold(&mut self, means: Means<'_>, replies: &Replies<'_>) {
+        self.check.take(&self.shown, means, replies.value(0));
+    }
+
+    /// The answer, and why it was checked by less than was wanted, if so.
+    pub(crate) fn finish(self) -> (Answer, Option<String>) {
+        let judged = self.check.judged(&self.shown);
+        (answer::finish_judged(self.said, &self.shown, self.is_strict, judged.as_ref()), self.check.failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::{DecidedBy, DecisionWeights, Judgement, Status};
+
+    const LARGE: ModelProfile = ModelProfile { is_small: false, context_tokens: 32_000, has_verifier: true };
+
+    fn spans() -> Vec<Span> {
+        let span = |title: &str, text: &str| Span { text: text.into(), title: Some(title.into()), source: "docs.search".into(), ..Span::default() };
+        vec![span("Log", "After a crash the log is replayed from the last checkpoint."), span("Port", "The harbour stays free of ice all winter.")]
+    }
+
+    const ANSWER: &str = "Recovery starts where the state was saved most recently [1]. The harbour freezes in winter [2].";
+
+    fn judgements(check: &Check, supported: f32, contradicted: f32) -> Value {
+        let pairs = Questions::of(&check.text, &Spans::new(&spans())).pairs().count();
+        let weights = DecisionWeights { model: 1.0, ..DecisionWeights::default() };
+        json!(JudgeReply { judgements: vec![Judgement { supported, contradicted }; pairs], weights })
+    }
+
+    fn statuses(check: &Check) -> Vec<(Status, DecidedBy, Option<usize>)> {
+        let judged = check.judged(&spans());
+        let said = Said { markdown: ANSWER.into(), short: None };
+        let answer = answer::finish_judged(said, &spans(), false, judged.as_ref());
+        answer.sentences.iter().map(|sentence| (sentence.status, sentence.by, sentence.contradicted_by)).collect()
+    }
+
+    #[test]
+    fn who_is_asked_follows_from_the_setting_and_the_model() {
+        let small = ModelProfile { is_small: true, ..LARGE };
+        let blind = ModelProfile { has_verifier: false, ..LARGE };
+        let asked = |verify, model: &ModelProfile| {
+            let means = Means { verify, model };
+            Check::new(ANSWER, &spans(), means).request(&spans(), means).map(|request| request.effect.name().to_owned())
+        };
+        assert_eq!(asked(Verify::Fast, &LARGE).as_deref(), Some(JUDGE));
+        assert_eq!(asked(Verify::Model, &small).as_deref(), Some(JUDGE));
+        assert_eq!((asked(Verify::Rules, &LARGE), asked(Verify::Fast, &blind)), (None, None));
+        assert_eq!(asked(Verify::Model, &blind).as_deref(), Some("verify"), "without a verifier a large model judges what the rules leave open");
+        let means = Means { verify: Verify::Fast, model: &LARGE };
+        assert!(Check::new(ANSWER, &[], means).is_done());
+    }
+
+    #[test]
+    fn what_the_verifier_leaves_uncertain_goes_to_a_large_model_in_one_call() {
+        for (verify, model, is_asked) in
+            [(Verify::Model, LARGE, true), (Verify::Fast, LARGE, false), (Verify::Model, ModelProfile { is_small: true, ..LARGE }, false)]
+        {
+            let means = Means { verify, model: &model };
+            let mut check = Check::new(ANSWER, &spans(), means);
+            let reply = judgements(&check, 0.45, 0.1);
+            check.take(&spans(), means, Ok(&reply));
+            let request = check.request(&spans(), means);
+            assert_eq!(request.is_some(), is_asked, "{verify:?}");
+            let Some(request) = request else { continue };
+            let graph::Effect::CallModel(call) = &request.effect else { panic!("{request:?}") };
+            assert_eq!(call.messages.iter().filter(|message| message.role == "evidence").count(), 2);
+            assert!(call.messages.last().is_some_and(|last| last.content.starts_with("1. Recovery") && last.content.contains("2. The harbour")));
+            let verdicts = json!({ "verdicts": [
+                { "statement": 1, "verdict": "supported", "source": 1 },
+                { "statement": 2, "verdict": "contradicted", "source": 2 },
+                { "statement": 9, "verdict": "supported", "source": 7 },
+            ] });
+            check.take(&spans(), means, Ok(&verdicts));
+            assert!(check.is_done() && check.failure.is_none());
+            assert_eq!(statuses(&check), [(Status::Supported, DecidedBy::Model, None), (Status::Contradicted, DecidedBy::Model, Some(2))]);
+        }
+    }
+
+    #[test]
+    fn what_is_certain_is_not_asked_again_and_failures_leave_what_was_known() {
+        let means = Means { verify: Verify::Model, model: &LARGE };
+        let mut certain = Check::new(ANSWER, &spans(), means);
+        let reply = judgements(&certain, 0.99, 0.0);
+        certain.take(&spans(), means, Ok(&reply));
+        assert!(certain.is_done(), "{certain:?}");
+        let mut check = Check::new(ANSWER, &spans(), means);
+        check.take(&spans(), means, Err(Failure::new(FailureKind::Refused, "no verifier")));
+        assert!(check.failure.as_ref().is_some_and(|why| why.contains("no verifier")) && !check.is_done());
+        check.take(&spans(), means, Ok(&json!("no idea")));
+        assert!(check.is_done() && check.failure.as_ref().is_some_and(|why| why.contains("verdicts cannot be read")), "{check:?}");
+        assert!(statuses(&check).iter().all(|(_, by, _)| *by == DecidedBy::Rules));
+        let wrong = json!({ "judgements": [], "weights": DecisionWeights::default() });
+        let means = Means { verify: Verify::Fast, model: &LARGE };
+        let mut check = Check::new(ANSWER, &spans(), means);
+        check.take(&spans(), means, Ok(&wrong));
+        assert!(check.is_done() && check.failure.as_ref().is_some_and(|why| why.contains("another number")), "{check:?}");
+    }
 }

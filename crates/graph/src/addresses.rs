@@ -12,6 +12,7 @@ use serde_json::Value;
 const COUNT_MAX: usize = 1_000;
 const BYTES_MAX: usize = 2_000;
 
+/// Addresses that a run may open without asking, because the user or a search named them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addresses {
     /// In the user's own words.
@@ -30,6 +31,7 @@ impl Addresses {
         addresses
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.found.is_empty()
     }

@@ -9,14 +9,17 @@ use crate::{Effect, Limits, Usage};
 /// need is there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ask {
+    /// The effects, in order; others refer to them by index.
     pub requests: Vec<Request>,
 }
 
 impl Ask {
+    /// No effects: the node only computes.
     pub fn nothing() -> Self {
         Ask::default()
     }
 
+    /// One effect.
     pub fn one(request: impl Into<Request>) -> Self {
         Ask { requests: vec![request.into()] }
     }
@@ -71,14 +74,20 @@ impl Ask {
 pub struct Request {
     /// A few words for people who watch.
     pub label: String,
+    /// What is to be performed.
     pub effect: Effect,
+    /// Effects of the same ask that must be over first.
     pub needs: Vec<Need>,
+    /// Places in the effect that are filled from other replies.
     pub holes: Vec<Hole>,
     /// Places that the flow itself filled from replies of earlier steps: a JSON pointer into the effect's body, and the effect's name. They count as
     /// holes where it matters whose words an argument carries.
     pub filled: Vec<(String, String)>,
+    /// How often it is tried at most.
     pub attempts_max: u32,
+    /// The longest one attempt may take, in milliseconds.
     pub deadline_ms: u64,
+    /// The pauses between attempts.
     pub backoff: Backoff,
     /// The most this may cost, promised to the budget while it is in flight.
     pub estimate: Usage,
@@ -104,6 +113,7 @@ impl From<Effect> for Request {
 }
 
 impl Request {
+    /// Sets the name under which it is shown.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
@@ -121,6 +131,7 @@ impl Request {
         self
     }
 
+    /// Adds a place that is filled from another reply.
     pub fn hole(mut self, hole: Hole) -> Self {
         self.holes.push(hole);
         self
@@ -132,26 +143,31 @@ impl Request {
         self
     }
 
+    /// Sets how often it is tried at most.
     pub fn attempts(mut self, attempts_max: u32) -> Self {
         self.attempts_max = attempts_max;
         self
     }
 
+    /// Sets the longest one attempt may take, in milliseconds.
     pub fn deadline_ms(mut self, deadline_ms: u64) -> Self {
         self.deadline_ms = deadline_ms;
         self
     }
 
+    /// Sets the pauses between attempts.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
+    /// Sets what it is expected to use, which budgets reserve.
     pub fn estimate(mut self, estimate: Usage) -> Self {
         self.estimate = estimate;
         self
     }
 
+    /// Marks it as the last of the run, which may use what the budget keeps in reserve.
     pub fn last(mut self) -> Self {
         self.is_last = true;
         self
@@ -163,9 +179,12 @@ pub(crate) fn awaited<'a>(needs: &'a [Need], holes: &'a [Hole]) -> impl Iterator
     needs.iter().map(|need| need.of).chain(holes.iter().map(|hole| hole.from))
 }
 
+/// That an effect waits for another one of the same ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
+    /// The index of the other one.
     pub of: usize,
+    /// Whether it is performed also when the other one failed.
     pub even_if_failed: bool,
 }
 
@@ -187,10 +206,12 @@ pub struct Hole {
 }
 
 impl Hole {
+    /// Fills the value at `at` with a part of reply `from`.
     pub fn whole(at: impl Into<String>, from: usize, part: impl Into<String>) -> Self {
         Hole { at: at.into(), within: None, from, part: part.into() }
     }
 
+    /// Fills a range of bytes of the text at `at` with a part of reply `from`.
     pub fn within(at: impl Into<String>, bytes: Range<usize>, from: usize, part: impl Into<String>) -> Self {
         Hole { at: at.into(), within: Some(bytes), from, part: part.into() }
     }
@@ -200,8 +221,11 @@ impl Hole {
 /// drawn from the effect's key, so that a crowd spreads out and a replay does not differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
+    /// Before the second attempt, in milliseconds.
     pub first_ms: u64,
+    /// Each pause is this many times the one before.
     pub factor: u32,
+    /// No pause is longer, in milliseconds.
     pub most_ms: u64,
 }
 
@@ -220,6 +244,8 @@ impl Backoff {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why what a node asks for is impossible.
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum AskError {
     #[error("{count} effects asked at once, but effects_per_ask_max = {effects_per_ask_max}; split the work over several steps")]
     TooMany { count: usize, effects_per_ask_max: usize },

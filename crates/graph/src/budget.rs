@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
+    /// Tokens of prompts.
     #[serde(skip_serializing_if = "is_zero")]
     pub tokens_in: u64,
+    /// Tokens of answers.
     #[serde(skip_serializing_if = "is_zero")]
     pub tokens_out: u64,
     /// Millionths of a US dollar, so that sums are exact.
@@ -17,14 +19,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Whether nothing was used.
     pub fn is_zero(&self) -> bool {
         *self == Usage::default()
     }
 
+    /// Tokens of prompts and answers together.
     pub fn tokens(&self) -> u64 {
         self.tokens_in.saturating_add(self.tokens_out)
     }
 
+    /// The sum; it stops at the largest number.
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
             tokens_in: self.tokens_in.saturating_add(other.tokens_in),
@@ -34,6 +39,7 @@ impl Usage {
         }
     }
 
+    /// The difference; nothing goes below zero.
     pub fn minus(self, other: Usage) -> Usage {
         Usage {
             tokens_in: self.tokens_in.saturating_sub(other.tokens_in),
@@ -48,12 +54,16 @@ impl Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
+    /// Tokens of prompts and answers together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_max: Option<u64>,
+    /// In millionths of a dollar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_micros_max: Option<u64>,
+    /// Attempts at effects, those of child runs included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_max: Option<u64>,
+    /// In milliseconds; waiting for a person does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms_max: Option<u64>,
     /// Kept back for effects marked `is_last`, so that a run which spends everything can still answer.
@@ -61,12 +71,17 @@ pub struct Budget {
     pub reserve: Reserve,
 }
 
+/// What a budget keeps for the last effect of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reserve {
+    /// Tokens of prompts and answers together.
     pub tokens: u64,
+    /// In millionths of a dollar.
     pub usd_micros: u64,
+    /// Attempts at effects.
     pub calls: u64,
+    /// In milliseconds.
     pub time_ms: u64,
 }
 

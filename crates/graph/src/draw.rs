@@ -8,10 +8,12 @@ use crate::graph::Inner;
 use crate::{END, Graph};
 
 impl Graph {
+    /// The graph as a Mermaid flowchart.
     pub fn mermaid(&self) -> String {
         mermaid(&self.0)
     }
 
+    /// The graph as JSON: nodes, edges, phases.
     pub fn json(&self) -> Value {
         let inner = &self.0;
         json!({

@@ -12,33 +12,48 @@ pub const ENTRY_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
+    /// The first line of every journal.
     Started(Box<Start>),
+    /// An attempt was answered.
     Replied {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
         /// What was asked; a replay that asks something else is told apart here.
         asked: Digest,
+        /// What came back.
         reply: Arc<Reply>,
     },
     /// After a crash: begun, and nobody knows whether it happened.
     Doubted {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
     },
     /// A person must agree before it is performed, and why.
     Held {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
+        /// The reason, for the person.
         why: String,
+        /// The call, as the person is shown it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<HeldCall>,
     },
     /// A fork's change to the state on entering a step, as a JSON merge patch.
     Edited {
+        /// Which step.
         step: u64,
+        /// The merge patch.
         patch: Arc<Value>,
     },
+    /// Somebody ended the run.
     Cancelled {
+        /// In their words.
         reason: String,
     },
 }
@@ -46,21 +61,30 @@ pub enum Entry {
 /// How a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
+    /// The name of its graph.
     pub flow: Name,
     /// The shape of the graph it was started on, to tell what changed when a replay differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Digest>,
+    /// The conversation it belongs to.
     pub thread: ThreadId,
+    /// Its own name.
     pub run: RunId,
+    /// User, model and permissions.
     #[serde(flatten)]
     pub context: RunContext,
+    /// What the state is read from.
     pub input: Value,
+    /// What it may use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
+    /// Who called it, if it is a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// How many runs and agents are above it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub depth: u32,
+    /// Where it branched off, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
     /// Not all of the input is the user's own words: it holds earlier answers, or output of tools or agents. It counts as private text too.
@@ -88,18 +112,23 @@ pub struct RunContext {
 /// The effect that a child run answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
+    /// The calling run.
     pub run: RunId,
+    /// The effect that called.
     pub task: TaskId,
 }
 
 /// Where a fork left its original.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
+    /// The run it branched from.
     pub run: RunId,
+    /// The step at which it did.
     pub step: u64,
 }
 
 impl Start {
+    /// A start without parent, budget or model of its own.
     pub fn new(flow: &str, thread: impl Into<ThreadId>, run: impl Into<RunId>, input: Value) -> Self {
         Start {
             flow: flow.into(),
@@ -130,6 +159,7 @@ impl Entry {
         line
     }
 
+    /// Reads what [`Entry::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Entry, EntryError> {
         let damaged = |e: serde_json::Error| EntryError::Damaged(e.to_string());
         let Some(rest) = bytes.strip_prefix(CURRENT) else {
@@ -153,6 +183,8 @@ impl Entry {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a journal line cannot be read.
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum EntryError {
     #[error("written by a newer Baton (entry version {found}, this one reads up to {ENTRY_VERSION}); upgrade baton to open it")]
     Newer { found: u32 },

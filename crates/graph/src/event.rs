@@ -9,7 +9,9 @@ use crate::{Effect, Failure, Name, Outcome, Reply, RunId, TaskId, ThreadId};
 /// watcher can leave and come back by number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
+    /// Its number, from 0.
     pub seq: u64,
+    /// What happened.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -18,70 +20,104 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// The run began.
     Started {
+        /// Its name.
         run: RunId,
+        /// The conversation it belongs to.
         thread: ThreadId,
+        /// The name of its graph.
         flow: Name,
     },
     /// A step began.
     Entered {
+        /// Which step.
         step: u64,
+        /// The node of the step.
         node: Name,
     },
     /// An attempt was released. `effect` has its references filled in.
     Asked {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
+        /// The name under which it is shown.
         label: Name,
+        /// What is performed.
         effect: Arc<Effect>,
+        /// How long it waits first, in milliseconds.
         after_ms: u64,
     },
     /// An attempt was answered; with `again_ms` it failed and another follows after that time.
     Replied {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
+        /// What came back.
         reply: Arc<Reply>,
+        /// When the next attempt follows, in milliseconds.
         again_ms: Option<u64>,
     },
     /// An effect was not performed, and why.
     Skipped {
+        /// Which effect.
         task: TaskId,
+        /// The reason.
         failure: Failure,
     },
     /// Nobody knows whether an attempt happened; a person must say.
     Doubted {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
     },
     /// It is not performed before a person agrees, and why.
     Held {
+        /// Which effect.
         task: TaskId,
+        /// From 1.
         attempt: u32,
+        /// The reason, for the person.
         why: String,
     },
     /// The flow said something to whoever watches.
     Noted {
+        /// Which step.
         step: u64,
+        /// What the note is about.
         name: String,
+        /// The note itself.
         value: Value,
     },
     /// The flow added a message to the thread.
     Said {
+        /// Who said it: `user` or `assistant`.
         role: String,
+        /// The text.
         content: String,
     },
     /// A step is over.
     Left {
+        /// Which step.
         step: u64,
+        /// The node of the step.
         node: Name,
+        /// The node that follows, or the end.
         to: Name,
     },
     /// Somebody changed the state at this step when they branched the run.
     Edited {
+        /// Which step.
         step: u64,
+        /// The JSON merge patch.
         patch: Arc<Value>,
     },
+    /// The run is over.
     Ended {
+        /// How.
         outcome: Arc<Outcome>,
     },
 }

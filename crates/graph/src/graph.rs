@@ -73,10 +73,12 @@ impl Graph {
         }
     }
 
+    /// The name of the flow.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
+    /// The limits of its runs.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
@@ -119,6 +121,7 @@ type Keep<S> = Box<dyn Fn(&S) -> Vec<Note> + Send + Sync>;
 type PhaseLimit<S> = Box<dyn Fn(&S, &str) -> Option<u64> + Send + Sync>;
 type Named<S> = (String, Box<dyn Node<S>>, Vec<String>);
 
+/// Builds a [`Graph`]: nodes, edges, and what applies to all of them.
 #[must_use]
 pub struct Builder<S> {
     name: String,
@@ -146,11 +149,13 @@ where
         self
     }
 
+    /// Names the first node; without this it is the one that was added first.
     pub fn start(mut self, name: &str) -> Self {
         self.start = Some(name.to_owned());
         self
     }
 
+    /// Sets the limits of its runs.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -288,6 +293,8 @@ where
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a graph cannot be built.
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum GraphError {
     #[error("graph {graph} has no nodes")]
     Empty { graph: String },

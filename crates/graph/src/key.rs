@@ -31,6 +31,7 @@ impl Default for UserId {
 macro_rules! text_id {
     ($id:ident) => {
         impl $id {
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -60,7 +61,9 @@ text_id!(UserId);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(u64, u32)", into = "(u64, u32)")]
 pub struct TaskId {
+    /// The step that asked for it.
     pub step: u64,
+    /// Its place in the ask, from 0.
     pub index: u32,
 }
 
@@ -88,6 +91,7 @@ impl fmt::Display for TaskId {
 pub struct Key([u8; 16]);
 
 impl Key {
+    /// The key of an effect of a run: the same in every process.
     pub fn of(thread: &ThreadId, run: &RunId, task: TaskId) -> Key {
         let mut hash = Sha256::new();
         for text in [thread.as_str(), run.as_str()] {
@@ -99,6 +103,7 @@ impl Key {
         Key(head(hash))
     }
 
+    /// The key as bytes.
     pub fn bytes(self) -> [u8; 16] {
         self.0
     }
@@ -140,6 +145,7 @@ pub fn child_run(key: Key) -> RunId {
 pub struct Digest([u8; 8]);
 
 impl Digest {
+    /// The digest of an effect with its references filled in.
     pub fn of(effect: &Effect) -> Digest {
         let mut hash = Sha256::new();
         hash.update(effect.kind());

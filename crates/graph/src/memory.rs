@@ -37,11 +37,13 @@ pub struct Context {
 /// Something a run found out that a later run of the same flow may use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
+    /// What kind of note it is, for the flow that reads it.
     pub kind: String,
     /// What it is about. A note with the kind and key of an older one takes its place.
     pub key: Value,
     /// Null takes the older one away and leaves nothing.
     pub value: Value,
+    /// Who finds it later.
     pub reach: Reach,
     /// It is true no longer than this, whatever the driver's time is.
     pub ms_max: Option<i64>,

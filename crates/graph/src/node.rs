@@ -9,7 +9,9 @@ use crate::{Ask, Failure, FailureKind, Reply};
 /// A step of a flow over the state `S`: what it needs, and what the replies mean. Both functions are pure, and a node asks
 /// once; work that must ask again is a cycle in the graph, where it can be seen, saved and bounded.
 pub trait Node<S>: Send + Sync + 'static {
+    /// What the node needs, from the state alone.
     fn ask(&self, state: &S) -> Ask;
+    /// What the replies mean for the state, and where to go next.
     fn fold(&self, state: &mut S, replies: &Replies<'_>) -> Go;
 }
 
@@ -45,10 +47,12 @@ pub(crate) enum Target {
 }
 
 impl Go {
+    /// To another node.
     pub fn to(node: impl Into<Cow<'static, str>>) -> Self {
         Go { target: Target::Node(node.into()), notes: Vec::new(), says: Vec::new() }
     }
 
+    /// To the end of the run: its state is the output.
     pub fn end() -> Self {
         Go { target: Target::End, notes: Vec::new(), says: Vec::new() }
     }
@@ -78,18 +82,22 @@ pub struct Replies<'a> {
 }
 
 impl<'a> Replies<'a> {
+    /// How many replies there are: one for each request.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
+    /// Whether nothing was asked for.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
+    /// The reply to the request at this index.
     pub fn get(&self, index: usize) -> Option<&'a Reply> {
         self.tasks.get(index).and_then(Task::answer)
     }
 
+    /// The value of a reply, or why there is none.
     pub fn value(&self, index: usize) -> Result<&'a Value, Failure> {
         match self.get(index) {
             Some(reply) => reply.result.as_ref().map_err(Clone::clone),
@@ -102,6 +110,7 @@ impl<'a> Replies<'a> {
         T::deserialize(self.value(index)?).map_err(|e| Failure::new(FailureKind::Invalid, format!("the reply does not have the expected form: {e}")))
     }
 
+    /// All replies, in the order of the requests.
     pub fn iter(&self) -> impl Iterator<Item = &'a Reply> + use<'a> {
         self.tasks.iter().filter_map(Task::answer)
     }

@@ -6,7 +6,9 @@ use crate::Usage;
 /// What the world said to one attempt at one effect. A failure is a value too: a flow may think about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
+    /// The value, or why there is none.
     pub result: Result<Value, Failure>,
+    /// What it used.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
     /// How long it took, measured by whoever performed it; the only way time enters a run.
@@ -19,24 +21,29 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// A reply that went well.
     pub fn ok(value: impl Into<Value>) -> Self {
         Reply { result: Ok(value.into()), usage: Usage::default(), took_us: 0, about: None }
     }
 
+    /// A reply that did not.
     pub fn failed(failure: Failure) -> Self {
         Reply { result: Err(failure), usage: Usage::default(), took_us: 0, about: None }
     }
 
+    /// Sets what it used.
     pub fn using(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
+    /// Sets how long it took, in microseconds.
     pub fn taking_us(mut self, took_us: u64) -> Self {
         self.took_us = took_us;
         self
     }
 
+    /// Sets who answered and how.
     pub fn about(mut self, about: Value) -> Self {
         self.about = Some(about);
         self
@@ -90,8 +97,11 @@ const ADDRESSES: &str = "addresses";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct Failure {
+    /// What sort of failure it is.
     pub kind: FailureKind,
+    /// What happened and what to do, for people.
     pub message: String,
+    /// Whether another attempt makes sense.
     #[serde(default, skip_serializing_if = "Retry::is_no")]
     pub retry: Retry,
     /// What the other side said all the same, in its own words: a flow may find in it what it needs. A long one is cut.
@@ -103,15 +113,18 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure that is not tried again.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Failure { kind, message: message.into(), retry: Retry::No, said: None, has_acted: false }
     }
 
+    /// Marks it as worth another attempt.
     pub fn retry(mut self) -> Self {
         self.retry = Retry::Yes;
         self
     }
 
+    /// The same, after a time that the other side named.
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry = Retry::AfterMs(ms);
         self
@@ -129,8 +142,10 @@ impl Failure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
+    /// Another attempt would fail the same way.
     #[default]
     No,
+    /// Another attempt may succeed.
     Yes,
     /// The other side named a time, as `Retry-After` does.
     AfterMs(u64),
@@ -142,6 +157,7 @@ impl Retry {
     }
 }
 
+/// What sort of failure it is; flows and retries depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {

@@ -335,7 +335,7 @@ impl Folders {
                 (entry, None)
             }
             Err(why) => {
-                if matches!(why, Skipped::NoReader(_)) {
+                if matches!(why, Skipped::NoReader(_) | Skipped::NotBuilt) {
                     // As if it had never been looked at, so that it is tried again.
                     entry = Entry { is_settled: false, hash: String::new(), ..entry };
                 }

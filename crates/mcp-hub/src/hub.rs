@@ -72,8 +72,7 @@ impl Hub {
     }
 
     pub(super) fn is_reserved(&self, name: &str) -> bool {
-        // `registry.tools` and `registry.agents` are answered without a server.
-        name == REGISTRY || name == "registry" || self.reserved.contains(name) || self.own_server(name).is_some()
+        name == REGISTRY || source::RESERVED.contains(&name) || self.reserved.contains(name) || self.own_server(name).is_some()
     }
 
     pub(super) fn is_tool_on(&self, server: &Server, entry: &Entry) -> bool {
@@ -255,7 +254,7 @@ mod tests {
             let builder = builder.with_local("calc", Trust::Computed, |_| async {}.boxed());
             builder.with_server("orders", ServerConfig::http("https://orders.example")).build()
         };
-        for name in ["files", "calc", "orders", "registry"] {
+        for name in ["files", "calc", "orders", "registry", "evidence"] {
             assert!(!hub(name).reached_by(name).is_some_and(|how| how.contains("evil")), "{name}");
             assert!(hub("notes").is_reserved(name), "{name}");
         }

@@ -19,6 +19,7 @@ mod host;
 mod http;
 mod hub;
 pub mod import;
+mod judging;
 mod memory;
 pub mod nature;
 mod perform;
@@ -51,8 +52,9 @@ pub use auth::Consent;
 pub use call::CallOptions;
 pub use config::{Config, ServerConfig};
 pub use host::Asked;
+pub use judging::Judge;
 pub use reply::RESULT_BYTES_MAX;
-pub use room::{Judge, LIST, Room};
+pub use room::{LIST, Room};
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
 pub use source::{REGISTRY, RegistrySource, is_registry_at};
@@ -248,7 +250,9 @@ impl Builder {
         };
         for (name, origin) in self.servers {
             // What came first stays: a server in the user's own file goes before a built-in one of the same name.
-            if hub.own_server(&name).is_none() {
+            if source::RESERVED.contains(&name.as_str()) {
+                tracing::warn!("the server {name} is not used: the name is Baton's own; give it another one in its configuration");
+            } else if hub.own_server(&name).is_none() {
                 hub.add(&name, origin);
             }
         }

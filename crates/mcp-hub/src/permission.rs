@@ -37,6 +37,13 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
     Some(Objection { why, call: Some(held_call(job, call)) })
 }
 
+/// Whether a call may change something: unless a server that is believed says that it only reads.
+pub(super) fn may_change(tools: &Tools, call: &ToolCall) -> bool {
+    let is_trusted = tools.0.server(server_of(&call.tool)).is_some_and(|server| server.is_believed());
+    let only_reads = tools.0.known(&call.tool).is_some_and(|(_, entry)| says_read_only(&entry.tool));
+    !(is_trusted && only_reads)
+}
+
 /// By the word of a server that is believed. What says nothing is taken to change things, as MCP has it.
 fn is_harmless(tool: &rmcp::model::Tool) -> bool {
     says_read_only(tool) || tool.annotations.as_ref().and_then(|hints| hints.destructive_hint) == Some(false)

@@ -10,11 +10,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use evidence::{Entailment, Found, JUDGE, JudgeReply, JudgeRequest, Pair};
+use evidence::{Found, JUDGE, JudgeReply};
 use graph::{Effect, Failure, FailureKind, Job, Objection, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::judging::{Judge, Judging};
 use super::{ToolInfo, Tools, permission};
 use effects::{LookUp, Nature, Progress, World};
 
@@ -24,43 +25,25 @@ pub const LIST: &str = "registry.tools";
 /// More are not told at once, however many are asked for.
 const LISTED_MAX: usize = 64;
 
-/// More pairs are not judged in one call.
-const PAIRS_MAX: usize = 1_024;
-
-/// Gives the model that judges pairs, loaded when it is first needed; or why there is none.
-pub type Judge = fn() -> Result<&'static dyn Entailment, String>;
-
 pub struct Room {
     tools: Tools,
-    judge: Option<Judge>,
+    judging: Option<Judging>,
     /// Tools that the configuration allows for everybody: `server.tool`, or a whole `server`.
     allowed: Vec<String>,
 }
 
 impl Room {
     pub fn new(tools: Tools, allowed: Vec<String>) -> Self {
-        Room { tools, allowed, judge: None }
+        Room { tools, allowed, judging: None }
     }
 
     pub fn with_judge(self, judge: Judge) -> Self {
-        Room { judge: Some(judge), ..self }
+        Room { judging: Some(Judging::new(judge)), ..self }
     }
 
-    /// On a thread of its own: a batch takes up to seconds of computing.
     async fn judge(&self, arguments: &Value) -> Result<JudgeReply, Failure> {
-        let refused = |why: String| Failure::new(FailureKind::Refused, why);
-        let judge = self.judge.ok_or_else(|| refused("no verifier is configured".to_owned()))?;
-        let wrong = |why: String| Failure::new(FailureKind::Invalid, format!("{JUDGE}: {why}"));
-        let request = JudgeRequest::deserialize(arguments).map_err(|error| wrong(error.to_string()))?;
-        let judged = tokio::task::spawn_blocking(move || {
-            let pairs: Vec<Pair<'_>> = request.pairs().ok_or_else(|| wrong("a pair names no text or claim".to_owned()))?;
-            if pairs.len() > PAIRS_MAX {
-                return Err(wrong(format!("{} pairs, but at most {PAIRS_MAX} are judged at once", pairs.len())));
-            }
-            let model = judge().map_err(refused)?;
-            Ok(JudgeReply { judgements: model.judge(&pairs), weights: model.weights() })
-        });
-        judged.await.map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?
+        let none = || Failure::new(FailureKind::Refused, "no verifier is configured");
+        self.judging.as_ref().ok_or_else(none)?.reply(arguments).await
     }
 
     /// The list, and whether all of it is Baton's own words or those of trusted servers: a description can be as hostile as any other text.
@@ -153,6 +136,11 @@ impl World for Room {
         permission::objection(&self.tools, job, call)
     }
 
+    fn may_change(&self, job: &Job) -> bool {
+        let Effect::CallTool(call) = &*job.effect else { return false };
+        !matches!(call.tool.as_str(), LIST | JUDGE) && permission::may_change(&self.tools, call)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match &*job.effect {
             Effect::CallTool(call) if call.tool == LIST => match self.list(&call.arguments).await {
@@ -181,7 +169,7 @@ impl World for Room {
 mod tests {
     use super::*;
     use crate::Hints;
-    use evidence::{DecisionWeights, Judgement};
+    use evidence::{DecisionWeights, Entailment, JudgeRequest, Judgement, Pair};
 
     fn tool(name: &str, argument: &str) -> Arc<ToolInfo> {
         Arc::new(ToolInfo {

@@ -15,8 +15,8 @@ use super::server::Server;
 
 /// The name of the registry among the servers of a hub; no configured server can be called so.
 pub const REGISTRY: &str = "@registry";
-/// The first part of names that are not tools of servers, such as `registry.tools`.
-const RESERVED: &str = "registry";
+/// First parts of names that are answered without a server: `registry.tools`, `registry.agents`, `evidence.judge`. No server can be called so.
+pub(super) const RESERVED: [&str; 2] = ["registry", "evidence"];
 /// How long a registry at its default address may take to prove that it is one.
 const PROBE_MAX: Duration = Duration::from_millis(300);
 const PROBE_BYTES_MAX: usize = 16 << 10;
@@ -50,7 +50,7 @@ impl Server {
 /// The server that a tool of a registry belongs to; `None` for a name that is not `server.tool`.
 pub(super) fn server_of(name: &str) -> Option<&str> {
     let (server, tool) = name.split_once('.')?;
-    (server_name(server) == server && server != RESERVED && !tool.is_empty()).then_some(server)
+    (server_name(server) == server && !RESERVED.contains(&server) && !tool.is_empty()).then_some(server)
 }
 
 /// Those of a registry's tools that have a usable name.

@@ -16,16 +16,19 @@ use graph::{Failure, FailureKind, Job, Key, Reply};
 
 use effects::{LookUp, Nature, Progress, World};
 
+/// A performer whose calls fail as a plan says.
 pub struct Faulty<W> {
     inner: W,
     plan: FaultPlan,
 }
 
 impl<W: World> Faulty<W> {
+    /// Puts the faults of `plan` before `inner`.
     pub fn new(inner: W, plan: FaultPlan) -> Self {
         Faulty { inner, plan }
     }
 
+    /// The performer behind the faults.
     pub fn inner(&self) -> &W {
         &self.inner
     }
@@ -100,6 +103,7 @@ impl<W: World> World for Faulty<W> {
 /// what they say as long as they stay within 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
+    /// The same seed gives the same faults.
     pub seed: u64,
     /// Fails before anything is performed.
     pub fail_pct: u32,
@@ -107,6 +111,7 @@ pub struct FaultPlan {
     pub lose_reply_pct: u32,
     /// Performs twice, where that is allowed.
     pub duplicate_pct: u32,
+    /// The longest delay of a call, in milliseconds.
     pub delay_ms_max: u64,
     /// Later attempts at an effect meet no faults but delay. With one less than a flow's own attempts, whatever may be
     /// repeated succeeds in the end.
@@ -119,11 +124,16 @@ impl Default for FaultPlan {
     }
 }
 
+/// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// Nothing.
     None,
+    /// It fails before anything is performed.
     FailBefore,
+    /// It is performed, and the reply is lost.
     LoseReply,
+    /// It is performed twice.
     Duplicate,
 }
 
@@ -144,6 +154,7 @@ impl FaultPlan {
         Fault::None
     }
 
+    /// How long this attempt is delayed.
     pub fn delay_ms(&self, key: Key, attempt: u32) -> u64 {
         match self.delay_ms_max {
             0 => 0,

@@ -30,6 +30,8 @@
 //!
 //! A change to the world (`once`, `checkable`) happens in the middle of its `after`, so that a cut can fall on either side.
 
+#![warn(missing_docs)]
+
 pub mod faults;
 mod jobs;
 pub mod mangled;
@@ -53,6 +55,7 @@ use rule::{Action, Rule, Uses};
 use effects::held_call::held_call;
 use effects::{LookUp, Nature, Progress, World};
 
+/// A performer of effects that follows a script.
 #[derive(Debug)]
 pub struct ScriptedWorld {
     rules: Vec<Rule>,
@@ -60,6 +63,7 @@ pub struct ScriptedWorld {
 }
 
 impl ScriptedWorld {
+    /// Reads a script.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         ScriptedWorld::with_outside(text, Arc::default())
     }
@@ -69,6 +73,7 @@ impl ScriptedWorld {
         Ok(ScriptedWorld { rules: parse::script(text)?, outside })
     }
 
+    /// What it did to the outside.
     pub fn outside(&self) -> &Arc<Outside> {
         &self.outside
     }
@@ -160,9 +165,13 @@ async fn pause(time: Duration) {
 /// One attempt that was begun.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
+    /// The kind of effect, as [`Effect::kind`] names it.
     pub kind: &'static str,
+    /// The tool, the agent, or the purpose of a model call.
     pub name: String,
+    /// The key of the effect.
     pub key: Key,
+    /// From 1.
     pub attempt: u32,
     /// A tool's arguments, an agent's input, or the whole of a model call.
     pub arguments: Value,
@@ -191,6 +200,7 @@ struct Change {
 }
 
 impl Outside {
+    /// The last attempts, the oldest first; at most [`CALLS_MAX`].
     pub fn calls(&self) -> Vec<Call> {
         let memory = self.memory();
         let call = |(effect, key, attempt): &(Arc<Effect>, Key, u32)| Call {

@@ -19,11 +19,15 @@ pub(super) fn script(text: &str) -> Result<Vec<Rule>, ScriptError> {
     Ok(rules)
 }
 
+/// A line of a script that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the script: expected {expected}, found {found}")]
 pub struct ScriptError {
+    /// From 1.
     pub line: usize,
+    /// What could stand there.
     pub expected: String,
+    /// What does.
     pub found: String,
 }
 

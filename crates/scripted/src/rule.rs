@@ -105,7 +105,7 @@ pub(super) fn nearest(rules: &[Rule], effect: &Effect) -> Vec<String> {
     let mut ranked: Vec<_> = rules
         .iter()
         .map(|rule| {
-            let away = if glob(&rule.name, effect.name()) { 0 } else { distance(&rule.name, effect.name()) };
+            let away = if glob(&rule.name, effect.name()) { 0 } else { strsim::levenshtein(&rule.name, effect.name()) };
             ((rule.kind != effect.kind(), away, rule.line), rule)
         })
         .collect();
@@ -169,22 +169,6 @@ fn glob(pattern: &str, name: &str) -> bool {
     name.ends_with(tail)
 }
 
-/// Levenshtein's.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,13 +182,6 @@ mod tests {
         }
         for (pattern, name) in [("", "x"), ("a", "ab"), ("a*", "b"), ("*.send", "send"), ("a*a", "a"), ("a*b*c", "a-c-b")] {
             assert!(!glob(pattern, name), "{pattern} {name}");
-        }
-    }
-
-    #[test]
-    fn letters_off_are_counted() {
-        for (a, b, away) in [("", "", 0), ("search", "serch", 1), ("search", "saerch", 2), ("", "ab", 2), ("kitten", "sitting", 3)] {
-            assert_eq!(distance(a, b), away, "{a} {b}");
         }
     }
 }

@@ -19,6 +19,11 @@ pub trait Desk: Send + Sync + 'static {
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order>;
+    fn has_flow(&self, name: &str) -> bool {
+        self.flows().iter().any(|flow| flow.name == name)
+    }
+    /// Whether a flow's input has room for a conversation that the caller keeps.
+    fn takes_history(&self, flow: &str) -> bool;
     /// What every run of this user is given beside what its caller says, by whichever protocol it is started.
     fn given(&self, user: &UserId) -> Map<String, Value>;
     /// Who thinks, unless somebody names another.
@@ -31,12 +36,17 @@ pub trait Desk: Send + Sync + 'static {
     async fn documents(&self, user: &UserId) -> Result<api::Documents>;
     /// The name is one that passed [`crate::name::plain`].
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded>;
+    /// A document that this user uploaded.
+    async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>>;
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()>;
     /// The very place of a span in its document, if it is one that this user may read here.
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;
 
     /// A file that runs of this thread wrote. Whether the thread is the caller's was checked before.
     async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>>;
+
+    /// Removes the files that runs of a thread wrote, after the thread was deleted.
+    async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;
 
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;

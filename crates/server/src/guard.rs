@@ -20,16 +20,18 @@
 
 mod failures;
 mod origin;
+mod sign_ins;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use audit::{Event, What};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use graph::UserId;
@@ -37,10 +39,14 @@ use sha2::{Digest as _, Sha256};
 use store::{NewToken, Store};
 use tokio::net::TcpListener;
 
+use crate::allowance::Allowances;
 use crate::listen::Peer;
 use crate::peer_user;
 use crate::problem::Problem;
+use crate::proxies::Proxies;
+use crate::rights::Role;
 use failures::Failures;
+use sign_ins::SignIns;
 
 /// The name of the page's cookie.
 pub const COOKIE: &str = "baton_session";
@@ -76,6 +82,12 @@ struct Inner {
     /// Whether any user has a token, and when that was asked.
     has_users: Mutex<Option<(bool, Instant)>>,
     failures: Failures,
+    /// Where sign-ins are recorded, if they are.
+    sign_ins: SignIns,
+    /// What users may do and spend; without it everybody is a user without limits.
+    allowances: OnceLock<Allowances>,
+    /// Proxies that say whose request they pass on.
+    proxies: OnceLock<Proxies>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +124,9 @@ impl Guard {
             known: Mutex::default(),
             has_users: Mutex::default(),
             failures: Failures::default(),
+            sign_ins: SignIns::default(),
+            allowances: OnceLock::new(),
+            proxies: OnceLock::new(),
         }))
     }
 
@@ -168,14 +183,18 @@ impl Guard {
             (None, Some(_)) => return Err(foreign_page()),
             (None, None) => None,
         };
-        if let Some(given) = given
-            && let Some(who) = self.find(&digest(given)).await?
-        {
-            return Ok(who);
+        if let Some(given) = given {
+            let digest = digest(given);
+            if let Some(who) = self.find(&digest).await? {
+                self.0.sign_ins.seen(digest, &who.user, "a token", peer).await?;
+                return Ok(who);
+            }
         }
         let is_open = !self.0.is_reachable.load(Ordering::Relaxed) && !self.has_tokens().await?;
         if is_open && self.is_own_account(headers, peer).await? {
-            return Ok(Who { user: UserId::default(), is_operator: true });
+            let who = Who { user: UserId::default(), is_operator: true };
+            self.0.sign_ins.seen(digest("account"), &who.user, "the account of the server", peer).await?;
+            return Ok(who);
         }
         match given {
             Some(_) => Err(self.wrong_token(peer)),
@@ -211,6 +230,7 @@ impl Guard {
         match peer.and_then(|peer| self.0.failures.count(peer.remote.ip())) {
             Some(wait) => Problem::too_many("too many wrong tokens came from this address; wait", wait.as_secs().max(1)),
             None => {
+                self.0.sign_ins.refused(peer);
                 unauthorized("that token is not valid here; `baton tokens add USER` makes one, `baton tokens link` shows that of a running server")
             }
         }
@@ -245,6 +265,52 @@ impl Guard {
         Ok(Some(who))
     }
 
+    /// Records sign-ins from now on, and what [`Guard::record`] is given.
+    pub fn record_to(&self, recorder: audit::Recorder) {
+        self.0.sign_ins.record_to(recorder);
+    }
+
+    /// Adds a line to the audit log, if there is one, and waits until it is on the disk.
+    pub(crate) async fn record(&self, event: Event) -> Result<(), Problem> {
+        self.0.sign_ins.record(event).await
+    }
+
+    /// Believes these proxies from now on.
+    pub fn believe(&self, proxies: Proxies) {
+        // The first ones stay.
+        let _ = self.0.proxies.set(proxies);
+    }
+
+    /// Where a request comes from.
+    pub(crate) fn peer(&self, request: &Request<Body>) -> Option<Peer> {
+        let peer = request.extensions().get::<Peer>().cloned()?;
+        Some(match self.0.proxies.get() {
+            Some(proxies) => proxies.peer(peer, request.headers()),
+            None => peer,
+        })
+    }
+
+    /// What users may do and spend from now on.
+    pub fn limit_by(&self, allowances: Allowances) {
+        // The first one stays.
+        let _ = self.0.allowances.set(allowances);
+    }
+
+    pub(crate) fn allowances(&self) -> Option<&Allowances> {
+        self.0.allowances.get()
+    }
+
+    /// The role of whoever sends this. A token that only reads makes everybody a viewer.
+    pub(crate) fn role(&self, who: &Who, headers: &HeaderMap) -> Role {
+        let only_reads = bearer(headers).or_else(|| cookie(headers)).is_some_and(|given| given.starts_with(READING));
+        match self.allowances() {
+            _ if only_reads => Role::Viewer,
+            Some(allowances) => allowances.rights(&who.user).role,
+            None if who.is_operator => Role::Operator,
+            None => Role::User,
+        }
+    }
+
     fn is_operators(&self, digest: &[u8; 32]) -> bool {
         self.0.token.as_ref() == Some(digest) || self.0.start_token.as_ref() == Some(digest)
     }
@@ -256,13 +322,16 @@ impl Guard {
         }
         let who = self.of_token(token, peer).await?;
         let Some(store) = &self.0.users else { return Err(Problem::not_found("session here")) };
-        let secret = secret()?;
+        // A session may do what its token may.
+        let scope = if token.trim().starts_with(READING) { Scope::Read } else { Scope::All };
+        let secret = secret_for(scope)?;
         let now_ms = now_ms();
         let made_with = Some(digest(token.trim()));
+        self.0.sign_ins.seen(digest(&secret), &who.user, "a session of the page", peer).await?;
         store
             .keep_token(NewToken { digest: digest(&secret), user: who.user, made_with, created_ms: now_ms, until_ms: Some(now_ms + SESSION_MS) })
             .await?;
-        let secure = if origin::is_over_tls(headers) { "; Secure" } else { "" };
+        let secure = if origin::is_over_tls(headers) || peer.is_some_and(|peer| peer.is_tls) { "; Secure" } else { "" };
         Ok(format!("{COOKIE}={secret}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}", SESSION_MS / 1_000))
     }
 
@@ -277,6 +346,7 @@ impl Guard {
                 && row.made_with.is_some()
             {
                 store.drop_token(row.token).await?;
+                self.record(Event::new(What::SignOut, row.user.as_str())).await?;
             }
         }
         Ok(format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
@@ -285,12 +355,23 @@ impl Guard {
 
 /// The layer itself: `from_fn_with_state(guard, guard::check)`. The [`Who`] is an extension of the request.
 pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Next) -> Response {
-    let (headers, peer) = (request.headers().clone(), peer(&request));
+    let (headers, peer) = (request.headers().clone(), guard.peer(&request));
     match guard.who(&headers, peer.as_ref()).await {
         Ok(who) => {
             if let Some(peer) = &peer {
                 peer.admit();
             }
+            let role = guard.role(&who, &headers);
+            let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+            if role == Role::Viewer && !is_reading {
+                return forbidden(
+                    "you may look at what is yours, and start or change nothing: the role of the user or the scope of the token is to read",
+                )
+                .into_response();
+            }
+            let is_operator = role != Role::Viewer && (who.is_operator || role == Role::Operator);
+            let who = Who { is_operator, ..who };
+            request.extensions_mut().insert(role);
             request.extensions_mut().insert(who);
             next.run(request).await
         }
@@ -310,19 +391,36 @@ pub fn protected(router: axum::Router, guard: &Guard) -> axum::Router {
     router.layer(axum::middleware::from_fn_with_state(guard.clone(), check))
 }
 
-/// A token for a user, and its digest. It is shown once and kept nowhere.
+/// What a token lets one do. It is in the token itself, whose digest covers it, so that nobody can change it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All that its user may do.
+    #[default]
+    All,
+    /// Only to look at what is the user's.
+    Read,
+}
+
+/// How tokens that only read begin.
+const READING: &str = "baton_read_";
+
+/// A token for a user. It is shown once and kept nowhere.
 pub fn secret() -> Result<String, Problem> {
+    secret_for(Scope::All)
+}
+
+pub fn secret_for(scope: Scope) -> Result<String, Problem> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| Problem::internal(&format!("no random bytes: {error}")))?;
-    Ok(format!("baton_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    let beginning = match scope {
+        Scope::All => "baton_",
+        Scope::Read => READING,
+    };
+    Ok(format!("{beginning}{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
 pub fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
-}
-
-pub(crate) fn peer(request: &Request<Body>) -> Option<Peer> {
-    request.extensions().get::<Peer>().cloned()
 }
 
 const NEEDS_START_TOKEN: &str = "a token is needed, because this caller is not known to be the account that started the server; \

@@ -180,6 +180,7 @@ impl Service {
         api.check_storage(user).await?;
         let place = if call.is_one_of_many { api.0.quota.run_in_turn(user).await? } else { api.0.quota.run(user)? };
         if call.answers.is_empty() {
+            api.check_allowance(user, call.order.context.model.as_deref()).await?;
             api.0.metrics.run_started(&call.order.flow);
         }
         Ok(Some(place))

@@ -5,9 +5,15 @@
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`mcp`]: any MCP server over streamable HTTP.
+//! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
+//! - [`openai`]: flows as OpenAI's models: chat completions and responses.
+//! - [`agui`]: flows as agents of front ends that speak AG-UI.
+//! - [`protocols`]: the list of the protocols that speak to flows.
 //!
-//! Before all of them stands the [`guard`], and [`service`] puts them together. Rooms are kept for other protocols; nothing is in them yet.
+//! Before all of them stands the [`guard`], and [`service`] puts them together. [`turn`] is one question and its run, as the protocols share it.
 
+mod agui;
+pub mod allowance;
 pub mod api;
 mod bodies;
 pub mod desk;
@@ -19,15 +25,22 @@ pub mod langserve;
 pub mod limits;
 pub mod listen;
 pub mod mcp;
+pub mod mcp_flows;
 pub mod metrics;
 pub mod name;
+mod openai;
 pub mod page;
 mod peer_user;
 pub mod problem;
+mod protocols;
+pub mod proxies;
 pub mod quota;
 pub mod registry;
+pub mod rights;
 pub mod service;
+pub mod tls;
 mod traced;
+mod turn;
 
 pub use axum::Router;
 
@@ -38,6 +51,16 @@ pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io
 
 /// The same within these limits.
 pub async fn serve_within(limits: limits::Limits, listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
+    serve_with(limits, listener, None, router).await
+}
+
+/// The same, over TLS if there is a certificate.
+pub async fn serve_with(
+    limits: limits::Limits,
+    listener: tokio::net::TcpListener,
+    tls: Option<std::sync::Arc<tls::Tls>>,
+    router: Router,
+) -> std::io::Result<()> {
     let (_never, stop) = tokio::sync::watch::channel(false);
-    listen::listen(listener, router, limits, stop).await
+    listen::listen_with(listener, tls, router, limits, stop).await
 }

@@ -19,6 +19,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, OnceCell, watch};
 use tower::{ServiceExt as _, service_fn};
@@ -26,6 +27,7 @@ use tower::{ServiceExt as _, service_fn};
 use crate::held::Held;
 use crate::limits::{Limits, count};
 use crate::peer_user;
+use crate::tls::Tls;
 
 const HEADERS_MAX: usize = 64;
 /// Bytes that are read ahead: the headers of a request fit in here, or it is refused.
@@ -38,6 +40,8 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 pub struct Peer {
     pub remote: SocketAddr,
     pub local: SocketAddr,
+    /// Whether TLS ends here.
+    pub(crate) is_tls: bool,
     state: Arc<ConnectionState>,
 }
 
@@ -51,8 +55,13 @@ struct ConnectionState {
 }
 
 impl Peer {
+    /// The same connection, for a request that came from elsewhere through a proxy.
+    pub(crate) fn from(self, remote: SocketAddr) -> Peer {
+        Peer { remote, ..self }
+    }
+
     pub fn new(remote: SocketAddr, local: SocketAddr) -> Peer {
-        Peer { remote, local, state: Arc::default() }
+        Peer { remote, local, is_tls: false, state: Arc::default() }
     }
 
     /// The account of this machine that opened the connection, if that can be known.
@@ -76,7 +85,18 @@ impl Drop for Response {
 }
 
 /// Serves until `stop` is dropped or changes. Open streams are not waited for: they would never end.
-pub async fn listen(listener: TcpListener, router: Router, limits: Limits, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+pub async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: watch::Receiver<bool>) -> io::Result<()> {
+    listen_with(listener, None, router, limits, stop).await
+}
+
+/// The same, over TLS if there is a certificate.
+pub async fn listen_with(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
     let connections = Connections::new(within_files(limits.connections_max, files_max()), count(limits.connections_per_address_max));
     let header_time = Duration::from_secs(limits.header_seconds_max);
     loop {
@@ -95,7 +115,7 @@ pub async fn listen(listener: TcpListener, router: Router, limits: Limits, mut s
             }
         };
         let Ok(local) = stream.local_addr() else { continue };
-        let peer = Peer::new(remote, local);
+        let peer = Peer { is_tls: tls.is_some(), ..Peer::new(remote, local) };
         // Without a place the stream is dropped, which closes it.
         let Some(place) = connections.add(&peer) else {
             tracing::warn!(%remote, "a connection was refused: all places are taken by requests in progress");
@@ -107,25 +127,44 @@ pub async fn listen(listener: TcpListener, router: Router, limits: Limits, mut s
         }
         let router = router.clone();
         let mut stop = stop.clone();
+        let acceptor = tls.as_ref().map(|tls| tls.acceptor());
         tokio::spawn(async move {
             let state = peer.state.clone();
-            let service = service_fn(move |request: hyper::Request<Incoming>| {
-                let mut request: Request = request.map(Body::new);
-                request.extensions_mut().insert(peer.clone());
-                let (router, ended) = (router.clone(), Response(peer.state.clone()));
-                async move { router.oneshot(request).await.map(|response| response.map(|body| Held::new(body, ended))) }
-            });
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
-            let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            let serving = async {
+                let Some(acceptor) = acceptor else { return serve_stream(stream, router, peer, header_time).await };
+                match tokio::time::timeout(header_time, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => serve_stream(stream, router, peer, header_time).await,
+                    Ok(Err(error)) => tracing::debug!(%remote, "no TLS: {error}"),
+                    Err(_) => tracing::debug!(%remote, "a connection took too long to begin TLS"),
+                }
+            };
             tokio::select! {
-                // The error concerns this connection only; hyper has answered it as far as that was possible.
-                served = serving => if let Err(error) = served { tracing::debug!(%remote, "a connection ended: {error}"); },
+                () = serving => {}
                 () = state.close.notified() => tracing::debug!(%remote, "a connection without a request was closed to make room"),
                 _ = stop.changed() => {}
             }
             drop(place);
         });
+    }
+}
+
+/// Answers the requests of one connection until it ends.
+async fn serve_stream<S>(stream: S, router: Router, peer: Peer, header_time: Duration)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let remote = peer.remote;
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let mut request: Request = request.map(Body::new);
+        request.extensions_mut().insert(peer.clone());
+        let (router, ended) = (router.clone(), Response(peer.state.clone()));
+        async move { router.oneshot(request).await.map(|response| response.map(|body| Held::new(body, ended))) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
+    // The error concerns this connection only; hyper has answered it as far as that was possible.
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await {
+        tracing::debug!(%remote, "a connection ended: {error}");
     }
 }
 

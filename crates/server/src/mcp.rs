@@ -22,6 +22,13 @@ pub fn router<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static, gu
 
 /// Without a guard: whoever mounts it brings one.
 pub(crate) fn service<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static) -> StreamableHttpService<H, LocalSessionManager> {
+    fallible_service(move || Ok(make()))
+}
+
+/// The same where a session may be refused.
+pub(crate) fn fallible_service<H: ServerHandler>(
+    make: impl Fn() -> std::io::Result<H> + Send + Sync + 'static,
+) -> StreamableHttpService<H, LocalSessionManager> {
     let config = StreamableHttpServerConfig::default()
         // The guard looks at both, and knows about tokens.
         .disable_allowed_hosts()
@@ -30,5 +37,5 @@ pub(crate) fn service<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'st
         .with_max_request_body_bytes(BODY_BYTES_MAX);
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.sse_retry = Some(RETRY);
-    StreamableHttpService::new(move || Ok(make()), Arc::new(sessions), config)
+    StreamableHttpService::new(make, Arc::new(sessions), config)
 }

@@ -33,6 +33,10 @@ impl Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+
     pub fn conflict(message: impl Into<String>) -> Self {
         Problem::new(StatusCode::CONFLICT, "conflict", message)
     }
@@ -54,9 +58,12 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let error = ErrorBody { kind: self.kind.to_owned(), message: self.message };
+        let error = ErrorBody { kind: self.kind.to_owned(), message: self.message.clone() };
         let mut response = (self.status, Json(Error { error })).into_response();
-        if let Some(seconds) = self.retry_after_s.and_then(|seconds| HeaderValue::from_str(&seconds.to_string()).ok()) {
+        let retry_after_s = self.retry_after_s;
+        // Other protocols say it in their own form; see [`crate::protocols`].
+        response.extensions_mut().insert(self);
+        if let Some(seconds) = retry_after_s.and_then(|seconds| HeaderValue::from_str(&seconds.to_string()).ok()) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
         response

@@ -27,6 +27,7 @@ use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
 use crate::problem::Problem;
+use crate::protocols;
 use crate::registry::Registry;
 use crate::traced::traced;
 
@@ -37,6 +38,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
     if let Some(registry) = registry {
         inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
     }
+    inside = inside.merge(protocols::routes(api).layer(from_fn(traced)));
     if let Some(flows) = flows {
         inside = inside.merge(flows.shared(api).routes());
     }
@@ -51,6 +53,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
         })
         .layer(from_fn(strictly))
+        .layer(from_fn(protocols::own_form))
         .layer(from_fn_with_state(api.clone(), counted))
 }
 

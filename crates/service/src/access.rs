@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use server::guard::{self, Guard};
+use server::tls::Tls;
 use store::Store;
 use tokio::net::TcpListener;
 
+use crate::config::Config;
 use crate::error::{Result, Trouble};
 use crate::hub;
 use crate::place::Place;
@@ -18,6 +20,8 @@ use crate::private;
 
 const FOLDER: &str = "access";
 const ENDING: &str = "token";
+/// In the name of the file where the server speaks TLS.
+const OVER_TLS: &str = ".tls";
 
 /// Where to listen, and with which token callers are let in.
 #[derive(Clone, Debug)]
@@ -28,11 +32,22 @@ pub struct Bind {
     pub port: u16,
     /// The bearer token that callers must send.
     pub token: Option<String>,
+    /// Serves over TLS with this certificate.
+    pub tls: Option<TlsFiles>,
+}
+
+/// PEM files, which are read again when they change.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificates, the server's own first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 impl Default for Bind {
     fn default() -> Self {
-        Bind { host: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0, token: None }
+        Bind { host: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0, token: None, tls: None }
     }
 }
 
@@ -48,18 +63,24 @@ pub struct Bound {
     pub store: Arc<dyn Store>,
     /// The token of this start, whose file is removed when this is dropped. None with a configured token, and where other machines can connect.
     pub start_token: Option<StartToken>,
+    /// The certificate, if there is one.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Bind {
     /// Opens the database and the port. Users with tokens of their own are in the database.
     pub async fn bind(&self, place: &Place) -> Result<Bound> {
         let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-        let Listener { listener, address, guard, start_token } = self.listen(Some(store.clone()), place).await?;
-        Ok(Bound { listener, address, guard, store, start_token })
+        let Listener { listener, address, guard, start_token, tls } = self.listen(Some(store.clone()), place).await?;
+        Ok(Bound { listener, address, guard, store, start_token, tls })
     }
 
     /// Opens the port. To be called before anything else is prepared, so that a port in use is known at once.
     pub async fn listen(&self, users: Option<Arc<dyn Store>>, place: &Place) -> Result<Listener> {
+        let tls = match &self.tls {
+            Some(files) => Some(Arc::new(Tls::open(&files.certificate, &files.key).map_err(|error| Trouble::Usage(error.to_string()))?)),
+            None => None,
+        };
         let guard = match users {
             Some(store) => Guard::with_users(self.token.as_deref(), store),
             None => Guard::new(self.token.as_deref()),
@@ -75,9 +96,10 @@ impl Bind {
         let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
         let address = listener.local_addr()?;
         if let Some(start) = &mut start_token {
-            start.keep(place, address)?;
+            start.keep(place, address, tls.is_some())?;
         }
-        Ok(Listener { listener, address, guard, start_token })
+        guard.believe(Config::for_run(place)?.proxy.trusted);
+        Ok(Listener { listener, address, guard, start_token, tls })
     }
 }
 
@@ -91,28 +113,39 @@ pub struct Listener {
     pub guard: Guard,
     /// As in [`Bound`].
     pub start_token: Option<StartToken>,
+    /// The certificate, if there is one.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl Listener {
+    /// The address for browsers.
+    pub fn url(&self) -> String {
+        format!("{}://{}", scheme(self.tls.is_some()), self.address)
+    }
 }
 
 /// The token of this start; its file is removed with it.
 pub struct StartToken {
     pub token: String,
     file: Option<PathBuf>,
+    is_tls: bool,
 }
 
 impl StartToken {
     pub fn new() -> Result<StartToken> {
         let token = guard::secret().map_err(|problem| Trouble::Failed(problem.message))?;
-        Ok(StartToken { token, file: None })
+        Ok(StartToken { token, file: None, is_tls: false })
     }
 
     /// Writes the file, once the address is known.
-    pub fn keep(&mut self, place: &Place, address: SocketAddr) -> Result<()> {
+    pub fn keep(&mut self, place: &Place, address: SocketAddr, is_tls: bool) -> Result<()> {
         let folder = folder(place)?;
         let wrong = |error: std::io::Error| Trouble::Place(format!("the token cannot be kept in {}: {error}", folder.display()));
         private::make_folder(&folder).map_err(wrong)?;
-        let file = folder.join(format!("{}.{ENDING}", address.port()));
+        let port = address.port();
+        let file = folder.join(if is_tls { format!("{port}{OVER_TLS}.{ENDING}") } else { format!("{port}.{ENDING}") });
         private::write(&file, &format!("{}\n", self.token)).map_err(wrong)?;
-        self.file = Some(file);
+        (self.file, self.is_tls) = (Some(file), is_tls);
         Ok(())
     }
 
@@ -121,7 +154,7 @@ impl StartToken {
     }
 
     pub fn link(&self, address: SocketAddr) -> String {
-        link(&address.to_string(), &self.token)
+        link(scheme(self.is_tls), &address.to_string(), &self.token)
     }
 }
 
@@ -145,20 +178,26 @@ pub fn running(place: &Place) -> Result<Vec<Running>> {
     let Ok(files) = std::fs::read_dir(folder(place)?) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for file in files.flatten().map(|file| file.path()) {
-        let port = file.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u16>().ok());
+        let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let is_tls = stem.ends_with(OVER_TLS);
+        let port = stem.trim_end_matches(OVER_TLS).parse::<u16>().ok();
         let (Some(port), Ok(token)) = (port, std::fs::read_to_string(&file)) else { continue };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         // A server that was killed leaves its file.
         if TcpStream::connect(address).is_ok() {
-            all.push(Running { link: link(&address.to_string(), token.trim()), file });
+            all.push(Running { link: link(scheme(is_tls), &address.to_string(), token.trim()), file });
         }
     }
     all.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(all)
 }
 
-fn link(address: &str, token: &str) -> String {
-    format!("http://{address}/open?token={token}")
+fn link(scheme: &str, address: &str, token: &str) -> String {
+    format!("{scheme}://{address}/open?token={token}")
+}
+
+fn scheme(is_tls: bool) -> &'static str {
+    if is_tls { "https" } else { "http" }
 }
 
 fn folder(place: &Place) -> Result<PathBuf> {

@@ -31,6 +31,11 @@ pub struct Config {
     pub team: Team,
     /// Limits of `baton serve`; `baton serve --help` lists them.
     pub server: server::limits::Limits,
+    /// What users of `baton serve` may do and spend a day, by name; `default` is everybody who is not named.
+    pub users: server::rights::Users,
+    pub proxy: Proxy,
+    /// How large the audit log may become.
+    pub audit: audit::Settings,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
     flows: BTreeMap<String, serde_json::Value>,
     /// What `flows` and `team` set, checked.
@@ -55,6 +60,14 @@ pub struct Embedded {
     pub kernels: embedded_model::Kernels,
     /// Whether instructions that prompts have in common are kept in files beside the weights, so that a new process starts faster.
     pub keep_prefixes: bool,
+}
+
+/// What stands before a server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Proxy {
+    /// Addresses and networks of proxies that are believed about whose request they pass on (`X-Forwarded-For`).
+    pub trusted: server::proxies::Proxies,
 }
 
 /// The tools a flow may call.
@@ -225,9 +238,18 @@ impl Embedded {
     }
 }
 
-/// Keys come from here, and nothing else of it is kept.
+/// Keys come from here, and nothing else of it is kept. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
 pub fn env(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    std::env::var(name).ok().or_else(|| {
+        let path = PathBuf::from(std::env::var_os(format!("{name}_FILE"))?);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => text.lines().next().map(|line| line.trim().to_owned()),
+            Err(error) => {
+                tracing::error!("{name}_FILE names {}, which cannot be read: {error}", path.display());
+                None
+            }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use engine::Order;
 use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
-use flows::{Registry, Visibility};
+use flows::{InputKind, Registry, Visibility};
 use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
 use models::choice::{Choice, State};
@@ -172,6 +172,14 @@ impl Desk for House {
         Ok(Order { context, ..order })
     }
 
+    fn has_flow(&self, name: &str) -> bool {
+        self.registry.get(name).is_some()
+    }
+
+    fn takes_history(&self, flow: &str) -> bool {
+        self.registry.get(flow).is_some_and(|flow| !matches!(flow.input, InputKind::Own(_)))
+    }
+
     fn given(&self, user: &UserId) -> Map<String, Value> {
         Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user)))])
     }
@@ -226,6 +234,11 @@ impl Desk for House {
         blocking(move || library.put(&user, &name, &bytes)).await
     }
 
+    async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.read(&user, &name)).await
+    }
+
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
         let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
         blocking(move || library.remove(&user, &name)).await
@@ -245,6 +258,11 @@ impl Desk for House {
         let (workspaces, thread, path) = (self.workspaces.clone(), thread.to_string(), path.to_owned());
         // Whatever keeps a file from being read, it is not there for whoever asks.
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
+    }
+
+    async fn thread_deleted(&self, thread: &ThreadId) -> Result<()> {
+        let (workspaces, thread) = (self.workspaces.clone(), thread.to_string());
+        blocking(move || workspaces.remove(&thread).map(drop).map_err(|error| Problem::internal(&error))).await
     }
 
     async fn export(&self, file: Export) -> Result<Vec<u8>> {

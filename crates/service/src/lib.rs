@@ -25,6 +25,8 @@
 pub mod access;
 #[doc(hidden)]
 pub mod asking;
+#[doc(hidden)]
+pub mod audited;
 mod budget;
 #[doc(hidden)]
 pub mod config;
@@ -59,9 +61,13 @@ pub mod shelf;
 pub mod signals;
 #[doc(hidden)]
 pub mod thinker;
+#[doc(hidden)]
+pub mod thread_files;
 mod tool_access;
 #[doc(hidden)]
 pub mod typed_answer;
+#[doc(hidden)]
+pub mod uploads;
 #[doc(hidden)]
 pub mod waiting;
 #[doc(hidden)]
@@ -70,7 +76,7 @@ pub mod wiring;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Bind, Bound};
+pub use access::{Bind, Bound, TlsFiles};
 pub use config::Config;
 pub use error::{Result, Trouble};
 pub use mind::Thinking;

@@ -16,6 +16,7 @@ use wire::api;
 use crate::error::{Result, Trouble};
 use crate::private;
 use crate::shelf;
+use crate::uploads::folder_name;
 
 /// What one user may have here.
 const FILES_MAX: usize = 1_000;
@@ -125,6 +126,13 @@ impl Library {
         Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
     }
 
+    pub(crate) fn read(&self, user: &UserId, name: &str) -> std::result::Result<Vec<u8>, Problem> {
+        fs::read(self.folder(user).join(name)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Problem::not_found("document"),
+            _ => Problem::internal(&error),
+        })
+    }
+
     pub(crate) fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
         match fs::remove_file(self.folder(user).join(name)) {
             Ok(()) => {
@@ -138,14 +146,6 @@ impl Library {
 
     fn folder(&self, user: &UserId) -> PathBuf {
         self.0.uploads.join(folder_name(user.as_str()))
-    }
-}
-
-/// A user's name where it is a plain one, as `baton tokens add` requires; of any other its bytes in hex, after a colon that no plain name has.
-fn folder_name(user: &str) -> String {
-    match server::name::plain(user) {
-        Ok(name) => name.to_owned(),
-        Err(_) => format!("x:{}", user.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()),
     }
 }
 
@@ -197,20 +197,6 @@ async fn keep_up(library: std::sync::Weak<Inner>) {
                 looked.trouble = Some("looking at the documents crashed".to_owned());
                 tries = 0;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::folder_name;
-
-    #[test]
-    fn different_users_have_different_folders() {
-        assert_eq!((folder_name("ada").as_str(), folder_name("x2e").as_str(), folder_name(".").as_str()), ("ada", "x2e", "x:2e"));
-        for user in ["..", "a/b", "/etc", "", "x:2e"] {
-            let name = folder_name(user);
-            assert!(name.starts_with("x:") && !name.contains('/'), "{user}: {name}");
         }
     }
 }

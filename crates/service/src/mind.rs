@@ -124,7 +124,7 @@ pub struct House {
 }
 
 /// The model of this binary that judges sentences.
-fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
+pub fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
     match Verifier::shared() {
         Ok(verifier) => Ok(verifier),
         Err(error) => Err(error.to_string()),
@@ -192,6 +192,10 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
     let wanted = named.clone().filter(|name: &Name| name.family == Family::Embedded);
     let pinned = wanted.as_ref().map_or_else(default_weights, pinned)?;
     let embedded = match weights::is_there(&folder, &pinned) || may_pull {
+        _ if !embedded_model::IS_BUILT => choice::Embedded::Absent {
+            why: "this binary was built without it".to_owned(),
+            todo: "name another model with --model, or build it with the feature `embedded-model`".to_owned(),
+        },
         true => choice::Embedded::Ready(name_of(&pinned)),
         false => choice::Embedded::Absent {
             why: format!("the weights of {} are not here", name_of(&pinned)),

@@ -8,31 +8,50 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use effects::{AGENT_LIST_TOOL, LookUp, Nature, Progress, World};
 use evidence::{Found, JUDGE};
-use graph::{Effect, Failure, FailureKind, Job, Reply};
+use graph::{Effect, Failure, FailureKind, Job, Reply, UserId};
 use mcp_hub::LIST;
 use serde_json::Value;
+use server::allowance::Allowances;
 
 use crate::tool_access::ToolAccess;
 
 pub(crate) struct Own {
     world: Arc<dyn World>,
     access: ToolAccess,
+    allowances: Allowances,
 }
 
 /// What flows themselves need and no server of tools performs: the lists of tools and agents, and the check of an answer.
 const OPEN_TO_ALL: [&str; 3] = [LIST, AGENT_LIST_TOOL, JUDGE];
 
 impl Own {
-    pub(crate) fn new(world: Arc<dyn World>, access: ToolAccess) -> Arc<Own> {
-        Arc::new(Own { world, access })
+    pub(crate) fn new(world: Arc<dyn World>, access: ToolAccess, allowances: Allowances) -> Arc<Own> {
+        Arc::new(Own { world, access, allowances })
     }
 
-    /// Why a call may not be made: its tool is not open to this user.
+    fn may_call(&self, user: &UserId, tool: &str) -> bool {
+        self.access.may_call(user, tool) && self.allowances.rights(user).may_call(tool)
+    }
+
+    /// Why a call may not be made: its tool or its model is not open to this user.
     fn refusal(&self, job: &Job) -> Option<Failure> {
+        let user = &job.context.user;
+        if let Effect::CallModel(_) = &*job.effect {
+            let refused = self.allowances.may_use_model(user, job.context.model.as_deref()).err();
+            return refused.map(|why| Failure::new(FailureKind::Refused, why));
+        }
         let Effect::CallTool(call) = &*job.effect else { return None };
-        let may_call = OPEN_TO_ALL.contains(&call.tool.as_str()) || self.access.may_call(&job.context.user, &call.tool);
+        let may_call = OPEN_TO_ALL.contains(&call.tool.as_str()) || self.may_call(user, &call.tool);
         let refused = || Failure::new(FailureKind::Refused, format!("the tool {} is not open to the users of this server", call.tool));
         (!may_call).then(refused)
+    }
+
+    /// Why nothing more may be spent: the budget of the user's day is used up, by this run or others.
+    async fn overspent(&self, job: &Job) -> Option<Failure> {
+        match self.allowances.refusal(&job.context.user).await {
+            Ok(why) => why.map(|why| Failure::new(FailureKind::Budget, why)),
+            Err(error) => Some(Failure::new(FailureKind::Internal, format!("what was spent today is not known: {error}"))),
+        }
     }
 
     /// A list of tools without those that the user may not call, so that no plan is made with them.
@@ -40,7 +59,7 @@ impl Own {
         if job.effect.name() != LIST {
             return reply;
         }
-        let result = reply.result.map(|value| without_tools(value, &|tool| self.access.may_call(&job.context.user, tool)));
+        let result = reply.result.map(|value| without_tools(value, &|tool| self.may_call(&job.context.user, tool)));
         Reply { result, ..reply }
     }
 }
@@ -66,11 +85,19 @@ impl World for Own {
         if self.refusal(job).is_some() { None } else { self.world.objection(job) }
     }
 
+    fn may_change(&self, job: &Job) -> bool {
+        self.refusal(job).is_none() && self.world.may_change(job)
+    }
+
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         if let Some(failure) = self.refusal(job) {
             return Reply::failed(failure);
         }
+        if let Some(failure) = self.overspent(job).await {
+            return Reply::failed(failure);
+        }
         let reply = self.world.perform(job, progress).await;
+        self.allowances.add(&job.context.user, &reply.usage);
         self.listed(job, reply)
     }
 

@@ -31,3 +31,8 @@ pub fn append(path: &Path) -> io::Result<File> {
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
 }
+
+/// A file that does not exist yet.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use mcp_hub::Tools;
+use server::allowance::Allowances;
 use server::api::Api;
 use server::guard::Guard;
 use server::langserve;
@@ -14,10 +15,13 @@ use server::metrics::Metrics;
 use server::page::Page;
 use server::quota::Quota;
 use server::registry::Registry;
-use server::{Router, listen, service};
+use server::tls::Tls;
+use server::{Router, listen, mcp_flows, service};
 use store::Store;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
+use crate::audited;
 use crate::config::Config;
 use crate::desk::House;
 use crate::error::{Result, Trouble};
@@ -36,6 +40,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// A service that is built and not yet reachable.
 pub struct Service {
     engine: Engine,
+    api: Api,
     router: Router,
     tools: Option<Tools>,
     limits: Limits,
@@ -51,7 +56,11 @@ impl Service {
         thinking.servers.shelf = Some(library.folders().clone());
         let house = wiring::house(place, thinking, is_quiet).await?;
         let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
-        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces));
+        let servers_model = house.choice.as_ref().map(|choice| choice.model.to_string());
+        let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
+        guard.limit_by(allowances.clone());
+        guard.record_to(audited::recorder(place)?);
+        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);
         let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
         let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
         // Whether there are documents depends on whose run it is, and the desk reports that.
@@ -60,12 +69,12 @@ impl Service {
 
         let api = Api::new(engine.clone(), Arc::new(desk), guard, Quota::new(limits), Metrics::new());
         let registry = match &house.tools {
-            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?))),
+            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?)).with_audit(audited::recorder(place)?)),
             None => None,
         };
         let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
         let router = service::router(&api, &page, registry, Some(flows));
-        Ok(Service { engine, router, tools: house.tools, limits })
+        Ok(Service { engine, api, router, tools: house.tools, limits })
     }
 
     /// The engine, to start and watch runs without HTTP.
@@ -90,10 +99,23 @@ impl Service {
         serving.until(stop, self).await
     }
 
+    /// Serves the flows as one MCP server over a stream until that ends, for the account of this process; then stops the engine.
+    pub async fn serve_flows(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<()> {
+        self.recover().await?;
+        let ended = mcp_flows::serve(&self.api, stream).await;
+        self.close().await;
+        ended.map_err(Trouble::Failed)
+    }
+
     /// Begins to answer requests.
     pub fn listen(&self, listener: TcpListener) -> Serving {
+        self.listen_with(listener, None)
+    }
+
+    /// The same, over TLS if there is a certificate.
+    pub fn listen_with(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> Serving {
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        Serving { task: tokio::spawn(listen::listen(listener, self.router(), self.limits, stopped)), stop }
+        Serving { task: tokio::spawn(listen::listen_with(listener, tls, self.router(), self.limits, stopped)), stop }
     }
 
     /// Stops the engine and closes the tool servers. Unfinished runs are resumed at the next start.

@@ -60,7 +60,12 @@ fn home_of(folder: &str) -> Result<PathBuf> {
     // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
     let sum = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let tail: String = spelled.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
-    Ok(cache()?.join("index").join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
+    Ok(indexes()?.join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
+}
+
+/// Where all indexes are.
+pub fn indexes() -> Result<PathBuf> {
+    Ok(cache()?.join("index"))
 }
 
 /// For measuring.

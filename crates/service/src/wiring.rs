@@ -18,6 +18,7 @@ use crate::notices;
 use crate::owner;
 use crate::place::Place;
 use crate::sample::SampleWorld;
+use crate::{audited, thread_files};
 
 /// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
 /// side. Says who thinks, unless programs read along.
@@ -121,7 +122,11 @@ fn memory(place: &Place) -> Result<Kept> {
 }
 
 fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
+    let recorder = audited::recorder(place)?;
+    let world = audited::Audited::new(world, recorder.clone());
     let settings = Settings {
+        on_answer: Some(audited::on_answer(recorder)),
+        on_expired: Some(thread_files::on_expired(place)?),
         owner: owner::this(),
         is_gone: Arc::new(owner::is_gone),
         notes_ms: kept.notes_ms,

@@ -26,7 +26,7 @@ pub use rows::{
     RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
-pub use sqlite::{Durability, SqliteSettings, SqliteStore};
+pub use sqlite::{Checked, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 

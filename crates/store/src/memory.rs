@@ -527,6 +527,7 @@ impl Rooms {
         self.permissions.retain(|_, (_, row)| row.grant.thread() != Some(id));
         self.fence_floor = self.fence_floor.max(thread.fence);
         freed.threads += 1;
+        freed.deleted.push(id.clone());
         for id in thread.runs {
             if let Some(run) = self.runs.remove(&id) {
                 self.made.remove(&run.number);

@@ -412,8 +412,10 @@ pub enum Retention {
     KeepSince { ms: i64 },
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Freed {
+    /// The threads that were deleted, so that what others keep for them can be deleted too.
+    pub deleted: Vec<ThreadId>,
     pub threads: u64,
     pub runs: u64,
     /// By how much the files shrank.

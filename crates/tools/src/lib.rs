@@ -6,9 +6,11 @@
 //! Deliberately absent: models (a [`Thinker`] is handed in), the hub that calls these servers, and any decision about when to call
 //! them. What the engine relies on is said by each tool itself, in its annotations.
 
+mod beneath;
 mod builtin;
 pub mod calc;
 pub mod code;
+mod confine;
 pub mod docs;
 pub mod document;
 pub mod fetch;

@@ -24,7 +24,7 @@ pub(crate) fn user_of(meta: &RequestMetaObject) -> Option<String> {
 }
 
 /// The part of a folder that belongs to a user.
-pub(crate) fn own_folder(folder: &Path, user: Option<&str>) -> PathBuf {
+pub fn own_folder(folder: &Path, user: Option<&str>) -> PathBuf {
     match user {
         None | Some(LOCAL_USER) => folder.to_owned(),
         Some(user) => folder.join(USERS).join(unique_name(user)),

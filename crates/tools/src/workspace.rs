@@ -119,7 +119,9 @@ impl Workspaces {
 
     /// What an earlier call with this key replied, after its files are surely in place.
     pub(crate) fn replied<R: Serialize + DeserializeOwned>(&self, key: &str, root: &Root) -> Result<Option<R>, Mistake> {
-        let path = self.record(key);
+        let path = self.record(key, root);
+        // Earlier versions had all records in one folder.
+        let path = if path.exists() { path } else { self.records.join(record_name(key)) };
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -142,38 +144,68 @@ impl Workspaces {
         };
         let failed = |error: std::io::Error| Mistake(format!("what the program wrote cannot be recorded in {}: {error}", self.records.display()));
         let mut record = Record { reply, files };
-        make_private(&self.records).map_err(failed)?;
-        self.write_record(key, &record).map_err(failed)?;
+        self.write_record(key, root, &record).map_err(failed)?;
         put_all(root, &record.files)?;
         record.files = Vec::new();
-        self.write_record(key, &record).map_err(failed)?;
-        self.drop_old_records();
+        self.write_record(key, root, &record).map_err(failed)?;
+        drop_old_records(&self.records_of(root));
         Ok(record.reply)
     }
 
-    fn record(&self, key: &str) -> PathBuf {
-        self.records.join(format!("{}.json", hex(&Sha256::digest(key.as_bytes())[..16])))
+    /// A thread's own, so that they are deleted with it.
+    fn records_of(&self, root: &Root) -> PathBuf {
+        if self.is_own() { self.records.join(root.name()) } else { self.records.clone() }
     }
 
-    fn write_record(&self, key: &str, record: &impl Serialize) -> std::io::Result<()> {
-        let path = self.record(key);
+    fn record(&self, key: &str, root: &Root) -> PathBuf {
+        self.records_of(root).join(record_name(key))
+    }
+
+    /// Removes the folder of a thread that was deleted, and the records of its programs. A folder of the user's is left alone. Says whether there was one.
+    pub fn remove(&self, thread: &str) -> std::io::Result<bool> {
+        if !self.is_own() {
+            return Ok(false);
+        }
+        let folder = self.folder(Some(thread));
+        let records = folder.file_name().map(|name| self.records.join(name));
+        let mut is_found = false;
+        for path in [Some(folder), records].into_iter().flatten() {
+            match fs::remove_dir_all(&path) {
+                Ok(()) => is_found = true,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(is_found)
+    }
+
+    fn write_record(&self, key: &str, root: &Root, record: &impl Serialize) -> std::io::Result<()> {
+        let path = self.record(key, root);
+        let folder = self.records_of(root);
+        make_private(&folder)?;
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
         let mut file = fs::File::create(&beside)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
-        fs::File::open(&self.records)?.sync_all()
+        fs::File::open(&folder)?.sync_all()
     }
+}
 
-    fn drop_old_records(&self) {
-        let Ok(entries) = fs::read_dir(&self.records) else { return };
-        let mut records: Vec<_> = entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
-        let surplus = records.len().saturating_sub(RECORDS_MAX);
-        records.sort();
-        for (_, path) in &records[..surplus] {
-            if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(record = %path.display(), "an old record cannot be removed: {error}");
-            }
+fn record_name(key: &str) -> String {
+    format!("{}.json", hex(&Sha256::digest(key.as_bytes())[..16]))
+}
+
+fn drop_old_records(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let is_record = |entry: &fs::DirEntry| entry.path().is_file();
+    let aged = |entry: fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
+    let mut records: Vec<_> = entries.flatten().filter(is_record).filter_map(aged).collect();
+    let surplus = records.len().saturating_sub(RECORDS_MAX);
+    records.sort();
+    for (_, path) in &records[..surplus] {
+        if let Err(error) = fs::remove_file(path) {
+            tracing::warn!(record = %path.display(), "an old record cannot be removed: {error}");
         }
     }
 }
@@ -289,9 +321,31 @@ mod tests {
         assert_eq!(workspaces.replied::<String>("k", &root).unwrap().as_deref(), Some("said"));
         assert_eq!(root.bytes("log/a.txt").unwrap(), b"two");
         // Stopped between the record and the files: they are put in place by the next call.
-        workspaces.write_record("k2", &Record { reply: "again", files: vec![file("b.txt", "late")] }).unwrap();
+        workspaces.write_record("k2", &root, &Record { reply: "again", files: vec![file("b.txt", "late")] }).unwrap();
         assert_eq!(workspaces.replied::<String>("k2", &root).unwrap().as_deref(), Some("again"));
         assert_eq!(root.bytes("b.txt").unwrap(), b"late");
+    }
+
+    #[test]
+    fn a_deleted_thread_leaves_neither_files_nor_records() {
+        let home = tempfile::tempdir().unwrap();
+        let workspaces = Workspaces::per_thread(home.path().to_owned());
+        let meta = |thread: &str| JsonObject::from_iter([(META_THREAD.to_owned(), Value::from(thread))]);
+        for thread in ["one", "other"] {
+            let root = workspaces.root(&meta(thread)).unwrap();
+            workspaces.put(Some(thread), &root, "printed the marker".to_owned(), vec![file("a.txt", "marker")]).unwrap();
+        }
+        assert!(workspaces.remove("one").unwrap() && !workspaces.remove("one").unwrap());
+        let root = workspaces.root(&meta("other")).unwrap();
+        assert_eq!(root.bytes("a.txt").unwrap(), b"marker");
+        assert_eq!(workspaces.replied::<String>("other", &root).unwrap().as_deref(), Some("printed the marker"));
+        let root = workspaces.root(&meta("one")).unwrap();
+        assert!(root.bytes("a.txt").is_err());
+        assert_eq!(workspaces.replied::<String>("one", &root).unwrap(), None);
+        // A folder that somebody named is not Baton's to delete.
+        fs::create_dir(home.path().join("own")).unwrap();
+        assert!(!Workspaces::fixed(home.path().join("own"), home.path().join("records")).remove("one").unwrap());
+        assert!(home.path().join("own").is_dir());
     }
 
     #[test]

@@ -31,6 +31,32 @@ pub struct Status {
     pub documents: Shelf,
     /// Nothing was ever asked here by this user.
     pub first_run: bool,
+    /// `viewer`, `user` or `operator`.
+    #[serde(default)]
+    pub role: String,
+    /// What the user may spend a day, and has spent today; absent where nothing is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<Allowance>,
+}
+
+/// By the day of UTC. Limits that are absent do not exist.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allowance {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd_per_day: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_day: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_per_day: Option<u64>,
+    pub usd_today: f64,
+    pub tokens_today: u64,
+    pub runs_today: u64,
+    /// The models that may be named; `default` is the server's own. Absent if all may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<String>>,
+    /// The tools and servers that may be called. Absent if all may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -401,6 +427,24 @@ pub struct Sentence {
     pub range: (usize, usize),
     /// What is wrong with it, in words.
     pub problems: Vec<String>,
+    /// Who decided.
+    #[serde(default)]
+    pub by: DecidedBy,
+    /// Of a contradicted sentence, the number of the span that states the contrary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicted_by: Option<usize>,
+}
+
+/// Who decided whether a sentence is supported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    #[default]
+    Rules,
+    /// The small entailment model that is part of the binary.
+    Verifier,
+    /// The configured language model (`verify = "model"`).
+    Model,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -409,9 +453,11 @@ pub enum SentenceStatus {
     Supported,
     Weak,
     Unsupported,
+    /// A source states the contrary.
+    Contradicted,
     /// A heading, a question, an introduction.
     NoClaim,
-    /// It was compared with no source.
+    /// It was compared with no source, or is in a language that cannot be checked.
     NotChecked,
 }
 

@@ -3,9 +3,13 @@
 //! - [`api`]: what `baton serve` says and hears under `/api`.
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
 //! - [`langserve`]: LangServe's requests, replies and streams, and LangChain's messages.
+//! - [`openai`]: chat completions and responses of OpenAI's API.
+//! - [`agui`]: what front ends that speak AG-UI send.
 //!
-//! Room is kept for LangGraph, OpenAI and A2A, one file a protocol.
+//! One file a protocol.
 
+pub mod agui;
 pub mod api;
 pub mod langserve;
+pub mod openai;
 pub mod registry;

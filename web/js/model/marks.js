@@ -2,7 +2,7 @@
 // character by its offset, so that a sentence never changes how the text is read.
 
 /// What flows append to sentences for readers without a page. The page shows the status in another way.
-const STATUS_NOTES = / ?\*\((?:not supported by the sources|weakly supported)\)\*/g;
+const STATUS_NOTES = / ?\*\((?:not supported by the sources|contradicted by the sources|weakly supported)\)\*/g;
 const SOURCE_LIST = /\n+\*\*Sources\*\*\n[\s\S]*$/;
 const NO_SENTENCE = -1;
 

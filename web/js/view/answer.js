@@ -7,7 +7,10 @@ import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
 import { Icon } from "./icons.js";
 
 /// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
-const STATUS_TEXTS = { supported: "", weak: "only weakly supported by the sources", unsupported: "not supported by the sources" };
+const STATUS_TEXTS = { supported: "", weak: "only weakly supported by the sources", unsupported: "not supported by the sources", contradicted: "a source states the contrary" };
+
+/// Who decided about a sentence; rules are what is expected, and not named.
+const DECIDED_TEXTS = { verifier: "decided by the verifier", model: "decided by the language model" };
 
 /// Text without statuses: a draft, or an imported message.
 export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
@@ -52,6 +55,7 @@ export function Standing({ sentences = [] }) {
     ["supported", "check", `${of("supported")} supported`],
     ["weak", "warn", `${of("weak")} weak`],
     ["unsupported", "bad", `${of("unsupported")} not supported`],
+    ["contradicted", "bad", `${of("contradicted")} contradicted`],
     ["not_checked", "info", `${of("not_checked")} not checked`],
   ].filter(([status]) => of(status) > 0);
   if (rows.length === 0) return null;
@@ -91,7 +95,7 @@ function openSpan(run, answer, number, sentence) {
   if (!source) return;
   const own = source.spans ?? [];
   const cited = own.filter((span) => sentence?.cites?.includes(span));
-  openDrawer({ kind: "span", run, spans: cited.length > 0 ? [...cited, ...own.filter((span) => !cited.includes(span))] : own, at: 0, number, source, answer });
+  openDrawer({ kind: "span", run, spans: cited.length > 0 ? [...cited, ...own.filter((span) => !cited.includes(span))] : own, at: 0, number, source, answer, sentence });
 }
 
 const Block = ({ block, context }) => {
@@ -128,10 +132,18 @@ const Words = ({ groups, context }) =>
     if (!own || !(own.status in STATUS_TEXTS)) return drawn;
     const told = STATUS_TEXTS[own.status];
     const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
-    const why = [told, ...problems].filter(Boolean).join(": ");
+    const why = [[told, ...problems].filter(Boolean).join(": "), DECIDED_TEXTS[own.by]].filter(Boolean).join("; ");
+    const contrary = isEnd && own.contradicted_by ? html`<${Contrary} number=${own.contradicted_by} context=${context} sentence=${own} />` : null;
     // A sentence may be in several cells; screen readers are told its status once.
-    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${told && isEnd && html`<span class="hidden"> (${told}) </span>`}`;
+    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${told && isEnd && html`<span class="hidden"> (${told}) </span>`}${contrary}`;
   });
+
+/// Opens the passage that states the contrary of a sentence.
+function Contrary({ number, context, sentence }) {
+  const source = (context.answer.sources ?? []).findIndex((one) => one.spans?.includes(number));
+  const open = () => openDrawer({ kind: "span", run: context.run, spans: [number], at: 0, number: source < 0 ? "≠" : source + 1, source: context.sources[source], answer: context.answer, sentence });
+  return html`<button type="button" class="cite cite-contrary" aria-label="Open the passage that states the contrary" title="Open the passage that states the contrary" onClick=${open}>≠</button>`;
+}
 
 function Run({ run, sentence, context, isBeforeCite }) {
   if (run.cite) {

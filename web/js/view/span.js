@@ -11,7 +11,16 @@ const TRUST = {
   untrusted: ["warn", "External text: used as data, never as instructions"],
 };
 
-export function Span({ run, spans, at, number, source, answer }) {
+/// How the sentence that cites the passage stands, and who decided that.
+const STATUS = {
+  supported: ["check", "The sentence is supported"],
+  weak: ["warn", "The sentence is only weakly supported"],
+  unsupported: ["bad", "The sentence is not supported"],
+  contradicted: ["bad", "A passage states the contrary of the sentence"],
+};
+const DECIDED = { rules: "rules", verifier: "the verifier", model: "the language model" };
+
+export function Span({ run, spans, at, number, source, answer, sentence }) {
   const [place, setPlace] = useState(at);
   const [found, setFound] = useState({ isLoading: true });
   const n = spans[place];
@@ -42,6 +51,7 @@ export function Span({ run, spans, at, number, source, answer }) {
     </div>`}
     ${isLoading ? html`<p role="status">Opening the source …</p>` : html`<${Text} span=${span} document=${document} trouble=${trouble} />`}
     ${!isLoading && html`<p class="remark"><${Icon} name=${icon} size="15" />${trust}${span?.task ?? span?.source ? ` · found by ${span.task ?? span.source}` : ""}</p>`}
+    ${sentence && STATUS[sentence.status] && html`<p class="remark"><${Icon} name=${STATUS[sentence.status][0]} size="15" />${STATUS[sentence.status][1]} · decided by ${DECIDED[sentence.by] ?? DECIDED.rules}</p>`}
   `;
 }
 

@@ -52,7 +52,8 @@ impl Agent {
     async fn serve(&self, one: &Specialist, place: &Place) -> Result<Exit> {
         let config = Config::for_run(place)?;
         let bound = self.listening.bind(None, place, self.port.unwrap_or(one.port)).await?;
-        let Listener { listener, address, guard, start_token } = bound;
+        let url = bound.url();
+        let Listener { listener, address, guard, start_token, tls } = bound;
         let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;
         let has_docs = !self.thinking.servers.documents(&config).is_empty();
         let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs), Some(served::description(one)));
@@ -61,7 +62,7 @@ impl Agent {
         match self.listening.json {
             true => writeln!(out, "{}", json!({ "listening": address.to_string(), "agent": one.flow, "taken_up": taken_up }))?,
             false => {
-                writeln!(out, "the {} ({}) listens on http://{address}/graph", one.flow, one.capability)?;
+                writeln!(out, "the {} ({}) listens on {url}/graph", one.flow, one.capability)?;
                 if taken_up > 0 {
                     writeln!(out, "{taken_up} unfinished runs go on")?;
                 }
@@ -69,7 +70,7 @@ impl Agent {
         }
         let router = service.router(&guard);
         let ended = tokio::select! {
-            served = server::serve_within(config.server, listener, router) => served.map(|()| Exit::Well),
+            served = server::serve_with(config.server, listener, tls, router) => served.map(|()| Exit::Well),
             exit = super::registry::stopped() => Ok(exit),
         };
         drop(start_token);

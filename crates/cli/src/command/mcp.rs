@@ -3,15 +3,18 @@
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 use server::guard::{self, Guard};
+use service::Service;
 use service::config::{self, Config};
 use service::mind::Thinking;
 use service::place::Place;
 use service::thinker::OnDemand;
 use service::wiring;
+use store::Store;
 use terminal::Table;
 use tools::Settings;
 
@@ -19,11 +22,13 @@ use crate::exit::{Exit, Result, Trouble};
 
 /// The only built-in server that a model writes for.
 const SUMMARY: &str = "summary";
+/// Not a tool server: the flows themselves, for MCP hosts.
+const FLOWS: &str = "flows";
 
-/// Serve one of the built-in tool servers over MCP, or list them
+/// Serve one of the built-in tool servers over MCP, or the flows (`baton mcp flows`), or list the servers
 #[derive(Args)]
 pub(crate) struct Mcp {
-    /// Which one; without a name they are listed
+    /// Which one, or `flows` for every flow as a tool over standard input and output; without a name they are listed
     name: Option<String>,
     /// Listen on this port of 127.0.0.1 (0: any that is free); each server has one of its own
     #[arg(long, value_name = "N", conflicts_with = "stdio", requires = "name")]
@@ -59,10 +64,29 @@ impl Mcp {
         }
     }
 
+    fn serve_flows(&self, place: &Place) -> Result<Exit> {
+        if self.port.is_some() {
+            return Err(Trouble::Usage(
+                "`baton mcp flows` speaks over standard input and output; `baton serve` has the flows over HTTP at /mcp".into(),
+            ));
+        }
+        let mut thinking = Thinking { model: self.model.clone(), no_pull: self.no_pull, ..Thinking::default() };
+        thinking.servers.docs.clone_from(&self.docs);
+        thinking.servers.workspace.clone_from(&self.root);
+        wiring::block_on_all_cores(Box::pin(async {
+            let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
+            let service = Service::build(place, &mut thinking, Guard::new(None), store, true).await?;
+            Ok(service.serve_flows(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await.map(|()| Exit::Well)?)
+        }))
+    }
+
     fn serve(&self, name: &str, place: &Place) -> Result<Exit> {
+        if name == FLOWS {
+            return self.serve_flows(place);
+        }
         let kind = tools::kind(name).ok_or_else(|| {
             let names: Vec<&str> = tools::KINDS.iter().map(|kind| kind.name).collect();
-            Trouble::Usage(format!("there is no built-in server `{name}`; there are {}", names.join(", ")))
+            Trouble::Usage(format!("there is no built-in server `{name}`; there are {} and {FLOWS}", names.join(", ")))
         })?;
         let mut settings = Settings::from_env();
         if let Some(root) = &self.root {
@@ -72,7 +96,7 @@ impl Mcp {
             settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
         }
         if name == "docs" && !self.docs.is_empty() {
-            settings.docs = Some(std::sync::Arc::new(service::shelf::folders(&self.docs)?));
+            settings.docs = Some(Arc::new(service::shelf::folders(&self.docs)?));
         }
         settings.reader = Some(service::reader::for_pages()?);
         settings.private_hosts.extend(self.allow_host.iter().cloned());

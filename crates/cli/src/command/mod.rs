@@ -2,6 +2,8 @@
 
 mod agent;
 mod ask;
+mod audit;
+mod backup;
 mod chat;
 mod completions;
 mod doctor;
@@ -10,6 +12,7 @@ mod index;
 mod mcp;
 mod memory;
 mod models;
+mod new;
 mod registry;
 mod runs;
 mod serve;
@@ -17,6 +20,7 @@ mod threads;
 mod tokens;
 mod tools;
 mod up;
+mod users;
 
 use clap::Subcommand;
 use service::place::Place;
@@ -31,12 +35,20 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Tokens(tokens::Tokens),
     #[command(subcommand)]
+    Users(users::Users),
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
+    #[command(subcommand)]
     Runs(runs::Runs),
     #[command(subcommand)]
     Threads(threads::Threads),
     #[command(subcommand)]
     Memory(memory::Memory),
     Flows(flows::Flows),
+    #[command(subcommand)]
+    New(new::New),
     Mcp(mcp::Mcp),
     #[command(subcommand)]
     Models(models::Models),
@@ -63,10 +75,15 @@ impl Command {
             Command::Chat(chat) => chat.run(place),
             Command::Serve(serve) => serve.run(place),
             Command::Tokens(tokens) => tokens.run(place),
+            Command::Users(users) => users.run(place),
+            Command::Audit(audit) => audit.run(place),
+            Command::Backup(backup) => backup.run(place),
+            Command::Restore(restore) => restore.run(place),
             Command::Runs(runs) => runs.run(place),
             Command::Threads(threads) => threads.run(place),
             Command::Memory(memory) => memory.run(place),
             Command::Flows(flows) => flows.run(place),
+            Command::New(new) => new.run(),
             Command::Models(models) => models.run(place),
             Command::Doctor(doctor) => doctor.run(place),
             Command::Mcp(mcp) => mcp.run(place),

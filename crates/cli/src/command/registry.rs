@@ -5,6 +5,7 @@ use mcp_hub::import;
 use serde_json::{Value, json};
 use server::registry::Registry as Service;
 use service::access::Listener;
+use service::audited;
 use service::config::Config;
 use service::hub::{self, Servers};
 use service::place::Place;
@@ -54,6 +55,7 @@ impl Registry {
         };
         let reserved = self.servers.reserved(place, &Config::read(place)?)?;
         let done = import::into_file(&list, path, &|name| reserved.iter().any(|one| one == name)).map_err(Trouble::Failed)?;
+        audited::record(place, audit::What::ServersImported, |event| event.detail(done.added.join(", ")))?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", serde_json::to_string(&done)?)?,
@@ -71,20 +73,23 @@ impl Registry {
         }
         let config = Config::read(place)?;
         let tools = self.servers.hub(place, &config, None, None)?;
-        let Listener { listener, address, guard, start_token } = self.listening.bind(None, place, self.port).await?;
+        let bound = self.listening.bind(None, place, self.port).await?;
+        let url = bound.url();
+        let Listener { listener, address, guard, start_token, tls } = bound;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", json!({"listening": address.to_string(), "servers": tools.health().len()}))?,
-            false => writeln!(out, "the registry of {} servers listens on http://{address}, MCP at http://{address}/mcp", tools.health().len())?,
+            false => writeln!(out, "the registry of {} servers listens on {url}, MCP at {url}/mcp", tools.health().len())?,
         }
         // Begins to connect, so that the first who asks does not wait.
         let warming = tokio::spawn({
             let tools = tools.clone();
             async move { tools.list().await }
         });
-        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).router(&guard);
+        guard.record_to(audited::recorder(place)?);
+        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).with_audit(audited::recorder(place)?).router(&guard);
         let served = tokio::select! {
-            served = server::serve_within(config.server, listener, service) => served.map(|()| Exit::Well),
+            served = server::serve_with(config.server, listener, tls, service) => served.map(|()| Exit::Well),
             exit = stopped() => Ok(exit),
         };
         drop(start_token);

@@ -35,9 +35,10 @@ Examples:
   baton serve                                  then open http://127.0.0.1:8080
   baton serve --docs notes/ --model ollama/qwen3:4b
   baton tokens add ada && baton serve --host 0.0.0.0
+  baton serve --host 0.0.0.0 --port 8443 --tls-cert tls.crt --tls-key tls.key
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
-The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. Runs that were going when a server died go on when it is started again.
+The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. OpenAI's SDKs find flows as models at /v1, MCP hosts as tools at /mcp, AG-UI's front ends as agents at /ag-ui/FLOW. Runs that were going when a server died go on when it is started again.
 BATON_LOG=server=debug logs every request, BATON_LOG_FORMAT=json logs JSON lines with run ids. BATON_WEB=DIR serves the page from a folder.
 
 On loopback, programs and browsers of your account need no token. Other accounts of the machine, requests through a proxy, and callers whose account cannot be known need the
@@ -51,20 +52,21 @@ impl Serve {
     async fn serve(mut self, place: &Place) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
         let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-        let Listener { listener, address, guard, start_token } = self.listening.bind(Some(store.clone()), place, self.port).await?;
+        let bound = self.listening.bind(Some(store.clone()), place, self.port).await?;
+        let url = bound.url();
+        let Listener { listener, address, guard, start_token, tls } = bound;
         let service = Service::build(place, &mut self.thinking, guard, store, self.listening.json).await?;
-        let serving = service.listen(listener);
+        let serving = service.listen_with(listener, tls);
         let recovered = service.recover().await?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => {
                 let token_file = start_token.as_ref().and_then(StartToken::file);
-                let started =
-                    json!({ "url": format!("http://{address}"), "listening": address.to_string(), "recovered": recovered, "token_file": token_file });
+                let started = json!({ "url": url, "listening": address.to_string(), "recovered": recovered, "token_file": token_file });
                 writeln!(out, "{started}")?;
             }
             false => {
-                writeln!(out, "baton listens on http://{address}")?;
+                writeln!(out, "baton listens on {url}")?;
                 // A log is read by others than a terminal.
                 if let Some(start) = start_token.as_ref().filter(|_| std::io::stdout().is_terminal()) {
                     writeln!(out, "{}", paint(DIM, format!("from another account or through a proxy: {}", start.link(address))))?;

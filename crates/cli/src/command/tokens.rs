@@ -1,13 +1,15 @@
 use std::io::Write as _;
 
 use anstyle::Style;
+use audit::What;
 use graph::UserId;
 use serde_json::json;
 use server::guard;
 use service::access::{self, Running};
+use service::audited;
 use service::place::Place;
 use service::wiring;
-use store::{NewToken, Store as _};
+use store::{NewToken, SqliteStore, Store as _};
 use terminal::{BOLD, Table, age, now_ms, paint};
 
 use crate::exit::{Exit, Result, Trouble};
@@ -16,6 +18,8 @@ use crate::exit::{Exit, Result, Trouble};
 #[derive(clap::Subcommand)]
 #[command(after_help = "Examples:
   baton tokens add ada            prints a token, once; give it to Ada
+  baton tokens add ada --days 30 --scope read
+  baton tokens rotate 3           a new token for the same user; the old one works for another day
   baton tokens list
   baton tokens link               a link that opens the page of a running server in any browser of this machine
   baton tokens remove 3           it works no longer, and neither do the pages that were opened with it
@@ -26,6 +30,29 @@ pub(crate) enum Tokens {
     /// Make a token for a user and print it; it is not kept, only its hash is
     Add {
         user: String,
+        /// It works for so many days [default: until it is removed]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        days: Option<u32>,
+        /// What it lets one do: all that the user may, or only read
+        #[arg(long, value_enum, default_value_t)]
+        scope: TokenScope,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a new token for the user of another one, which goes on working for some hours
+    Rotate {
+        /// Its number in `baton tokens list`
+        token: u64,
+        /// How long the old one still works
+        #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
+        hours: u32,
+        /// The new one works for so many days [default: until it is removed]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        days: Option<u32>,
+        /// What the new one lets one do; the scope of the old one is not known here
+        #[arg(long, value_enum, default_value_t)]
+        scope: TokenScope,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -56,11 +83,9 @@ impl Tokens {
         wiring::block_on(async {
             let mut out = anstream::stdout();
             match self {
-                Tokens::Add { user, json } => {
+                Tokens::Add { user, days, scope, json } => {
                     let user = named(&user)?;
-                    let token = guard::secret().map_err(|problem| Trouble::Failed(problem.message))?;
-                    let new = NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms: None };
-                    let number = place.open_or_make()?.keep_token(new).await?;
+                    let Made { number, token } = make(place, &place.open_or_make()?, &user, days, scope).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -70,14 +95,37 @@ impl Tokens {
                         )?,
                     }
                 }
+                Tokens::Rotate { token: old, hours, days, scope, json } => {
+                    let store = place.open()?;
+                    let all = store.tokens().await?;
+                    let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
+                    let Made { number, token } = make(place, &store, &row.user, days, scope).await?;
+                    let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
+                    // One that ends sooner is not prolonged.
+                    store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
+                    audited::record(place, What::TokenRemoved, |event| event.detail(format!("{old}, replaced by {number}, in {hours} hours")))?;
+                    match json {
+                        true => writeln!(out, "{}", json!({ "number": number, "user": row.user, "token": token, "replaces": old }))?,
+                        false => writeln!(out, "{}\nfor {}; token {old} works for {hours} more hours", paint(BOLD, &token), row.user)?,
+                    }
+                }
                 Tokens::List { json } => {
                     let rows = place.open()?.tokens().await?;
-                    let mut table = Table::new(&["token", "user", "made"]);
+                    let mut table = Table::new(&["token", "user", "made", "works until"]);
                     for row in &rows {
+                        let until = match row.until_ms {
+                            None => "it is removed".to_owned(),
+                            Some(until_ms) if until_ms <= now_ms() => "expired".to_owned(),
+                            Some(until_ms) => audit::time_of(until_ms),
+                        };
                         match json {
-                            true => writeln!(out, "{}", json!({ "number": row.token, "user": row.user, "created_ms": row.created_ms }))?,
-                            false => table
-                                .row([row.token.to_string(), row.user.to_string(), age(row.created_ms, now_ms())].map(|cell| (Style::new(), cell))),
+                            true => {
+                                let said = json!({ "number": row.token, "user": row.user, "created_ms": row.created_ms, "until_ms": row.until_ms });
+                                writeln!(out, "{said}")?;
+                            }
+                            false => table.row(
+                                [row.token.to_string(), row.user.to_string(), age(row.created_ms, now_ms()), until].map(|cell| (Style::new(), cell)),
+                            ),
                         }
                     }
                     if !json && rows.is_empty() {
@@ -99,13 +147,48 @@ impl Tokens {
                     }
                 }
                 Tokens::Remove { token } => match place.open()?.drop_token(token).await? {
-                    true => writeln!(out, "token {token} works no longer")?,
-                    false => return Err(Trouble::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))),
+                    true => {
+                        audited::record(place, What::TokenRemoved, |event| event.detail(token.to_string()))?;
+                        writeln!(out, "token {token} works no longer")?;
+                    }
+                    false => return Err(absent(token)),
                 },
             }
             Ok(Exit::Well)
         })
     }
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum TokenScope {
+    #[default]
+    All,
+    Read,
+}
+
+struct Made {
+    number: u64,
+    token: String,
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Makes a token; only its digest is kept.
+async fn make(place: &Place, store: &SqliteStore, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
+    let scope = match scope {
+        TokenScope::All => guard::Scope::All,
+        TokenScope::Read => guard::Scope::Read,
+    };
+    let token = guard::secret_for(scope).map_err(|problem| Trouble::Failed(problem.message))?;
+    let until_ms = days.map(|days| now_ms() + i64::from(days) * 24 * HOUR_MS);
+    let number =
+        store.keep_token(NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms }).await?;
+    audited::record(place, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
+    Ok(Made { number, token })
+}
+
+fn absent(token: u64) -> Trouble {
+    Trouble::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))
 }
 
 /// A name that can also be a folder's.

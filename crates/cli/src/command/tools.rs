@@ -3,10 +3,12 @@ mod permissions;
 use std::io::Write as _;
 use std::time::Duration;
 
+use audit::What;
 use effects::Progress;
 use graph::{Failure, FailureKind};
 use mcp_hub::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub, import};
 use serde_json::Value;
+use service::audited;
 use service::config::Config;
 use service::hub::{self, Servers};
 use service::place::Place;
@@ -101,6 +103,7 @@ impl Tools {
             let registry = self.servers().registry(&config).await?;
             let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
             hub.meet_registry().await;
+            self.record(place)?;
             let done = self.work(&hub).await;
             // What a stranger's list makes this program start is shown to whoever turned it on.
             if let (Ok(_), Tools::Enable { name, .. }) = (&done, &self)
@@ -112,6 +115,19 @@ impl Tools {
             hub.close().await;
             done
         })
+    }
+
+    /// What changes something is in the audit log before it is done.
+    fn record(&self, place: &Place) -> Result<()> {
+        match self {
+            Tools::Call { name, arguments, .. } => {
+                let arguments = Value::from(arguments.as_str());
+                audited::record(place, What::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
+            }
+            Tools::Enable { name, .. } => audited::record(place, What::ToolEnabled, |event| event.tool(name.as_str())),
+            Tools::Disable { name, .. } => audited::record(place, What::ToolDisabled, |event| event.tool(name.as_str())),
+            Tools::List { .. } | Tools::Show { .. } | Tools::Search { .. } | Tools::Permissions(_) => Ok(()),
+        }
     }
 
     fn servers(&self) -> &Servers {

@@ -39,7 +39,9 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
             quiet(format!("no model wrote an answer; {} found until then", count(sources as u64, "source", "sources")))
         }
         ("approval", Value::Object(_)) => approval(value),
-        ("answer", Value::Object(_)) => quiet(checked(number("supported"), number("weak"), number("unsupported"), number("sources"))),
+        ("answer", Value::Object(_)) => {
+            quiet(checked(number("supported"), number("weak"), number("unsupported") + number("contradicted"), number("sources")))
+        }
         _ => {
             let value = match value {
                 Value::String(text) => text.clone(),

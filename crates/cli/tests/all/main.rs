@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod ask;
+mod audit;
+mod backup;
 mod bench;
 mod chat;
 mod crash;
@@ -11,22 +13,28 @@ mod databases;
 mod eval;
 mod eval_tasks;
 mod hostile_content;
+mod injections;
 mod mcp;
 mod memory;
 mod models;
+mod new_flow;
 mod permissions;
 mod registry;
 mod results;
+mod roles;
 mod runs;
 mod serve;
 mod serve_access;
 mod serve_hostile;
 mod serve_langserve;
+mod serve_protocols;
 mod serve_users;
 mod settings;
 mod tasks;
 mod team;
+mod tls;
 mod traces;
+mod users;
 mod wrong;
 
 use std::path::PathBuf;

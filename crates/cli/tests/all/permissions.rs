@@ -12,7 +12,7 @@ use crate::serve_hostile::token;
 use crate::{Home, Said};
 
 /// A world with a tool that a person must agree to, and a model that says what became of it.
-const TICKETS: &str = r#"
+pub(crate) const TICKETS: &str = r#"
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "tickets.close", "server": "tickets", "description": "Closes a ticket", "schema": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}}]}, "spans": []}
 when model plan reply {"reasoning": "because", "tasks": [{"task_number": 1, "tool_name": "tickets.close", "tool_arguments": {"id": 7}, "description": "Close it"}], "steps": [{"tool": "tickets.close", "arguments": {"id": 7}, "description": "Close it"}]}
 when tool tickets.close reply {"text": "Ticket 7 is closed.", "data": null, "spans": []} once asks

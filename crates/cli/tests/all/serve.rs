@@ -101,8 +101,8 @@ impl Served {
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     id: Option<String>,
-    event: String,
-    data: Value,
+    pub(crate) event: String,
+    pub(crate) data: Value,
 }
 
 pub(crate) async fn said(request: RequestBuilder) -> (u16, Value) {

@@ -12,9 +12,13 @@ use crate::serve_hostile::token;
 const SECRET: &str = "The vault code of Bob is 7351.";
 
 impl Served {
-    async fn upload(&self, token: &str, name: &str, text: &str) {
+    pub(crate) async fn upload_without_waiting(&self, token: &str, name: &str, text: &str) {
         let request = self.request(Method::PUT, &format!("/api/documents/{name}")).header("content-type", "application/octet-stream");
         assert_eq!(request.bearer_auth(token).body(text.to_owned()).send().await.unwrap().status(), 201);
+    }
+
+    pub(crate) async fn upload(&self, token: &str, name: &str, text: &str) {
+        self.upload_without_waiting(token, name, text).await;
         let is_indexed = async {
             loop {
                 let (_, documents) = self.by(token, Method::GET, "/api/documents", None).await;
@@ -29,7 +33,7 @@ impl Served {
     }
 
     /// Everything that a run says to its user once it rests: its state, its answer, its events.
-    async fn all_of(&self, token: &str, run: &str) -> String {
+    pub(crate) async fn all_of(&self, token: &str, run: &str) -> String {
         let path = format!("/api/runs/{run}");
         let rests = async {
             loop {

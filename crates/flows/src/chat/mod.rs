@@ -38,6 +38,7 @@ use crate::input::{self, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
+use crate::verify::{Means, Unchecked, Verify};
 
 pub use self::csv::{COLUMNS, CsvError, export, import};
 pub use self::import::{FLOW as IMPORT_FLOW, IMPORT, flow as importer};
@@ -65,7 +66,8 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("intent", (ask_intent, fold_intent), &["plan", "recall"])
         .node("plan", (ask_plan, fold_plan), &["run", "answer"])
         .node("run", (stages::ask, stages::fold), &["run", "answer"])
-        .node("answer", (ask_answer, fold_answer), &[END])
+        .node("answer", (ask_answer, fold_answer), &["check", END])
+        .node("check", (ask_check, fold_check), &["check", END])
         .node("recall", (ask_recall, fold_recall), &[END])
         .input(begin)
         .output(output)
@@ -123,6 +125,8 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// Who checks the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
+    pub verify: Verify,
     /// What the store holds for this question, if it was asked before.
     #[schemars(skip)]
     pub row: Option<Row>,
@@ -156,6 +160,11 @@ pub(super) struct Chat {
     /// The summary was picked from the texts, because no model wrote it.
     #[serde(default)]
     is_summary_extracted: bool,
+    #[serde(default)]
+    verify: Verify,
+    /// What the model said, until it is checked.
+    #[serde(default)]
+    unchecked: Option<Unchecked>,
     answer: Option<Answer>,
 }
 
@@ -181,6 +190,8 @@ fn begin(input: Input<Settings>) -> Chat {
         spans: Vec::new(),
         model_failure: None,
         is_summary_extracted: false,
+        verify: settings.verify,
+        unchecked: None,
         answer: None,
     }
 }
@@ -196,6 +207,10 @@ impl Chat {
         let is_finding = |index: usize, message: &Message| message.role == "assistant" && !self.without_findings.contains(&index);
         let found = self.history.iter().enumerate().filter(|(index, message)| is_finding(*index, message));
         found.map(|(_, message)| message.content.trim()).filter(|text| !text.is_empty()).collect()
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.verify, model: &self.model }
     }
 
     fn last_messages(&self) -> Vec<Message> {
@@ -398,7 +413,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             };
             answer::finish(&words, &[], false)
         }
-        Ok(said) => answer::finish_said(said, &shown, s.strict),
+        Ok(said) => return checked(s, Unchecked::new(said, shown, s.strict, s.means())),
         Err(failure) if no_model::is_down(&failure) => {
             return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX));
         }
@@ -408,6 +423,25 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         }
     };
     end(s, answer)
+}
+
+fn ask_check(s: &Chat) -> Ask {
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |unchecked| unchecked.ask(s.means()))
+}
+
+fn fold_check(s: &mut Chat, replies: &Replies<'_>) -> Go {
+    let mut unchecked = s.unchecked.take().unwrap_or_default();
+    unchecked.fold(s.means(), replies);
+    checked(s, unchecked)
+}
+
+fn checked(s: &mut Chat, unchecked: Unchecked) -> Go {
+    if !unchecked.is_done() {
+        s.unchecked = Some(unchecked);
+        return Go::to("check");
+    }
+    let (answer, failure) = unchecked.finish();
+    failure.into_iter().fold(end(s, answer), |go, why| go.note("check_failed", why))
 }
 
 /// From what was said alone: no tool, no passage.

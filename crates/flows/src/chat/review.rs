@@ -5,9 +5,9 @@
 //! - `insights`: what the turn's results add to the results of earlier turns, in their own sentences; `insights_confidence`: the confidence of the
 //!   results they were taken from. For an answer about the conversation, which has no results: how much of it the conversation supports.
 //!
-//! No model is called, and cells that a row already has are left as they are.
+//! No language model is called, and cells that a row already has are left as they are. The verifier, if there is one, judges beside the rules.
 
-use evidence::{Options, Span, Spans, Status, Trust};
+use evidence::{Checked, Entailment, Judged, Options, Span, Spans, Status, Trust};
 
 use super::Row;
 use super::stages::RESPONSES_MAX;
@@ -19,10 +19,15 @@ const EARLIER_ROWS_MAX: usize = 50;
 const SOURCE: &str = "conversation";
 
 /// Fills the empty cells of `reviewed_summary` and `insights` of a row, with their confidences, given the rows before it.
-pub fn review(row: &mut Row, earlier: &[Row]) {
+pub fn review(row: &mut Row, earlier: &[Row], verifier: Option<&dyn Entailment>) {
     let earlier = &earlier[earlier.len().saturating_sub(EARLIER_ROWS_MAX)..];
-    review_summary(row, earlier);
-    find_insights(row, earlier);
+    review_summary(row, earlier, verifier);
+    find_insights(row, earlier, verifier);
+}
+
+fn check(text: &str, spans: &Spans<'_>, verifier: Option<&dyn Entailment>) -> Checked {
+    let judged = verifier.and_then(|verifier| Judged::by(verifier, text, spans));
+    spans.check(text, &Options { judged: judged.as_ref(), ..Options::default() })
 }
 
 fn has_results(row: &Row) -> bool {
@@ -38,7 +43,7 @@ fn spans<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<Span> {
     texts.flat_map(|text| evidence::found(SOURCE, Trust::Untrusted, text, None).spans).collect()
 }
 
-fn review_summary(row: &mut Row, earlier: &[Row]) {
+fn review_summary(row: &mut Row, earlier: &[Row], verifier: Option<&dyn Entailment>) {
     if row.summary.trim().is_empty() || !row.reviewed_summary.trim().is_empty() {
         return;
     }
@@ -48,7 +53,7 @@ fn review_summary(row: &mut Row, earlier: &[Row]) {
     if spans.is_empty() {
         return;
     }
-    let checked = Spans::new(&spans).check(&row.summary, &Options::default());
+    let checked = check(&row.summary, &Spans::new(&spans), verifier);
     let supported = checked.sentences.iter().filter(|sentence| sentence.status == Status::Supported);
     let reviewed: Vec<&str> = supported.filter_map(|sentence| row.summary.get(sentence.range.clone())).map(str::trim).collect();
     let confidence = rounded(checked.supported_rate());
@@ -56,14 +61,14 @@ fn review_summary(row: &mut Row, earlier: &[Row]) {
     row.review_confidence = Some(confidence);
 }
 
-fn find_insights(row: &mut Row, earlier: &[Row]) {
+fn find_insights(row: &mut Row, earlier: &[Row], verifier: Option<&dyn Entailment>) {
     let known = spans(earlier.iter().flat_map(results));
     let known = Spans::new(&known);
     if !row.insights.trim().is_empty() {
         let is_about_conversation = !has_results(row) && row.insights_confidence.is_none() && !earlier.is_empty();
         if is_about_conversation {
             let said = spans(earlier.iter().flat_map(|row| std::iter::once(row.query.as_str()).chain(results(row))));
-            row.insights_confidence = Some(rounded(Spans::new(&said).check(&row.insights, &Options::default()).supported_rate()));
+            row.insights_confidence = Some(rounded(check(&row.insights, &Spans::new(&said), verifier).supported_rate()));
         }
         return;
     }
@@ -72,8 +77,8 @@ fn find_insights(row: &mut Row, earlier: &[Row]) {
         (true, false) => (row.search_results.as_str(), row.search_confidence),
         (true, true) => return,
     };
-    let is_new = |status: Status| matches!(status, Status::Unsupported | Status::Weak);
-    let checked = known.check(text, &Options::default());
+    let is_new = |status: Status| status == Status::Weak || status.is_refused();
+    let checked = check(text, &known, verifier);
     let new =
         checked.sentences.iter().filter(|sentence| is_new(sentence.status)).map(|sentence| sentence.text.trim()).filter(|text| !text.is_empty());
     let insights: Vec<&str> = new.take(INSIGHTS_MAX).collect();
@@ -96,7 +101,7 @@ mod tests {
     fn review(rows: &mut [Row]) {
         for index in 0..rows.len() {
             let (earlier, rest) = rows.split_at_mut(index);
-            super::review(&mut rest[0], earlier);
+            super::review(&mut rest[0], earlier, None);
         }
     }
 

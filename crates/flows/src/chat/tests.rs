@@ -41,6 +41,29 @@ fn stages(names: &[&str]) -> Reply {
 }
 
 #[test]
+fn the_verifier_judges_an_answer_unless_rules_are_set() {
+    for (verify, is_judged) in [("fast", true), ("rules", false)] {
+        let input = json!({ "question": "Latest trends in AI", "settings": { "verify": verify } });
+        let end = play("chat", with_verifier(input), &mut |effect, _| {
+            Some(match effect.name() {
+                "intent" => intent("search"),
+                "plan" => stages(&["search"]),
+                "search.search" => found("search.search", &[("trends", "Agents are the latest trend in AI.")]),
+                "answer" => Reply::ok("Agents are the latest trend in AI [1]."),
+                other => panic!("{other}"),
+            })
+        });
+        assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.asked());
+        assert_eq!(end.output()["sentences"][0]["by"].as_str(), is_judged.then_some("verifier"));
+    }
+}
+
+fn with_verifier(mut input: Value) -> Value {
+    input["model"] = json!({ "is_small": false, "context_tokens": 32_000, "has_verifier": true });
+    input
+}
+
+#[test]
 fn c2_the_intent_is_detected_with_the_last_five_messages() {
     let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
     let Effect::CallModel(call) = &end.effects[0] else { panic!() };

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
-use crate::claims::{self, Said};
+use crate::claims;
 use crate::context;
 use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::follow_up;
@@ -25,7 +25,7 @@ use crate::input::{self, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::verify;
+use crate::verify::{Means, Unchecked, Verify};
 
 /// What interfaces know of this flow.
 pub const FLOW: Descriptor = Descriptor {
@@ -47,7 +47,7 @@ pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
         .node("look_up", (ask_docs, fold_docs), &["answer"])
         .node("answer", (ask, fold), &["check", END])
-        .node("check", (ask_check, fold_check), &[END])
+        .node("check", (ask_check, fold_check), &["check", END])
         .input(|input: Input<Settings>| Direct {
             settings: input.settings.unwrap_or_default(),
             question: input.question,
@@ -69,6 +69,8 @@ pub fn flow() -> Result<Graph, GraphError> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// Who checks the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
+    pub verify: Verify,
     /// The model may decline what needs a tool; `auto` then hands the request to a flow that has tools.
     #[schemars(skip)]
     pub may_decline: bool,
@@ -103,7 +105,7 @@ struct Direct {
     shown: Vec<Span>,
     /// What the model said, until it is checked.
     #[serde(default)]
-    unchecked: Option<Said>,
+    unchecked: Option<Unchecked>,
     answer: Answer,
     /// Why the model did not answer.
     #[serde(default)]
@@ -126,6 +128,10 @@ impl Direct {
     /// Whether the answer is to come as facts, each with its passage.
     fn is_in_facts(&self) -> bool {
         claims::is_asked(&self.model, self.shown.len())
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn messages(&self) -> Vec<Message> {
@@ -175,14 +181,7 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
             s.answer = answer::finish(DECLINED, &[], false);
             Go::end().note("declined", "it needs a tool")
         }
-        Ok(said) if verify::is_wanted(&s.model, &s.shown) => {
-            s.unchecked = Some(said);
-            return Go::to("check");
-        }
-        Ok(said) => {
-            s.answer = answer::finish_said(said, &s.shown, s.strict);
-            Go::end()
-        }
+        Ok(said) => return checked(s, Unchecked::new(said, s.shown.clone(), s.strict, s.means())),
         Err(failure) if s.shown.is_empty() || no_model::is_down(&failure) => return no_model::fail("direct", &failure.message, &s.shown),
         Err(failure) => {
             s.answer = answer::finish(&answer::listed(FOUND, &s.shown), &s.shown, false);
@@ -193,14 +192,23 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
 }
 
 fn ask_check(s: &Direct) -> Ask {
-    s.unchecked.as_ref().map_or_else(Ask::nothing, |said| verify::ask(said, &s.shown))
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |unchecked| unchecked.ask(s.means()))
 }
 
 fn fold_check(s: &mut Direct, replies: &Replies<'_>) -> Go {
-    let said = s.unchecked.take().unwrap_or_default();
-    let judged = verify::judged(&said, &s.shown, replies);
-    let go = judged.as_ref().err().map_or_else(Go::end, |failure| Go::end().note("check_failed", failure.to_string()));
-    s.answer = answer::finish_judged(said, &s.shown, s.strict, judged.ok().flatten().as_ref());
+    let mut unchecked = s.unchecked.take().unwrap_or_default();
+    unchecked.fold(s.means(), replies);
+    checked(s, unchecked)
+}
+
+fn checked(s: &mut Direct, unchecked: Unchecked) -> Go {
+    if !unchecked.is_done() {
+        s.unchecked = Some(unchecked);
+        return Go::to("check");
+    }
+    let (answer, failure) = unchecked.finish();
+    s.answer = answer;
+    let go = failure.into_iter().fold(Go::end(), |go, why| go.note("check_failed", why));
     ended(s, go)
 }
 
@@ -278,7 +286,7 @@ mod tests {
         let supported = |count: usize| Ok(json!(JudgeReply { judgements: vec![Judgement { supported: 0.9, contradicted: 0.0 }; count], weights }));
         let judged = run(true, &supported);
         assert_eq!(judged.output()["sentences"][0]["status"], "supported", "{}", judged.answer());
-        assert_eq!(judged.output()["sentences"][0]["by"], "model");
+        assert_eq!(judged.output()["sentences"][0]["by"], "verifier");
         let none = run(false, &|_| panic!("it is not asked"));
         assert_ne!(none.output()["sentences"][0]["status"], "supported");
         // A verifier that fails leaves the answer to the rules.

@@ -3,6 +3,7 @@
 //! Research and answers are first held against their evidence ([`review`]), and the critic is told what that found. Where the critic is a small model and
 //! a finding is hard, the draft is rejected by it and no model is asked.
 
+use evidence::Span;
 use graph::{Ask, Go, Replies, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use super::{APPROVE, Done, agents};
 use crate::answer;
 use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
+use crate::verify::Check;
 
 const CRITIC: Prompt = Prompt { long: include_str!("critic.md"), short: include_str!("critic.small.md") };
 const TOKENS_MAX: u32 = 300;
@@ -52,7 +54,7 @@ const EXPERT: Standard = Standard {
 };
 
 /// One judgement: the work goes last and alone, the passages it may rest on before it.
-fn ask(mind: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[evidence::Span], findings: &[Finding]) -> Request {
+fn ask(mind: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[Span], findings: &[Finding]) -> Request {
     let question = prompt::clipped(question, mind.question_tokens());
     let Standard { what, approve, reject } = *standard;
     let findings: Vec<String> = findings.iter().map(Finding::told).collect();
@@ -185,10 +187,61 @@ fn with_research<T>(s: &Panel, index: usize, then: impl FnOnce(&Draft<'_>) -> T)
     let one = &s.research[index];
     let question = s.asked();
     let spans = one.memory.as_ref().map_or(&[][..], |memory| &memory.spans);
-    then(&Draft { question: &question, step: Some(&one.step), text: one.result.as_deref().unwrap_or_default(), reasoning: "", spans })
+    let draft =
+        Draft { question: &question, step: Some(&one.step), text: one.result.as_deref().unwrap_or_default(), reasoning: "", spans, judged: None };
+    with_judged(s, draft, then)
+}
+
+/// The draft with what the verifier found, if it was asked.
+fn with_judged<T>(s: &Panel, draft: Draft<'_>, then: impl FnOnce(&Draft<'_>) -> T) -> T {
+    let judged = check_of(s, &draft).judged(draft.spans);
+    then(&Draft { judged: judged.as_ref(), ..draft })
+}
+
+/// The check of a draft as far as it is.
+fn check_of(s: &Panel, draft: &Draft<'_>) -> Check {
+    let known = s.checks.iter().find(|check| check.text == draft.claims());
+    known.cloned().unwrap_or_else(|| Check::new(draft.claims(), draft.spans, s.means()))
+}
+
+/// The drafts of a critic that are not held against their evidence yet, with that evidence.
+fn open_checks(s: &Panel, step: Step) -> Vec<(Check, Vec<Span>)> {
+    let of = |draft: &Draft<'_>| (check_of(s, draft), draft.spans.to_vec());
+    let all: Vec<(Check, Vec<Span>)> = match step {
+        Step::CriticResearcher => s.to_review().into_iter().map(|index| with_research(s, index, of)).collect(),
+        _ => vec![with_answer(s, of)],
+    };
+    all.into_iter().filter(|(check, _)| !check.is_done()).collect()
+}
+
+/// What the checks of a critic's drafts ask; `None` if they are done.
+fn ask_checks(s: &Panel, step: Step) -> Option<Ask> {
+    let open = open_checks(s, step);
+    (!open.is_empty()).then(|| Ask { requests: open.iter().filter_map(|(check, spans)| check.request(spans, s.means())).collect() })
+}
+
+/// Takes the replies to [`ask_checks`] and comes back to the step; `None` if they are done.
+fn fold_checks(s: &mut Panel, step: Step, replies: &Replies<'_>) -> Option<Done> {
+    let open = open_checks(s, step);
+    if open.is_empty() {
+        return None;
+    }
+    let mut go = Go::to(step.name());
+    for (at, (mut check, spans)) in open.into_iter().enumerate() {
+        check.take(&spans, s.means(), replies.value(at));
+        if let Some(why) = check.failure.as_deref().filter(|_| check.is_done()) {
+            go = go.note("check_failed", why);
+        }
+        s.checks.retain(|known| known.text != check.text);
+        s.checks.push(check);
+    }
+    Some(Done::Aside(go))
 }
 
 pub(super) fn ask_research(s: &Panel) -> Ask {
+    if let Some(ask) = ask_checks(s, Step::CriticResearcher) {
+        return ask;
+    }
     let request =
         |index: usize| with_research(s, index, |draft| ask_about(&s.model, draft)).map(|request| request.label(Step::CriticResearcher.name()));
     Ask { requests: s.to_review().into_iter().filter_map(request).collect() }
@@ -196,6 +249,9 @@ pub(super) fn ask_research(s: &Panel) -> Ask {
 
 /// One that could not be judged is judged again; the verdicts on the others stand.
 pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
+    if let Some(done) = fold_checks(s, Step::CriticResearcher, replies) {
+        return done;
+    }
     let mut errors = Vec::new();
     let mut noted = Vec::new();
     let mut at = 0;
@@ -235,15 +291,21 @@ fn with_findings(mut note: Value, findings: &[Finding]) -> Value {
 fn with_answer<T>(s: &Panel, then: impl FnOnce(&Draft<'_>) -> T) -> T {
     let (text, reasoning) = s.expert.as_ref().map_or(("", ""), |expert| (&expert.answer, &expert.reasoning));
     let (question, spans) = (s.asked(), s.spans());
-    then(&Draft { question: &question, step: None, text, reasoning, spans: &spans })
+    with_judged(s, Draft { question: &question, step: None, text, reasoning, spans: &spans, judged: None }, then)
 }
 
 pub(super) fn ask_expert(s: &Panel) -> Ask {
+    if let Some(ask) = ask_checks(s, Step::CriticExpert) {
+        return ask;
+    }
     let request = with_answer(s, |draft| ask_about(&s.model, draft)).map(|request| request.label(Step::CriticExpert.name()));
     Ask { requests: request.into_iter().collect() }
 }
 
 pub(super) fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
+    if let Some(done) = fold_checks(s, Step::CriticExpert, replies) {
+        return done;
+    }
     let findings = with_answer(s, review);
     let verdict = if is_decided(&s.model, &findings) {
         rejected_by(&findings)

@@ -11,9 +11,11 @@ use serde_json::json;
 use super::state::{Ending, Kind, Panel};
 use super::{Done, UNANSWERED, agents, table::Step};
 use crate::answer::{self, Answer};
+use crate::claims::Said;
 use crate::direct::ANSWER;
 use crate::no_model;
 use crate::prompt::{self, Prompt};
+use crate::verify::Unchecked;
 
 const FINALIZER: Prompt = Prompt { long: include_str!("finalizer.md"), short: include_str!("finalizer.small.md") };
 const TRACE: &str = include_str!("trace.md");
@@ -26,6 +28,9 @@ const DECLINED: &str = "I was asked not to carry out this plan.";
 const LISTED_TOKENS_MAX: usize = 1_500;
 
 pub(super) fn ask(s: &Panel) -> Ask {
+    if let Some(unchecked) = &s.unchecked {
+        return unchecked.ask(s.means());
+    }
     let Some(expert) = s.expert.as_ref().filter(|_| s.ending == Some(Ending::Approved)) else { return Ask::nothing() };
     let (messages, _) = told(s, &expert.answer);
     let tokens_max = if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
@@ -71,6 +76,10 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
     struct Trace {
         final_reasoning_trace: String,
     }
+    if let Some(mut unchecked) = s.unchecked.take() {
+        unchecked.fold(s.means(), replies);
+        return checked(s, unchecked);
+    }
     let Some(expert) = s.expert.clone().filter(|_| s.ending == Some(Ending::Approved)) else { return Done::End(end(s)) };
     let (_, shown) = told(s, &expert.answer);
     let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
@@ -79,8 +88,6 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
         Ok(None) => (expert.answer, Some("the finalizer said nothing".to_owned())),
         Err(failure) => (expert.answer, Some(failure.to_string())),
     };
-    let answer = answer::finish(&raw, &shown, s.strict);
-    s.final_answer = answer.body.clone();
     s.final_reasoning_trace = match replies.len() {
         2 => prompt::read::<Trace>(replies, 1)
             .map(|trace| trace.final_reasoning_trace)
@@ -88,13 +95,30 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
             .unwrap_or_else(|_| retraced(s)),
         _ => retraced(s),
     };
+    let unchecked = Unchecked::new(Said { markdown: raw, short: None }, shown, s.strict, s.means());
+    let done = checked(s, unchecked);
+    match (trouble, done) {
+        (Some(why), Done::End(go)) => Done::End(go.note("finalizer", as_written(&why))),
+        (Some(why), Done::Aside(go)) => Done::Aside(go.note("finalizer", as_written(&why))),
+        (_, done) => done,
+    }
+}
+
+fn as_written(why: &str) -> serde_json::Value {
+    json!({ "answer": "as the expert wrote it", "why": why })
+}
+
+/// Ends with the answer, or comes back until it is checked.
+fn checked(s: &mut Panel, unchecked: Unchecked) -> Done {
+    if !unchecked.is_done() {
+        s.unchecked = Some(unchecked);
+        return Done::Aside(Go::to(Step::Finalizer.name()));
+    }
+    let (answer, failure) = unchecked.finish();
+    s.final_answer = answer.body.clone();
     s.answer = Some(answer);
     agents::respond(s, Step::Finalizer, "The final answer is ready.".to_owned(), None);
-    let go = said(s);
-    Done::End(match trouble {
-        Some(why) => go.note("finalizer", json!({ "answer": "as the expert wrote it", "why": why })),
-        None => go,
-    })
+    Done::End(failure.into_iter().fold(said(s), |go, why| go.note("check_failed", why)))
 }
 
 /// Without an approved answer: what is to be said instead.

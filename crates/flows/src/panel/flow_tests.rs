@@ -104,6 +104,20 @@ fn k1_rejections_go_back_with_feedback_and_cost_a_retry() {
 }
 
 #[test]
+fn k6_the_verifier_judges_drafts_and_the_answer_unless_rules_are_set() {
+    for (verify, is_judged) in [("fast", true), ("rules", false)] {
+        let mut input = with(json!({ "verify": verify }));
+        input["model"]["has_verifier"] = json!(true);
+        let end = check(input, &[]);
+        // Two research results, the expert's answer and the last answer.
+        assert_eq!(end.count("tool evidence.judge"), if is_judged { 4 } else { 0 }, "{:?}", end.asked());
+        assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("approved"), &json!(0)));
+        let by = end.output()["sentences"][0]["by"].as_str();
+        assert_eq!(by, is_judged.then_some("verifier"), "{}", end.output()["sentences"]);
+    }
+}
+
+#[test]
 fn k2_the_fifth_retry_is_the_end() {
     for (critic, limit) in [("critic_planner", 5), ("critic_researcher", 5), ("critic_expert", 5), ("critic_planner", 2)] {
         let end = check(with(json!({ "retry_limit": limit })), &[(critic, &[reject("no")])]);

@@ -76,6 +76,10 @@ pub fn flow() -> Result<Graph, GraphError> {
             Step::Finalizer => edges.push(END),
             _ => {}
         }
+        // A critic's draft and the last answer are checked in the same step, before it is judged or ends.
+        if matches!(step, Step::CriticResearcher | Step::CriticExpert | Step::Finalizer) && !edges.contains(&step.name()) {
+            edges.push(step.name());
+        }
         builder = builder.node(step.name(), Agent { step, ask, fold }, &edges);
     }
     let after_approval = [Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
@@ -112,6 +116,8 @@ fn begin(input: Input<Settings>) -> Panel {
         is_model_down: false,
         final_answer: String::new(),
         final_reasoning_trace: String::new(),
+        checks: Vec::new(),
+        unchecked: None,
         answer: None,
     }
 }
@@ -148,7 +154,7 @@ enum Done {
     Report(Report, Value),
     Wrong(Vec<Error>),
     End(Go),
-    /// To a node outside the table.
+    /// To a node outside the table, or to the same step again.
     Aside(Go),
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   draft ── evidence::check ──▶ wrong numbers, names, dates, quotations; contradictions      hard
+//!            (rules, verifier)
 //!         ── rules ────────────▶ nothing answered; another subject; nothing of it in the sources  hard
 //!                              ▶ words that seem turned around                                 for the model to judge
 //! ```
@@ -9,7 +10,7 @@
 //! Every finding is told to the critic. A small model approves whatever reads well, so hard findings reject by themselves where the critic is one, and
 //! it is not asked at all then. The feedback names the sentence and what the sources say instead.
 
-use evidence::{Options, ProblemKind, Sentence, Span, Spans, Status};
+use evidence::{DecidedBy, Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
 
 use super::doubt;
@@ -24,6 +25,15 @@ pub struct Draft<'d> {
     /// How its writer says it was found; numbers in it may have been calculated with.
     pub reasoning: &'d str,
     pub spans: &'d [Span],
+    /// Judgements about [`Draft::claims`] and the spans, if there are any.
+    pub judged: Option<&'d Judged>,
+}
+
+impl Draft<'_> {
+    /// The part of its text that is held against the evidence.
+    pub fn claims(&self) -> &str {
+        doubt::without_yes_or_no(self.text.trim())
+    }
 }
 
 /// One thing that is wrong with a draft, found without a model.
@@ -73,6 +83,10 @@ const FINDINGS_MAX: usize = 5;
 const SENTENCE_CHARS_MAX: usize = 160;
 /// Below this share of a sentence's words, the sources do not speak of what it says.
 const NO_SOURCE_SCORE_MAX: f32 = 0.4;
+/// Probability from which on the verifier outweighs a name, a negation or an order of words that the rules miss.
+const BELIEVED_MIN: f32 = 0.9;
+/// Probability from which on its contradiction rejects a draft by itself.
+const DENIED_MIN: f32 = 0.85;
 /// A draft about something else may share so many words with a passage by chance.
 const NEAR_WORDS_MAX: usize = 1;
 /// A draft of fewer words is a name or a number, which need not repeat the question.
@@ -82,7 +96,7 @@ const NOT_FOUND: &str = "not found";
 
 /// What is wrong with a draft, as far as rules can tell.
 pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
-    let text = doubt::without_yes_or_no(draft.text.trim());
+    let text = draft.claims();
     let asked = format!("{}\n{}", draft.question, draft.step.unwrap_or_default());
     if !text.chars().any(char::is_alphanumeric) {
         return vec![whole(FindingKind::Unanswered, "nothing is answered.")];
@@ -92,7 +106,7 @@ pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
     }
     let spans = Spans::new(draft.spans);
     let context = format!("{asked}\n{}", draft.reasoning);
-    let options = Options { calculated_from: Some(&context), ..Options::default() };
+    let options = Options { calculated_from: Some(&context), judged: draft.judged, ..Options::default() };
     let checked = spans.check(text, &options);
     let claims: Vec<&Sentence> = checked.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim).collect();
     let shared = evidence::shared_words(text, &asked);
@@ -146,9 +160,14 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
     }
     let mut findings = Vec::new();
     let nearest = spans.nearest(&sentence.text);
+    let is_believed = sentence.verifier.is_some_and(|verifier| verifier.supported >= BELIEVED_MIN);
+    let is_denied = sentence.by == DecidedBy::Model || sentence.verifier.is_some_and(|verifier| verifier.contradicted >= DENIED_MIN);
     for problem in &sentence.problems {
         let kind = match problem.kind {
             ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, &spans.all().iter().map(|span| span.text.as_str())) => continue,
+            // Rules read words; where the verifier is sure that the sources say it, they are only a reason to look.
+            ProblemKind::Name | ProblemKind::Negation | ProblemKind::Opposite | ProblemKind::Swapped if is_believed => FindingKind::Doubtful,
+            ProblemKind::Contradicted if !is_denied => FindingKind::Doubtful,
             ProblemKind::Number if doubt::is_approximate(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Name if doubt::may_be_no_name(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Negation if nearest.as_ref().is_some_and(|source| doubt::may_agree(&sentence.text, source)) => FindingKind::Doubtful,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Step;
 use crate::input::ModelProfile;
+use crate::verify::{Check, Means, Unchecked, Verify};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Panel {
@@ -42,6 +43,12 @@ pub(super) struct Panel {
     pub(super) is_model_down: bool,
     pub(super) final_answer: String,
     pub(super) final_reasoning_trace: String,
+    /// Drafts that were held against their evidence for the critics, each once.
+    #[serde(default)]
+    pub(super) checks: Vec<Check>,
+    /// What the finalizer wrote, until it is checked.
+    #[serde(default)]
+    pub(super) unchecked: Option<Unchecked>,
     pub(super) answer: Option<crate::answer::Answer>,
 }
 
@@ -56,11 +63,13 @@ pub(crate) struct Settings {
     /// Tool calls that one researcher or expert may make for one task.
     #[schemars(range(min = 1, max = TOOL_CALLS_MAX))]
     pub(super) tool_calls_max: u32,
+    /// Who checks drafts and the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
+    pub(super) verify: Verify,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { retry_limit: 5, parallel_research: false, tool_calls_max: 4 }
+        Settings { retry_limit: 5, parallel_research: false, tool_calls_max: 4, verify: Verify::default() }
     }
 }
 
@@ -274,6 +283,10 @@ impl Panel {
             }
         }
         spans
+    }
+
+    pub(super) fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     pub(super) fn say(&mut self, word: Word) {

@@ -31,7 +31,8 @@ pub(super) fn from_results(s: &Reason) -> Option<Answer> {
 fn from_draft(s: &Reason) -> Option<Answer> {
     let text = filled_text(s.draft.as_deref()?, |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply))?;
     let answer = answer::finish(&text, &s.spans, s.strict);
-    let is_supported = answer.count(Status::Supported) > 0 && answer.count(Status::Weak) + answer.count(Status::Unsupported) == 0;
+    let is_supported = answer.count(Status::Supported) > 0
+        && !answer.sentences.iter().any(|sentence| sentence.status == Status::Weak || sentence.status.is_refused());
     (is_supported && answer.removed == 0).then_some(answer)
 }
 
@@ -46,7 +47,8 @@ fn from_tools(s: &Reason) -> Option<Answer> {
 
 /// What the tools returned, in place of a small model's answer that they do not support: a short result is better read than retold wrongly.
 pub(super) fn in_place_of(s: &Reason, answer: &Answer) -> Option<Answer> {
-    let is_refuted = answer.count(Status::Unsupported) > 0 && answer.count(Status::Unsupported) >= answer.count(Status::Supported);
+    let refused = answer.sentences.iter().filter(|sentence| sentence.status.is_refused()).count();
+    let is_refuted = refused > 0 && refused >= answer.count(Status::Supported);
     let tokens = || s.doing.iter().filter_map(Doing::reply).map(|reply| evidence::tokens(&said(reply))).sum::<usize>();
     let may_be_shown = s.model.is_small && is_refuted && !s.doing.is_empty() && s.doing.iter().all(Doing::is_well) && tokens() <= SHORT_TOKENS_MAX;
     may_be_shown.then(|| returned(s.doing.iter()))

@@ -53,6 +53,7 @@ use crate::input::{Approve, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
+use crate::verify::{Means, Unchecked, Verify};
 
 pub use decide::{Complexity, Facts, ToolFit, Way, Why, complexity, decide};
 pub use execute::{ExecutionResult, WrittenFile};
@@ -83,7 +84,7 @@ pub fn flow() -> Result<Graph, GraphError> {
     let limits = Limits::default();
     let iteration = ["iterate", "think", "plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"];
     let work: Vec<&str> = [&["decide"], &iteration[..]].concat();
-    let run: Vec<&str> = [&work[..], &["respond", "direct"]].concat();
+    let run: Vec<&str> = [&work[..], &["respond", "direct", "check"]].concat();
     Graph::of::<Reason>("reason")
         .node("decide", (ask_decide, fold_decide), &["iterate", "respond"])
         .node("iterate", (|_: &Reason| Ask::nothing(), fold_iterate), &["think", "plan"])
@@ -94,8 +95,9 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("approve_plan", (approve::ask, approve::fold), &["execute", END])
         .node("execute", (execute::ask, execute::fold), &["execute", "reflect"])
         .node("reflect", (reflect::ask, reflect::fold), &["iterate", "respond"])
-        .node("respond", (respond::ask, respond::fold), &["iterate", "direct", END])
-        .node("direct", (respond::ask_direct, respond::fold_direct), &[END])
+        .node("respond", (respond::ask, respond::fold), &["iterate", "direct", "check", END])
+        .node("direct", (respond::ask_direct, respond::fold_direct), &["check", END])
+        .node("check", (respond::ask_check, respond::fold_check), &["check", END])
         .phase("think", limits.think_ms, &["think"])
         .phase("plan", limits.plan_ms, &["plan"])
         .phase("reflect", limits.reflect_ms, &["reflect"])
@@ -157,6 +159,8 @@ pub struct Settings {
     pub reflect_seconds_max: Option<u32>,
     /// Tools or servers that may be planned; all if empty.
     pub enabled_tools: Vec<String>,
+    /// Who checks the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
+    pub verify: Verify,
     /// What similar requests taught; the newest last.
     #[schemars(skip)]
     pub remembered: Vec<Remembered>,
@@ -206,6 +210,9 @@ pub(super) struct Reason {
     to_remember: Vec<Remembered>,
     /// A tool was called that may have changed something.
     has_acted: bool,
+    /// What was said, until it is checked.
+    #[serde(default)]
+    unchecked: Option<Unchecked>,
     answer: Option<Answer>,
 }
 
@@ -250,6 +257,7 @@ fn begin(input: Input<Settings>) -> Reason {
         degraded: Vec::new(),
         to_remember: Vec::new(),
         has_acted: false,
+        unchecked: None,
         answer: None,
     }
 }
@@ -278,6 +286,10 @@ impl Reason {
     /// For those who do not hear the conversation.
     fn asked(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn depth(&self) -> Depth {

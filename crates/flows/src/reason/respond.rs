@@ -13,6 +13,7 @@ use crate::claims::{self, Said};
 use crate::direct::ANSWER;
 use crate::no_model;
 use crate::prompt::{self, Prompt};
+use crate::verify::Unchecked;
 
 const RESPOND: Prompt = Prompt { long: include_str!("respond.md"), short: claims::PROMPT };
 const DIRECT: &str = include_str!("direct.md");
@@ -23,19 +24,27 @@ const LISTED_TOKENS_MAX: usize = 1_500;
 /// How the call that answers says that something is missing, where another iteration may find it.
 const MISSING: &str = "MISSING:";
 
+/// What is said without a further call.
+enum Given {
+    /// By the flow itself, and checked.
+    Answer(Box<Answer>),
+    /// By a model in an earlier call, with the passages that it was shown.
+    Said(Said, Vec<Span>),
+}
+
 /// An answer that no further call is needed for: from the results, from the reflection, or from a plan that needs no steps.
-fn given(s: &Reason) -> Option<Answer> {
+fn given(s: &Reason) -> Option<Given> {
     let is_achieved = s.reflections.last().is_some_and(|last| last.goal_achieved);
     if let Some(text) = s.reflections.last().and_then(|last| last.final_response.as_deref()) {
         let (_, shown) = reflect::told(s);
-        return Some(finished(s, Said { markdown: text.to_owned(), short: None }, shown));
+        return Some(Given::Said(Said { markdown: text.to_owned(), short: None }, shown));
     }
     if is_achieved && let Some(answer) = conclude::from_results(s) {
-        return Some(answer);
+        return Some(Given::Answer(Box::new(answer)));
     }
     let is_empty = s.plan.as_ref().is_some_and(|plan| plan.steps.is_empty()) && s.iteration == 1;
     let draft = s.draft.as_ref().filter(|draft| is_empty && !draft.contains("{{"))?;
-    Some(finished(s, Said { markdown: draft.clone(), short: None }, Vec::new()))
+    Some(Given::Said(Said { markdown: draft.clone(), short: None }, Vec::new()))
 }
 
 /// Steps that may change something and did not end well, each in a line with what is known of it.
@@ -53,8 +62,8 @@ fn not_done(s: &Reason) -> Vec<(String, Span)> {
     s.doing.iter().filter(is_act).filter_map(line).collect()
 }
 
-/// Checks what was said, and adds what was not done.
-fn finished(s: &Reason, mut said: Said, mut shown: Vec<Span>) -> Answer {
+/// Adds what was not done to what was said.
+fn with_not_done(s: &Reason, mut said: Said, mut shown: Vec<Span>) -> (Said, Vec<Span>) {
     let has_evidence = !shown.is_empty();
     for (line, span) in not_done(s) {
         said.markdown.push_str(&format!("\n\n{line}"));
@@ -64,7 +73,34 @@ fn finished(s: &Reason, mut said: Said, mut shown: Vec<Span>) -> Answer {
         }
         said.markdown.push('.');
     }
-    answer::finish_said(said, &shown, s.strict)
+    (said, shown)
+}
+
+/// Has what was said checked, and ends with it.
+fn say(s: &mut Reason, said: Said, shown: Vec<Span>) -> Go {
+    let (said, shown) = with_not_done(s, said, shown);
+    let unchecked = Unchecked::new(said, shown, s.strict, s.means());
+    checked(s, unchecked)
+}
+
+pub(super) fn ask_check(s: &Reason) -> Ask {
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |unchecked| unchecked.ask(s.means()))
+}
+
+pub(super) fn fold_check(s: &mut Reason, replies: &Replies<'_>) -> Go {
+    let mut unchecked = s.unchecked.take().unwrap_or_default();
+    unchecked.fold(s.means(), replies);
+    checked(s, unchecked)
+}
+
+fn checked(s: &mut Reason, unchecked: Unchecked) -> Go {
+    if !unchecked.is_done() {
+        s.unchecked = Some(unchecked);
+        return Go::to("check");
+    }
+    let (answer, failure) = unchecked.finish();
+    let answer = conclude::in_place_of(s, &answer).unwrap_or(answer);
+    failure.into_iter().fold(end(s, answer), |go, why| go.note("check_failed", why))
 }
 
 /// Whether the call that answers may ask for another iteration: a plan of one step is judged by nobody else.
@@ -105,8 +141,10 @@ pub(super) fn ask(s: &Reason) -> Ask {
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    if let Some(answer) = given(s) {
-        return end(s, answer);
+    match given(s) {
+        Some(Given::Answer(answer)) => return end(s, *answer),
+        Some(Given::Said(said, shown)) => return say(s, said, shown),
+        None => {}
     }
     let (_, shown) = told(s);
     let failure = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
@@ -115,9 +153,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             if let Some(missing) = missing {
                 return more(s, missing);
             }
-            let answer = finished(s, said, shown);
-            let answer = conclude::in_place_of(s, &answer).unwrap_or(answer);
-            return end(s, answer);
+            return say(s, said, shown);
         }
         Err(failure) => failure,
     };
@@ -145,8 +181,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
-            let answer = finished(s, Said { markdown: claims::uncited(&text), short: None }, shown);
-            return end(s, answer);
+            return say(s, Said { markdown: claims::uncited(&text), short: None }, shown);
         }
         Ok(None) => Failure::new(FailureKind::Invalid, "the model's reply is empty"),
         Err(failure) => failure,
@@ -163,9 +198,9 @@ fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
         return no_model::fail("reason", &format!("{why}{}", not_done.concat()), &shown);
     }
     let markdown = answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown);
-    let is_strict = std::mem::replace(&mut s.strict, false);
-    let answer = finished(s, Said { markdown, short: None }, shown);
-    s.strict = is_strict;
+    // A list of what was found stands as it is.
+    let (said, shown) = with_not_done(s, Said { markdown, short: None }, shown);
+    let answer = answer::finish_said(said, &shown, false);
     end(s, answer)
 }
 

@@ -47,7 +47,7 @@ use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
-use crate::verify;
+use crate::verify::{Means, Unchecked, Verify};
 
 pub use plan::{Status, Task};
 
@@ -77,7 +77,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", "check", END])
-        .node("check", (ask_check, fold_check), &["plan", END])
+        .node("check", (ask_check, fold_check), &["check", "plan", END])
         .input(Search::of)
         .output(output)
         .recall(context::recall(HISTORY_TURNS_MAX))
@@ -93,11 +93,13 @@ pub struct Settings {
     pub max_turn_iterations: u32,
     /// Tools or servers that may be planned; all if empty.
     pub enabled_tools: Vec<String>,
+    /// Who checks the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
+    pub verify: Verify,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { max_turn_iterations: 1, enabled_tools: Vec::new() }
+        Settings { max_turn_iterations: 1, enabled_tools: Vec::new(), verify: Verify::default() }
     }
 }
 
@@ -151,7 +153,7 @@ struct Search {
     reasoning: String,
     /// What the model said and found missing, until it is checked.
     #[serde(default)]
-    unchecked: Option<(Said, String)>,
+    unchecked: Option<(Unchecked, String)>,
     answer: Answer,
 }
 
@@ -196,6 +198,10 @@ impl Search {
     fn current_mut(&mut self) -> impl Iterator<Item = &mut Task> {
         let iteration = self.iteration;
         self.thinking_steps.iter_mut().filter(move |task| task.iteration == iteration)
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn may_go_on(&self) -> bool {
@@ -544,17 +550,15 @@ fn ask_synthesis(s: &Search) -> Ask {
 fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes: Vec<(&str, Value)> = Vec::new();
     // What this flow says by itself stands as it is.
-    let (said, missing, strict) = match synthesis::read(replies.value(0)) {
+    let said = match synthesis::read(replies.value(0)) {
         Ok(read) => {
             if let Some(how) = read.salvaged {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
-            if verify::is_wanted(&s.model, &s.shown) {
-                s.unchecked = Some((read.said, read.missing));
-                return notes.into_iter().fold(Go::to("check"), |go, (name, value)| go.note(name, value));
-            }
-            (read.said, read.missing, s.strict)
+            let unchecked = Unchecked::new(read.said, s.shown.clone(), s.strict, s.means());
+            let go = checked(s, unchecked, read.missing);
+            return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
         }
         Err(failure) => {
             notes.push(("synthesis_failed", json!(failure.to_string())));
@@ -571,28 +575,32 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 true => format!("{NOTHING_FOUND}: {}.", failure.message.trim_end_matches('.')),
                 false => answer::listed(GATHERED, &s.shown),
             };
-            (Said { markdown: raw, short: None }, String::new(), false)
+            Said { markdown: raw, short: None }
         }
     };
-    let answer = answer::finish_said(said, &s.shown, strict);
-    let go = concluded(s, answer, missing);
+    let answer = answer::finish_said(said, &s.shown, false);
+    let go = concluded(s, answer, String::new());
     notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
 }
 
 fn ask_check(s: &Search) -> Ask {
-    s.unchecked.as_ref().map_or_else(Ask::nothing, |(said, _)| verify::ask(said, &s.shown))
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |(unchecked, _)| unchecked.ask(s.means()))
 }
 
 fn fold_check(s: &mut Search, replies: &Replies<'_>) -> Go {
-    let (said, missing) = s.unchecked.take().unwrap_or_default();
-    let judged = verify::judged(&said, &s.shown, replies);
-    let failure = judged.as_ref().err().map(ToString::to_string);
-    let answer = answer::finish_judged(said, &s.shown, s.strict, judged.ok().flatten().as_ref());
-    let go = concluded(s, answer, missing);
-    match failure {
-        Some(failure) => go.note("check_failed", failure),
-        None => go,
+    let (mut unchecked, missing) = s.unchecked.take().unwrap_or_default();
+    unchecked.fold(s.means(), replies);
+    checked(s, unchecked, missing)
+}
+
+fn checked(s: &mut Search, unchecked: Unchecked, missing: String) -> Go {
+    if !unchecked.is_done() {
+        s.unchecked = Some((unchecked, missing));
+        return Go::to("check");
     }
+    let (answer, failure) = unchecked.finish();
+    let go = concluded(s, answer, missing);
+    failure.into_iter().fold(go, |go, why| go.note("check_failed", why))
 }
 
 /// Plans again for what is missing, or ends with this answer.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   start ► discover ► triage ─── nothing to look up: a reply ───► end
-//!           registry   model  └─► research ────► report ► end
+//!           registry   model  └─► research ────► report ► check ► end
 //!                                 panel_researcher  model
 //! ```
 //!
@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::closing;
 use crate::answer;
+use crate::claims::Said;
 use crate::descriptor::{Agent, Descriptor, InputKind, Visibility};
 use crate::input::ModelProfile;
 use crate::panel;
@@ -24,6 +25,7 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, Tool, Toolbox};
 use crate::turn::{self, Turn, Visit};
+use crate::verify::{Means, Unchecked, Verify};
 
 pub const NAME: &str = "researcher";
 pub const CAPABILITY: &str = "research";
@@ -44,7 +46,8 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("discover", (|s: &Researcher| Ask::one(toolbox::ask_named(&s.request(), &s.settings.enabled_tools)), fold_tools), &["triage"])
         .node("triage", (ask_triage, fold_triage), &["research", END])
         .node("research", (ask_research, fold_research), &["report", END])
-        .node("report", (ask_report, fold_report), &[END])
+        .node("report", (ask_report, fold_report), &["check", END])
+        .node("check", (ask_check, fold_check), &["check", END])
         .input(Researcher::of)
         .output(|s| closing(&s.messages, &s.context, NAME, &s.last, &s.report, CAPABILITY))
         .recall(turn::recall(HISTORY_TURNS_MAX))
@@ -59,11 +62,13 @@ pub struct Settings {
     /// Tool calls that may be made for one question.
     #[schemars(range(min = 1, max = panel::TOOL_CALLS_MAX))]
     pub tool_calls_max: u32,
+    /// Who checks the report: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
+    pub verify: Verify,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { enabled_tools: Vec::new(), tool_calls_max: 4 }
+        Settings { enabled_tools: Vec::new(), tool_calls_max: 4, verify: Verify::default() }
     }
 }
 
@@ -92,6 +97,11 @@ struct Researcher {
     result: String,
     spans: Vec<Span>,
     tool_used: bool,
+    /// The summary until it is checked, and its key points.
+    #[serde(default)]
+    unchecked: Option<Unchecked>,
+    #[serde(default)]
+    key_points: Vec<String>,
     last: Option<Turn>,
     report: String,
 }
@@ -109,6 +119,8 @@ impl Researcher {
             result: String::new(),
             spans: Vec::new(),
             tool_used: false,
+            unchecked: None,
+            key_points: Vec::new(),
             last: None,
             report: String::new(),
         }
@@ -149,8 +161,16 @@ impl Researcher {
         Go::end().say("user", self.request()).say("assistant", said)
     }
 
-    fn hand_in(&mut self, summary: &str, key_points: &[String], shown: &[Span]) -> Go {
-        let checked = answer::finish(summary, shown, false);
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
+    }
+
+    fn hand_in(&mut self, unchecked: Unchecked) -> Go {
+        if !unchecked.is_done() {
+            self.unchecked = Some(unchecked);
+            return Go::to("check");
+        }
+        let (checked, failure) = unchecked.finish();
         let sources: Vec<String> = checked
             .sources
             .iter()
@@ -164,16 +184,18 @@ impl Researcher {
             "research_summary": {
                 "topic": self.topic,
                 "summary": prompt::clipped(checked.body.trim(), SUMMARY_TOKENS_MAX),
-                "key_points": key_points,
+                "key_points": self.key_points,
                 "sources": sources,
             },
             "tool_used": self.tool_used,
         });
         self.last = Some(Turn::contract(NAME, CAPABILITY, &data));
         self.report.clone_from(&checked.text);
-        self.end()
+        let go = self
+            .end()
             .note("research", json!({ "topic": self.topic, "sources": sources.len(), "tool_used": self.tool_used }))
-            .note("answer", checked.summary())
+            .note("answer", checked.summary());
+        failure.into_iter().fold(go, |go, why| go.note("check_failed", why))
     }
 }
 
@@ -300,6 +322,16 @@ fn ask_report(s: &Researcher) -> Ask {
     Ask::one(prompt::call("report", messages, Some(schema), s.reply_tokens()).label("summing up").last())
 }
 
+fn ask_check(s: &Researcher) -> Ask {
+    s.unchecked.as_ref().map_or_else(Ask::nothing, |unchecked| unchecked.ask(s.means()))
+}
+
+fn fold_check(s: &mut Researcher, replies: &Replies<'_>) -> Go {
+    let mut unchecked = s.unchecked.take().unwrap_or_default();
+    unchecked.fold(s.means(), replies);
+    s.hand_in(unchecked)
+}
+
 fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
     struct Report {
@@ -321,11 +353,12 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         (true, _, false) => answer::listed("This was found:", &shown),
         (true, true, true) => return s.talk("The research found nothing."),
     };
-    let points: Vec<String> = key_points
+    s.key_points = key_points
         .into_iter()
         .map(|point| panel::uncited(&evidence::visible(&point)))
         .filter(|point| !point.is_empty())
         .take(KEY_POINTS_MAX)
         .collect();
-    s.hand_in(&summary, &points, &shown)
+    let said = Said { markdown: summary, short: None };
+    s.hand_in(Unchecked::new(said, shown, false, s.means()))
 }

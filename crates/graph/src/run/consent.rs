@@ -8,12 +8,14 @@ use crate::{Effect, Question, Reply};
 /// Why a person must agree before an effect is performed. Written by the world, in text that is safe to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objection {
+    /// The reason, for the person.
     pub why: String,
     /// The tool call it is about. Without it, the only answers are `once` and `no`.
     pub call: Option<HeldCall>,
 }
 
 impl Objection {
+    /// An objection that is about no tool call.
     pub fn new(why: impl Into<String>) -> Self {
         Objection { why: why.into(), call: None }
     }
@@ -24,6 +26,7 @@ impl Objection {
 pub struct HeldCall {
     /// `server.tool`
     pub tool: String,
+    /// The server of the tool.
     pub server: String,
     /// The arguments as JSON text; long values are shortened.
     pub arguments: String,
@@ -53,12 +56,15 @@ pub enum Consent {
     Tool,
     /// Every tool of this server, in every thread of the user.
     Server,
+    /// Not at all.
     No,
 }
 
 impl Consent {
+    /// All answers, the narrowest permission first.
     pub const ALL: [Consent; 5] = [Consent::Once, Consent::Conversation, Consent::Tool, Consent::Server, Consent::No];
 
+    /// The word in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Consent::Once => "once",
@@ -69,6 +75,7 @@ impl Consent {
         }
     }
 
+    /// Reads the word that [`Consent::as_str`] gives.
     pub fn parse(word: &str) -> Option<Consent> {
         Consent::ALL.into_iter().find(|consent| consent.as_str() == word)
     }

@@ -39,6 +39,7 @@ use ledger::{Ledger, Teller};
 use step::{Asking, Taint};
 use task::{Progress, Release};
 
+/// One execution of a flow, as a value.
 pub struct Run {
     graph: Graph,
     start: Arc<Start>,
@@ -73,21 +74,30 @@ pub enum Next {
     Await,
     /// Only people can move this run; it may be put away until one does.
     Wait(Vec<Waiting>),
+    /// It is over.
     Done(Arc<Outcome>),
 }
 
 /// One attempt at one effect, with everything needed to perform it.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// The conversation of the run.
     pub thread: ThreadId,
+    /// The run it belongs to.
     pub run: RunId,
     /// What the run was started with.
     pub context: RunContext,
+    /// Which effect of the run.
     pub task: TaskId,
+    /// From 1.
     pub attempt: u32,
+    /// The same for every attempt at this effect, in every process.
     pub key: Key,
+    /// The node that asked for it.
     pub node: Name,
+    /// The name under which it is shown.
     pub label: Name,
+    /// What is to be performed, with its references filled in.
     pub effect: Arc<Effect>,
     /// The arguments that came out of other effects' replies, and so carry foreign text. For a place that the flow filled itself from an earlier step,
     /// only `at` has a meaning.
@@ -102,18 +112,24 @@ pub struct Job {
     pub addresses: Arc<Addresses>,
     /// A person has agreed to exactly this.
     pub is_allowed: bool,
+    /// How long to wait first, in milliseconds.
     pub after_ms: u64,
+    /// The longest it may take, in milliseconds.
     pub deadline_ms: u64,
     /// For a child run: how deep it is, and what it may spend.
     pub depth: u32,
+    /// What is left of the budget.
     pub budget: Budget,
 }
 
 /// A question that is open before a person.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waiting {
+    /// Which effect.
     pub task: TaskId,
+    /// From 1.
     pub attempt: u32,
+    /// What the person is asked.
     pub question: Question,
     /// The tool call that the question asks permission for, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +145,7 @@ pub struct Waiting {
 pub enum Verdict {
     /// It happened; this was its result.
     Done {
+        /// What the effect returned.
         #[serde(default)]
         value: Value,
     },
@@ -139,6 +156,7 @@ pub enum Verdict {
 }
 
 impl Run {
+    /// Begins a run. The error says why the input does not fit the state.
     pub fn start(graph: &Graph, mut start: Start) -> Result<Run, RunError> {
         let unfit = |why: String| RunError::Input { flow: graph.name().to_owned(), why };
         if *start.flow != *graph.0.name {
@@ -176,6 +194,7 @@ impl Run {
     /// Thinks as far as the answers reach, and says what to do now. Jobs are handed out once; a run that was rebuilt hands out
     /// again what had no answer.
     // Not an iterator: what it gives depends on what it is fed.
+    /// What has to happen before the run can go on.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Next {
         self.settle();
@@ -323,14 +342,17 @@ impl Run {
         }
     }
 
+    /// How it was started.
     pub fn facts(&self) -> &Start {
         &self.start
     }
 
+    /// The flow it executes.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
+    /// The number of the step the run is at.
     pub fn step(&self) -> u64 {
         self.step
     }
@@ -362,10 +384,12 @@ impl Run {
         self.teller.seq
     }
 
+    /// What all replies so far used.
     pub fn spent(&self) -> Usage {
         self.ledger.spent
     }
 
+    /// How long it took so far, in microseconds; waiting for a person does not count.
     pub fn elapsed_us(&self) -> u64 {
         self.ledger.elapsed_us
     }

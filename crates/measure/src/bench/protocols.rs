@@ -25,12 +25,14 @@ use tokio::net::TcpStream;
 
 use super::{How, peer, wrong};
 
-/// Measure the server: calls a second of `/graph/invoke`, at 1, 16 and 64 clients
+/// Measure the server: calls a second of `/graph/invoke` and `/v1/chat/completions`, at 1, 16 and 64 clients
 #[derive(clap::Args)]
-#[command(after_help = "Rows: invoke1, invoke16, invoke64. Baton's runs are durable: each is on the disk before it is answered.
+#[command(
+    after_help = "Rows: invoke1, invoke16, invoke64 (LangServe), chat1, chat16, chat64 (OpenAI, with users and quotas). Baton's runs are durable: each is on the disk before it is answered.
 
 Example:
-  baton bench protocols --versus langserve --json")]
+  baton bench protocols --versus langserve --json"
+)]
 pub struct ProtocolsBench {
     /// Measure a peer as well, in turns, and print both
     #[arg(long, value_name = "PEER")]
@@ -47,6 +49,24 @@ enum Peer {
 const PINNED: [&str; 5] = ["langserve==0.3.3", "langgraph==1.2.20", "fastapi==0.162.4", "sse-starlette==1.8.2", "uvicorn"];
 const SERVER: &str = include_str!("langserve/server.py");
 const CLIENTS: [usize; 3] = [1, 16, 64];
+
+/// What is called again and again, and what a right answer has in it.
+#[derive(Clone, Copy)]
+struct Call {
+    /// The row's name before the number of clients.
+    name: &'static str,
+    path: &'static str,
+    body: &'static str,
+    expected: &'static str,
+}
+
+const INVOKE: Call = Call { name: "invoke", path: "/graph/invoke", body: r#"{"input":{"x":1}}"#, expected: "\"x\":2" };
+const CHAT: Call = Call {
+    name: "chat",
+    path: "/v1/chat/completions",
+    body: r#"{"model":"steps","messages":[{"role":"user","content":"go"}]}"#,
+    expected: "\"finish_reason\":\"stop\"",
+};
 const LOAD: Duration = Duration::from_secs(5);
 const WARM: Duration = Duration::from_secs(1);
 
@@ -66,19 +86,23 @@ impl ProtocolsBench {
             Some(Peer::Langserve) => Some(Running::theirs(place.path())?),
             None => None,
         };
-        let (mut best, mut beside) = (BTreeMap::<usize, Measured>::new(), BTreeMap::<usize, Measured>::new());
+        let chat = Running::chat(place.path())?;
+        let (mut best, mut beside) = (BTreeMap::new(), BTreeMap::new());
         for round in 1..=self.how.rounds {
-            for clients in CLIENTS {
-                remark(&format!("round {round} of {}: invoke{clients}", self.how.rounds));
-                keep(&mut best, clients, measure(ours.port, clients, load)?);
-                if let Some(theirs) = &theirs {
-                    keep(&mut beside, clients, measure(theirs.port, clients, load)?);
+            for (call, port, peer) in [(INVOKE, ours.port, theirs.as_ref()), (CHAT, chat.port, None)] {
+                for clients in CLIENTS {
+                    let key = (call.name, clients);
+                    remark(&format!("round {round} of {}: {}{clients}", self.how.rounds, call.name));
+                    keep(&mut best, key, measure(call, port, clients, load)?);
+                    if let Some(peer) = peer {
+                        keep(&mut beside, key, measure(call, peer.port, clients, load)?);
+                    }
                 }
             }
         }
         let mut report = Map::new();
-        for clients in CLIENTS {
-            let (ours, theirs) = (best[&clients], beside.get(&clients));
+        for (key, ours) in &best {
+            let theirs = beside.get(key);
             let row = json!({
                 "baton_rps": round(ours.rps),
                 "peer_rps": theirs.map(|theirs| round(theirs.rps)),
@@ -86,7 +110,7 @@ impl ProtocolsBench {
                 "baton_p99_ms": round(ours.p99_ms),
                 "peer_p99_ms": theirs.map(|theirs| round(theirs.p99_ms)),
             });
-            report.insert(format!("invoke{clients}"), row);
+            report.insert(format!("{}{}", key.0, key.1), row);
         }
         let mut out = anstream::stdout();
         if self.how.json {
@@ -108,8 +132,8 @@ fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-fn keep(best: &mut BTreeMap<usize, Measured>, clients: usize, now: Measured) {
-    let known = best.entry(clients).or_insert(now);
+fn keep(best: &mut BTreeMap<(&'static str, usize), Measured>, key: (&'static str, usize), now: Measured) {
+    let known = best.entry(key).or_insert(now);
     if now.rps > known.rps {
         *known = now;
     }
@@ -128,6 +152,13 @@ impl Running {
         Running::of(command)
     }
 
+    /// The server of `bench server`, which has the API's users and quotas too.
+    fn chat(folder: &Path) -> Result<Running> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "server-child", "--db"]).arg(folder.join("chat.db"));
+        Running::of(command)
+    }
+
     fn theirs(folder: &Path) -> Result<Running> {
         let path = folder.join("server.py");
         std::fs::write(&path, SERVER)?;
@@ -139,8 +170,9 @@ impl Running {
     fn of(mut command: Command) -> Result<Running> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = child.stdout.take().map(|out| BufReader::new(out).lines()).into_iter().flatten();
-        let port =
-            lines.map_while(std::result::Result::ok).find_map(|line| line.strip_prefix("listening ").and_then(|port| port.trim().parse().ok()));
+        // One names its port, another its address.
+        let port_in = |line: String| line.rsplit([' ', ':']).next().and_then(|port| port.trim().parse().ok());
+        let port = lines.map_while(std::result::Result::ok).find_map(port_in);
         let mut running = Running { child, port: 0 };
         running.port = port.ok_or_else(|| wrong("the server did not start"))?;
         Ok(running)
@@ -180,18 +212,18 @@ pub(super) async fn serve(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn measure(port: u16, clients: usize, load: Duration) -> Result<Measured> {
+fn measure(call: Call, port: u16, clients: usize, load: Duration) -> Result<Measured> {
     wiring::block_on(async {
-        loaded(port, clients, WARM.min(load)).await?;
-        loaded(port, clients, load).await
+        loaded(call, port, clients, WARM.min(load)).await?;
+        loaded(call, port, clients, load).await
     })
 }
 
 /// Each client asks again as soon as it is answered.
-async fn loaded(port: u16, clients: usize, load: Duration) -> Result<Measured> {
+async fn loaded(call: Call, port: u16, clients: usize, load: Duration) -> Result<Measured> {
     let begun = Instant::now();
     let until = begun + load;
-    let tasks: Vec<_> = (0..clients).map(|_| tokio::spawn(client(port, until))).collect();
+    let tasks: Vec<_> = (0..clients).map(|_| tokio::spawn(client(call, port, until))).collect();
     let mut times = Vec::new();
     for task in tasks {
         times.extend(task.await.map_err(wrong)??);
@@ -203,17 +235,17 @@ async fn loaded(port: u16, clients: usize, load: Duration) -> Result<Measured> {
 }
 
 /// Microseconds of each call.
-async fn client(port: u16, until: Instant) -> Result<Vec<u64>> {
-    let body = r#"{"input":{"x":1}}"#;
+async fn client(call: Call, port: u16, until: Instant) -> Result<Vec<u64>> {
+    let Call { path, body, expected, .. } = call;
     let request =
-        format!("POST /graph/invoke HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let mut line = TcpStream::connect(("127.0.0.1", port)).await?;
     line.set_nodelay(true)?;
     let (mut times, mut read) = (Vec::new(), Vec::with_capacity(4 << 10));
     while Instant::now() < until {
         let begun = Instant::now();
         line.write_all(request.as_bytes()).await?;
-        let answer = answer(&mut line, &mut read).await?;
+        let answer = answer(&mut line, &mut read, expected.as_bytes()).await?;
         if !answer {
             return Err(wrong("the server answered something else than it was asked for"));
         }
@@ -223,7 +255,7 @@ async fn client(port: u16, until: Instant) -> Result<Vec<u64>> {
 }
 
 /// Reads one response; says whether it is the right one.
-async fn answer(line: &mut TcpStream, read: &mut Vec<u8>) -> Result<bool> {
+async fn answer(line: &mut TcpStream, read: &mut Vec<u8>, expected: &[u8]) -> Result<bool> {
     read.clear();
     loop {
         if line.read_buf(read).await? == 0 {
@@ -234,7 +266,7 @@ async fn answer(line: &mut TcpStream, read: &mut Vec<u8>) -> Result<bool> {
         let length = text.lines().find_map(|line| line.strip_prefix("content-length:").and_then(|length| length.trim().parse::<usize>().ok()));
         let length = length.ok_or_else(|| wrong("a response without a length"))?;
         if read.len() >= head + 4 + length {
-            let is_right = text.starts_with("http/1.1 200") && read[head + 4..].windows(5).any(|bytes| bytes == b"\"x\":2");
+            let is_right = text.starts_with("http/1.1 200") && read[head + 4..].windows(expected.len()).any(|bytes| bytes == expected);
             return Ok(is_right);
         }
     }

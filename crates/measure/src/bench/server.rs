@@ -308,7 +308,13 @@ fn nothing<T>() -> server::desk::Result<T> {
 #[async_trait]
 impl Desk for BenchDesk {
     fn flows(&self) -> Vec<api::Flow> {
-        Vec::new()
+        let name = "steps".to_owned();
+        let (title, about, icon) = (name.clone(), String::new(), name.clone());
+        vec![api::Flow { name, title, about, icon, can_approve: false, is_shown: true, graph: Value::Null, settings: Vec::new() }]
+    }
+
+    fn takes_history(&self, _: &str) -> bool {
+        false
     }
 
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> server::desk::Result<Order> {
@@ -348,6 +354,10 @@ impl Desk for BenchDesk {
         nothing()
     }
 
+    async fn document(&self, _: &UserId, _: &str) -> server::desk::Result<Vec<u8>> {
+        nothing()
+    }
+
     async fn delete_document(&self, _: &UserId, _: &str) -> server::desk::Result<()> {
         nothing()
     }
@@ -358,6 +368,10 @@ impl Desk for BenchDesk {
 
     async fn workspace_file(&self, _: &ThreadId, _: &str) -> server::desk::Result<Vec<u8>> {
         nothing()
+    }
+
+    async fn thread_deleted(&self, _: &ThreadId) -> server::desk::Result<()> {
+        Ok(())
     }
 
     async fn export(&self, _: Export) -> server::desk::Result<Vec<u8>> {

@@ -32,20 +32,23 @@ use crate::Verdict;
 #[command(after_help = "\
 Each question is one run of the flow, with the set's passages as documents. Exact match and F1 compare the short answer that leads the text with the
 few words of the known one; where a model gave none, the whole text, which then hardly ever matches. `holds` says how often the known answer stands
-in the text.
+in the text. A question with an empty \"answer\" is one that the passages do not answer: saying so is right, and any other answer is wrong.
+
+--model and --flow may be given several times; every flow is measured with every model, and with extraction.
 
 Examples:
   baton eval answers --data hotpot100.json --model embedded --questions 20
+  baton eval answers --data hotpot100.json --model embedded --flow direct --flow search
   baton eval answers --data hotpot100.json --model extract --json")]
 pub struct Answers {
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
     /// Who answers [default: what `baton doctor` says]
     #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
+    model: Vec<String>,
     /// The flow that answers
     #[arg(long, default_value = "direct")]
-    flow: String,
+    flow: Vec<String>,
     /// Only so many, the first ones
     #[arg(long, value_name = "N")]
     questions: Option<usize>,
@@ -68,6 +71,11 @@ struct Measured {
     holds: f64,
     /// Share of all sentences that their sources support.
     supported_rate: f64,
+    /// Answers that say that the passages do not hold one.
+    abstained: usize,
+    /// Of those, the share of questions that really have none; of questions that have none, the share of those. `None` without such questions.
+    abstention_precision: Option<f64>,
+    abstention_recall: Option<f64>,
     /// Citations in an answer that lead to nothing that was retrieved. There must be none.
     fabricated_citations: usize,
     tokens: u64,
@@ -76,6 +84,9 @@ struct Measured {
     seconds_per_question: f64,
     #[serde(skip)]
     sentences: (usize, usize),
+    /// Questions that the passages do not answer, and how many of those were left unanswered.
+    #[serde(skip)]
+    unanswerable: (usize, usize),
 }
 
 const EXTRACT: &str = "extract";
@@ -87,10 +98,13 @@ impl Answers {
         let folder = lay_out(&exam)?;
         let mut all = Vec::new();
         wiring::block_on_all_cores(async {
-            if self.model.as_deref() != Some(EXTRACT) {
-                all.push(self.measure(place, self.model.clone(), &exam, &folder).await?);
+            let named = self.model.iter().filter(|model| *model != EXTRACT).cloned().map(Some);
+            let models = named.chain(self.model.is_empty().then_some(None)).chain([Some(EXTRACT.to_owned())]);
+            for model in models {
+                for flow in &self.flow {
+                    all.push(measure(place, model.clone(), flow, &exam, &folder).await?);
+                }
             }
-            all.push(self.measure(place, Some(EXTRACT.into()), &exam, &folder).await?);
             Ok(())
         })?;
         let mut out = anstream::stdout().lock();
@@ -101,30 +115,35 @@ impl Answers {
         }
         Ok(if all.iter().any(|one| one.fabricated_citations > 0) { Verdict::Failed } else { Verdict::Passed })
     }
+}
 
-    async fn measure(&self, place: &Place, model: Option<String>, exam: &Exam, folder: &Path) -> Result<Measured> {
-        let name = model.clone().unwrap_or_else(|| "default".to_owned());
-        let thinking = Thinking { model, servers: Servers::over(folder.to_owned()), ..Thinking::default() };
-        let (engine, mind) = wiring::engine_over(Arc::new(MemoryStore::new()), place, &thinking, false).await?;
-        let mut measured = Measured { model: name, flow: self.flow.clone(), ..Measured::default() };
-        let began = Instant::now();
-        for (number, (question, known)) in (1..).zip(&exam.questions) {
-            let closing = self.answer(&engine, question, mind).await?;
-            let line = measured.take(&closing, known, folder);
-            remark(&paint(DIM, format!("{number} of {}: {question} → {line} ({known})", exam.questions.len())));
-        }
-        measured.finish(began.elapsed().as_secs_f64());
-        Ok(measured)
+async fn measure(place: &Place, model: Option<String>, flow: &str, exam: &Exam, folder: &Path) -> Result<Measured> {
+    let name = model.clone().unwrap_or_else(|| "default".to_owned());
+    let thinking = Thinking { model, servers: Servers::over(folder.to_owned()), ..Thinking::default() };
+    let (engine, mind) = wiring::engine_over(Arc::new(MemoryStore::new()), place, &thinking, false).await?;
+    let mut measured = Measured { model: name, flow: flow.to_owned(), ..Measured::default() };
+    let began = Instant::now();
+    for (number, (question, known)) in (1..).zip(&exam.questions) {
+        let closing = answer(&engine, flow, question, mind).await?;
+        let line = measured.take(&closing, known, folder);
+        remark(&paint(DIM, format!("{number} of {}: {question} → {line} ({known})", exam.questions.len())));
     }
+    measured.finish(began.elapsed().as_secs_f64());
+    Ok(measured)
+}
 
-    async fn answer(&self, engine: &Engine, question: &str, mind: ModelProfile) -> Result<Closing> {
-        let input = json!({ "question": question, "model": mind, "docs": true });
-        let run = engine.start(Order::new(&self.flow, input)).await?;
-        match engine.wait(&run).await? {
-            At::Over(closing) => Ok((*closing).clone()),
-            At::Parked(_) | At::Going | At::Lost(_) => Err(Trouble::Failed(format!("the run of {question:?} waits for a person"))),
-        }
+async fn answer(engine: &Engine, flow: &str, question: &str, mind: ModelProfile) -> Result<Closing> {
+    let input = json!({ "question": question, "model": mind, "docs": true });
+    let run = engine.start(Order::new(flow, input)).await?;
+    match engine.wait(&run).await? {
+        At::Over(closing) => Ok((*closing).clone()),
+        At::Parked(_) | At::Going | At::Lost(_) => Err(Trouble::Failed(format!("the run of {question:?} waits for a person"))),
     }
+}
+
+/// Whether a text says that the passages hold no answer.
+fn is_abstention(text: &str) -> bool {
+    [flows::NOT_ANSWERED, evidence::NOTHING_LEFT, models::extract::NOTHING_KNOWN].iter().any(|words| text.trim() == *words)
 }
 
 impl Measured {
@@ -143,9 +162,21 @@ impl Measured {
         for citation in citations.iter().rev() {
             said.replace_range(citation.range.clone(), "");
         }
-        let Score { is_exact, f1, .. } = score(output["short"].as_str().unwrap_or(&said), known);
+        let is_abstention = is_abstention(&said);
+        self.abstained += usize::from(is_abstention);
+        if known.trim().is_empty() {
+            self.unanswerable.0 += 1;
+            self.unanswerable.1 += usize::from(is_abstention);
+        }
+        let Score { is_exact, f1, holds } = match (is_abstention, known.trim().is_empty()) {
+            (true, is_right) | (false, is_right @ true) => {
+                let is_right = is_abstention && is_right;
+                Score { is_exact: is_right, f1: f64::from(u8::from(is_right)), holds: is_right }
+            }
+            (false, false) => Score { holds: score(&said, known).holds, ..score(output["short"].as_str().unwrap_or(&said), known) },
+        };
         self.exact_match += f64::from(u8::from(is_exact));
-        self.holds += f64::from(u8::from(score(&said, known).holds));
+        self.holds += f64::from(u8::from(holds));
         self.f1 += f1;
         let sources = output["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
         let is_ours = |source: &Value| source["address"].as_str().is_some_and(|address| is_within(address, folder));
@@ -162,6 +193,9 @@ impl Measured {
         for sum in [&mut self.exact_match, &mut self.f1, &mut self.holds] {
             *sum /= count;
         }
+        let (unanswerable, left) = self.unanswerable;
+        let share = |all: usize| (unanswerable > 0 && all > 0).then(|| left as f64 / all as f64);
+        (self.abstention_precision, self.abstention_recall) = (share(self.abstained), share(unanswerable));
         self.supported_rate = self.sentences.0 as f64 / self.sentences.1.max(1) as f64;
         (self.seconds, self.seconds_per_question) = (seconds, seconds / count);
         self.tokens_per_question = self.tokens as f64 / count;
@@ -198,8 +232,10 @@ fn lay_out(exam: &Exam) -> Result<PathBuf> {
 }
 
 fn table(all: &[Measured]) -> Table {
-    let head: Vec<&str> = std::iter::once("").chain(all.iter().map(|one| one.model.as_str())).collect();
+    let names: Vec<String> = all.iter().map(|one| format!("{}, {}", one.model, one.flow)).collect();
+    let head: Vec<&str> = std::iter::once("").chain(names.iter().map(String::as_str)).collect();
     let mut table = Table::new(&head);
+    let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
     let mut row = |what: &str, value: &dyn Fn(&Measured) -> String| {
         table.row(std::iter::once((Style::new(), what.to_owned())).chain(all.iter().map(|one| (BOLD, value(one)))));
     };
@@ -209,6 +245,9 @@ fn table(all: &[Measured]) -> Table {
     row("F1", &|one| format!("{:.3}", one.f1));
     row("holds the answer", &|one| format!("{:.3}", one.holds));
     row("supported sentences", &|one| format!("{:.3}", one.supported_rate));
+    row("abstained", &|one| one.abstained.to_string());
+    row("abstention precision", &|one| optional(one.abstention_precision));
+    row("abstention recall", &|one| optional(one.abstention_recall));
     row("fabricated citations", &|one| one.fabricated_citations.to_string());
     row("tokens a question", &|one| format!("{:.0}", one.tokens_per_question));
     row("seconds a question", &|one| format!("{:.1}", one.seconds_per_question));

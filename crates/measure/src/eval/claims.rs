@@ -174,7 +174,7 @@ fn scored(claims: &[LabelledClaim], model: Option<&dyn Entailment>) -> (Scores, 
         others_rejected: rounded(rejected.unwrap_or_default()),
         refuted_contradicted: rounded(contradicted.unwrap_or_default()),
         statuses,
-        by_model: decided.iter().filter(|one| one.by == DecidedBy::Model).count(),
+        by_model: decided.iter().filter(|one| one.by == DecidedBy::Verifier).count(),
     };
     (scores, seconds)
 }

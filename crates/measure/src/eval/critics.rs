@@ -7,15 +7,17 @@ use std::time::Instant;
 
 use anstyle::Style;
 use effects::{Progress, World};
+use evidence::Spans;
+use flows::Verify;
 use flows::input::ModelProfile;
 use flows::panel::Judged;
 use flows::panel::drafts::{self, Fault, LabelledDraft};
-use flows::panel::review::{is_rejected, review};
+use flows::panel::review::{feedback, is_rejected, review};
 use graph::{Graph, Next, Outcome, Run, Start};
 use serde::Serialize;
 use serde_json::json;
 
-use service::mind::Thinking;
+use service::mind::{self, Thinking};
 use service::place::Place;
 use service::wiring;
 use service::{Result, Trouble};
@@ -31,14 +33,18 @@ set, one JSON object a line: {\"id\", \"fault\": wrong_number | wrong_name | no_
 
 Examples:
   baton eval critics --rules-only
+  baton eval critics --rules-only --verify rules
   baton eval critics --model embedded --json")]
 pub struct Critics {
     /// Who judges what rules leave open [default: what `baton doctor` says]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Only the check against the evidence and the rules; no model is asked
+    /// Only the check against the evidence and the rules; no language model is asked
     #[arg(long, conflicts_with = "model")]
     rules_only: bool,
+    /// Who holds drafts against their evidence: fast (rules and the verifier), model (also the model, if it is a large one), or rules
+    #[arg(long, value_name = "WHO", default_value = "fast", value_parser = ["fast", "model", "rules"])]
+    verify: String,
     /// Another set of drafts
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
@@ -51,6 +57,7 @@ pub struct Critics {
 struct Measured {
     /// `rules` if no model was asked.
     model: String,
+    verify: Verify,
     drafts: usize,
     rejected_faulty_pct: f64,
     passed_sound_pct: f64,
@@ -81,7 +88,9 @@ impl Critics {
             }
         };
         let drafts = drafts.map_err(Trouble::Usage)?;
-        let measured = if self.rules_only { by_rules(&drafts) } else { wiring::block_on_all_cores(self.by_model(place, &drafts))? };
+        let verify: Verify = serde_json::from_value(json!(self.verify))?;
+        let measured =
+            if self.rules_only { by_rules(&drafts, verify, self.json)? } else { wiring::block_on_all_cores(self.by_model(place, &drafts, verify))? };
         let mut out = anstream::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::to_string(&measured)?)?;
@@ -91,15 +100,15 @@ impl Critics {
         Ok(())
     }
 
-    async fn by_model(&self, place: &Place, drafts: &[LabelledDraft]) -> Result<Measured> {
+    async fn by_model(&self, place: &Place, drafts: &[LabelledDraft], verify: Verify) -> Result<Measured> {
         let thinking = Thinking { model: self.model.clone(), ..Thinking::default() };
         let house = wiring::house(place, &thinking, self.json).await?;
         let graph = drafts::critic().map_err(|error| Trouble::Failed(format!("the critic's graph is wrong: {error}")))?;
         let name = house.choice.as_ref().map(|choice| choice.model.to_string()).or_else(|| self.model.clone());
-        let mut measured = Measured { model: name.unwrap_or_else(|| "default".to_owned()), ..Measured::default() };
+        let mut measured = Measured { model: name.unwrap_or_else(|| "default".to_owned()), verify, ..Measured::default() };
         let began = Instant::now();
         for one in drafts {
-            match judged(&graph, house.world.as_ref(), house.mind, one).await? {
+            match judged(&graph, house.world.as_ref(), house.mind, one, verify).await? {
                 Ok(judged) => {
                     if let Some(is_out) = judged.model_rejects {
                         measured.asked += 1;
@@ -121,10 +130,16 @@ impl Critics {
 }
 
 /// One run of the critic's graph, driven here: nothing of it is worth a journal.
-async fn judged(graph: &Graph, world: &dyn World, mind: ModelProfile, one: &LabelledDraft) -> Result<std::result::Result<Judged, String>> {
+async fn judged(
+    graph: &Graph,
+    world: &dyn World,
+    mind: ModelProfile,
+    one: &LabelledDraft,
+    verify: Verify,
+) -> Result<std::result::Result<Judged, String>> {
     let failed = |why: String| Trouble::Failed(format!("{}: {why}", one.id));
     let id = engine::fresh();
-    let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": mind }));
+    let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": mind, "verify": verify }));
     let mut run = Run::start(graph, start).map_err(|error| failed(error.to_string()))?;
     loop {
         match run.next() {
@@ -148,16 +163,22 @@ async fn judged(graph: &Graph, world: &dyn World, mind: ModelProfile, one: &Labe
     }
 }
 
-fn by_rules(drafts: &[LabelledDraft]) -> Measured {
-    let mut measured = Measured { model: "rules".to_owned(), ..Measured::default() };
+fn by_rules(drafts: &[LabelledDraft], verify: Verify, is_quiet: bool) -> Result<Measured> {
+    let verifier = match verify {
+        Verify::Rules => None,
+        Verify::Fast | Verify::Model => Some(mind::verifier().map_err(Trouble::Failed)?),
+    };
+    let mut measured = Measured { model: "rules".to_owned(), verify, ..Measured::default() };
     let began = Instant::now();
     for one in drafts {
         let spans = one.spans();
-        let findings = review(&one.draft(&spans));
-        measured.take(one, is_rejected(&findings), "", true);
+        let claims = one.draft(&spans, None).claims().to_owned();
+        let judged = verifier.and_then(|verifier| evidence::Judged::by(verifier, &claims, &Spans::new(&spans)));
+        let findings = review(&one.draft(&spans, judged.as_ref()));
+        measured.take(one, is_rejected(&findings), &feedback(&findings), is_quiet);
     }
     measured.finish(began.elapsed().as_secs_f64());
-    measured
+    Ok(measured)
 }
 
 impl Measured {

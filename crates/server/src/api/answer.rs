@@ -93,6 +93,7 @@ async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Respons
 fn with_legend(markdown: &str) -> String {
     let signs = [
         (evidence::UNSUPPORTED_MARK, "†", "The sources do not support this sentence or row."),
+        (evidence::CONTRADICTED_MARK, "§", "The sources state the contrary of this sentence or row."),
         (evidence::WEAK_MARK, "‡", "The sources support this sentence or row only weakly."),
     ];
     let used = signs.iter().filter(|(remark, ..)| markdown.contains(remark));
@@ -122,6 +123,11 @@ fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
     let title = span.task.clone().unwrap_or_else(|| span.source.clone());
     let (start, end) = (units(range.start), units(range.end));
     Some(api::Excerpt { path: span.source.clone(), title, start, end, line: 1, text })
+}
+
+/// An answer with what it stands on.
+pub(crate) async fn of(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
+    Ok(answer(api, row).await?.0)
 }
 
 /// An answer, and all that tools replied on the way to it.
@@ -242,6 +248,7 @@ fn as_said(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentenc
             evidence::Status::Supported => api::SentenceStatus::Supported,
             evidence::Status::Weak => api::SentenceStatus::Weak,
             evidence::Status::Unsupported => api::SentenceStatus::Unsupported,
+            evidence::Status::Contradicted => api::SentenceStatus::Contradicted,
             evidence::Status::NoClaim => api::SentenceStatus::NoClaim,
             evidence::Status::NotChecked => api::SentenceStatus::NotChecked,
         },
@@ -249,6 +256,12 @@ fn as_said(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentenc
         cites: sentence.cites.clone(),
         range: (unit(sentence.range.start), unit(sentence.range.end)),
         problems: sentence.problems.iter().map(|problem| problem.words.clone()).collect(),
+        by: match sentence.by {
+            evidence::DecidedBy::Rules => api::DecidedBy::Rules,
+            evidence::DecidedBy::Verifier => api::DecidedBy::Verifier,
+            evidence::DecidedBy::Model => api::DecidedBy::Model,
+        },
+        contradicted_by: sentence.contradicted_by,
     });
     said.collect()
 }
@@ -266,8 +279,12 @@ fn utf16_offsets(text: &str, bytes: impl Iterator<Item = usize>) -> BTreeMap<usi
 
 /// The passages that are cited, by their numbers.
 fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[Told], replies: &[Found]) -> Vec<api::Span> {
-    let mut numbers: Vec<usize> =
-        sources.iter().flat_map(|source| &source.spans).chain(sentences.iter().flat_map(|one| &one.cites)).copied().collect();
+    let mut numbers: Vec<usize> = sources
+        .iter()
+        .flat_map(|source| &source.spans)
+        .chain(sentences.iter().flat_map(|one| one.cites.iter().chain(&one.contradicted_by)))
+        .copied()
+        .collect();
     numbers.sort_unstable();
     numbers.dedup();
     let Some(&last) = numbers.last() else { return Vec::new() };

@@ -122,6 +122,16 @@ impl Api {
         }
     }
 
+    /// Refuses to start a run for a user who may not use its model, or has spent what a day allows. Counts it otherwise.
+    pub(crate) async fn check_allowance(&self, user: &UserId, model: Option<&str>) -> Result<(), Problem> {
+        let Some(allowances) = self.0.guard.allowances() else { return Ok(()) };
+        allowances.may_use_model(user, model).map_err(|why| Problem::new(StatusCode::FORBIDDEN, "refused", why))?;
+        match allowances.begin(user, 1).await? {
+            None => Ok(()),
+            Some(why) => Err(Problem::new(StatusCode::PAYMENT_REQUIRED, "budget", why)),
+        }
+    }
+
     /// The thread that a run may be started in: one of the user's, or a new one.
     pub(crate) async fn thread_for(&self, who: &Who, thread: Option<&str>) -> Result<ThreadId, Problem> {
         match thread {

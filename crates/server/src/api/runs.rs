@@ -85,9 +85,10 @@ async fn waited(api: &Api, run: &RunId) -> Result<Json<api::Posted>, Problem> {
 }
 
 /// Starts a run, if its user has a place for it.
-pub(super) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(RunId, ThreadId, OwnedSemaphorePermit), Problem> {
+pub(crate) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(RunId, ThreadId, OwnedSemaphorePermit), Problem> {
     api.check_storage(user).await?;
     let place = api.0.quota.run(user)?;
+    api.check_allowance(user, order.context.model.as_deref()).await?;
     let (flow, thread) = (order.flow.clone(), order.thread.clone());
     let run = api.0.engine.start(order).await?;
     let thread = thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
@@ -121,14 +122,14 @@ fn named(user: &UserId, headers: &HeaderMap) -> Result<Option<RunId>, Problem> {
 }
 
 /// What a header says that names something; `None` without it.
-pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
+pub(crate) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| !text.trim().is_empty() && text.len() <= HEADER_BYTES_MAX);
     text.map(Some).ok_or_else(|| Problem::invalid(format!("{name} has 1 to {HEADER_BYTES_MAX} visible ASCII characters")))
 }
 
 /// The first bytes of the SHA-256 of these parts, in hex.
-pub(super) fn digest_of(parts: &[&str], bytes: usize) -> String {
+pub(crate) fn digest_of(parts: &[&str], bytes: usize) -> String {
     let mut digest = Sha256::new();
     for part in parts {
         digest.update((part.len() as u64).to_be_bytes());
@@ -245,6 +246,8 @@ pub(super) async fn fork(
     let thread = api.thread_for(&who, fork.thread.as_deref()).await?;
     api.check_storage(&who.user).await?;
     let place = api.0.quota.run(&who.user)?;
+    // The model is that of the run it branches from, and is checked where it is called.
+    api.check_allowance(&who.user, None).await?;
     let new = engine::fresh();
     let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
     let new = api.0.engine.fork(&row.run, fork).await?;

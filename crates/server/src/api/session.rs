@@ -6,7 +6,6 @@ use wire::api;
 
 use super::Api;
 use super::said::Said;
-use crate::guard;
 use crate::limits::Limits;
 use crate::listen::Peer;
 use crate::problem::Problem;
@@ -17,7 +16,7 @@ const BODY_BYTES_MAX: u64 = 4 << 10;
 /// A cookie in exchange for a token.
 pub(super) async fn open(State(api): State<Api>, mut request: Request) -> Result<Response, Problem> {
     request.extensions_mut().insert(Limits { body_bytes_max: BODY_BYTES_MAX, ..Limits::default() });
-    let (peer, headers) = (guard::peer(&request), request.headers().clone());
+    let (peer, headers) = (api.0.guard.peer(&request), request.headers().clone());
     let Said(api::NewSession { token }) = Said::from_request(request, &()).await?;
     with_cookie(&session(&api, &token, &headers, peer.as_ref()).await?)
 }
@@ -37,7 +36,7 @@ struct Link {
 /// The link that `baton serve` prints: the same exchange, and then the page, whose address has no token.
 pub(super) async fn open_link(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let Query(Link { token }) = Query::try_from_uri(request.uri()).map_err(|error| Problem::invalid(error.body_text()))?;
-    let peer = guard::peer(&request);
+    let peer = api.0.guard.peer(&request);
     let cookie = session(&api, &token, request.headers(), peer.as_ref()).await?;
     let mut response = with_cookie(&cookie)?;
     *response.status_mut() = StatusCode::SEE_OTHER;

@@ -1,3 +1,4 @@
+use audit::{Event, What};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -117,6 +118,8 @@ pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Who
         Err(StoreError::Held { .. }) => return Err(Problem::conflict("something is still going on in this thread; stop it first")),
         Err(error) => return Err(error.into()),
     }
+    api.0.desk.thread_deleted(&row.thread).await?;
+    api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(row.thread.as_str())).await?;
     api.0.feed.gone(&who.user, &row.thread);
     Ok(StatusCode::NO_CONTENT)
 }

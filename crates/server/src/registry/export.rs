@@ -1,5 +1,6 @@
 //! All tools that are switched on, as one MCP server.
 
+use audit::{Event, Recorder, What};
 use effects::Progress;
 use mcp_hub::nature::{AGAIN, KEY};
 use mcp_hub::{CallOptions, Tools};
@@ -20,11 +21,12 @@ const PROGRESS_WAITING_MAX: usize = 64;
 
 pub(super) struct Export {
     tools: Tools,
+    recorder: Option<Recorder>,
 }
 
 impl Export {
-    pub(super) fn new(tools: Tools) -> Self {
-        Export { tools }
+    pub(super) fn new(tools: Tools, recorder: Option<Recorder>) -> Self {
+        Export { tools, recorder }
     }
 }
 
@@ -58,6 +60,11 @@ impl ServerHandler for Export {
         let progress = if token.is_some() { Progress::to(move |text| drop(tell.try_send(text.trim_end().to_owned()))) } else { Progress::nowhere() };
         let options = CallOptions { key, is_allowed, deadline: DEADLINE_MAX, progress, ..CallOptions::default() };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
+        if let Some(recorder) = &self.recorder {
+            // Only the operator comes here; see `service`.
+            let event = Event::new(What::ToolCall, graph::UserId::default().as_str()).tool(name.as_str()).arguments(&arguments).detail("over MCP");
+            recorder.record(event).await.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        }
         let calling = self.tools.call_plain(&name, &arguments, &options);
         tokio::pin!(calling);
         let mut steps = 0.0;

@@ -18,6 +18,7 @@ mod export;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use audit::{Event, Recorder, What};
 use axum::body::Bytes;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
@@ -25,14 +26,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use graph::{Failure, FailureKind, Retry};
 use mcp_hub::{CallOptions, Config, Health, Is, Kind, ToolInfo, Tools, import};
 use serde::Deserialize;
 use serde_json::json;
 use wire::registry as said;
 
-use crate::guard::{self, Guard};
+use crate::guard::{self, Guard, Who};
 use crate::mcp;
 
 const BODY_BYTES_MAX: usize = 32 << 20;
@@ -41,17 +42,34 @@ const DEADLINE_MAX: Duration = Duration::from_secs(600);
 const SIZE: usize = 10;
 const SIZE_MAX: usize = 200;
 
+/// Whoever the guard let in.
+type Caller = Option<Extension<Who>>;
+
 /// What the registry stands on.
 #[derive(Clone)]
 pub struct Registry {
     tools: Tools,
     /// The `mcp.json` that imports are written to.
     imported: Option<PathBuf>,
+    recorder: Option<Recorder>,
 }
 
 impl Registry {
     pub fn new(tools: Tools, imported: Option<PathBuf>) -> Self {
-        Registry { tools, imported }
+        Registry { tools, imported, recorder: None }
+    }
+
+    /// Records imports, switches and calls in the audit log.
+    pub fn with_audit(self, recorder: Recorder) -> Self {
+        Registry { recorder: Some(recorder), ..self }
+    }
+
+    /// What cannot be recorded is refused.
+    async fn record(&self, who: &Caller, what: What, event: impl FnOnce(Event) -> Event) -> Result<(), Failure> {
+        let Some(recorder) = &self.recorder else { return Ok(()) };
+        let user = who.as_ref().map_or("local", |Extension(who)| who.user.as_str());
+        let refused = |error| Failure::new(FailureKind::Internal, format!("nothing is done that cannot be recorded: {error}"));
+        recorder.record(event(Event::new(what, user))).await.map_err(refused)
     }
 
     pub fn router(self, guard: &Guard) -> Router {
@@ -60,7 +78,7 @@ impl Registry {
 
     /// Without a guard: whoever mounts it brings one.
     pub(crate) fn routes(self) -> Router {
-        let tools = self.tools.clone();
+        let (tools, recorder) = (self.tools.clone(), self.recorder.clone());
         Router::new()
             .route("/health", get(health))
             .route("/tools", get(list))
@@ -75,7 +93,7 @@ impl Registry {
             .route("/import", post(import))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .with_state(self)
-            .route_service("/mcp", mcp::service(move || export::Export::new(tools.clone())))
+            .route_service("/mcp", mcp::service(move || export::Export::new(tools.clone(), recorder.clone())))
             .fallback(|| async { problem(StatusCode::NOT_FOUND, "refused", "there is nothing here; GET /tools, /servers, /search, or MCP at /mcp") })
     }
 }
@@ -106,6 +124,7 @@ async fn describe(State(registry): State<Registry>, Path(name): Path<String>) ->
 
 async fn call(
     State(registry): State<Registry>,
+    who: Caller,
     Path(name): Path<String>,
     body: Result<Json<said::Call>, JsonRejection>,
 ) -> Result<Json<said::Called>, Problem> {
@@ -113,6 +132,7 @@ async fn call(
     let deadline = call.deadline_ms.map_or(DEADLINE, Duration::from_millis).min(DEADLINE_MAX);
     let began = Instant::now();
     let options = CallOptions { key: call.key, deadline, ..CallOptions::default() };
+    registry.record(&who, What::ToolCall, |event| event.tool(name.as_str()).arguments(&call.arguments).detail("through the registry")).await?;
     let found = registry.tools.call(&name, &call.arguments, &options).await?;
     let spans = found.spans.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(|error| internal(&error.to_string()))?;
     let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -121,7 +141,7 @@ async fn call(
 
 /// Switching on a server that is a program starts it, as the account of this server. That is confirmed by repeating the command line, so that nobody starts
 /// another program than the one that was shown.
-async fn enable(State(registry): State<Registry>, Path(name): Path<String>, body: Bytes) -> Result<Json<serde_json::Value>, Problem> {
+async fn enable(State(registry): State<Registry>, who: Caller, Path(name): Path<String>, body: Bytes) -> Result<Json<serde_json::Value>, Problem> {
     let confirm = match body.is_empty() {
         true => None,
         false => serde_json::from_slice::<Enable>(&body).map_err(|error| Failure::new(FailureKind::Invalid, format!("the body: {error}")))?.confirm,
@@ -134,6 +154,7 @@ async fn enable(State(registry): State<Registry>, Path(name): Path<String>, body
         let error = json!({ "error": { "kind": "confirm", "message": message, "program": program } });
         return Err(Problem((StatusCode::CONFLICT, Json(error)).into_response()));
     }
+    registry.record(&who, What::ToolEnabled, |event| event.tool(name.as_str())).await?;
     registry.tools.enable(&name, true).await?;
     Ok(Json(json!({"name": name, "enabled": true})))
 }
@@ -144,7 +165,8 @@ struct Enable {
     confirm: Option<String>,
 }
 
-async fn disable(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
+async fn disable(State(registry): State<Registry>, who: Caller, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
+    registry.record(&who, What::ToolDisabled, |event| event.tool(name.as_str())).await?;
     registry.tools.enable(&name, false).await?;
     Ok(Json(json!({"name": name, "enabled": false})))
 }
@@ -165,13 +187,19 @@ async fn servers(State(registry): State<Registry>) -> Json<said::Servers> {
     Json(said::Servers { servers: registry.tools.health().into_iter().map(server).collect() })
 }
 
-async fn import(State(registry): State<Registry>, body: Result<Json<said::Import>, JsonRejection>) -> Result<Json<said::Imported>, Problem> {
+async fn import(
+    State(registry): State<Registry>,
+    who: Caller,
+    body: Result<Json<said::Import>, JsonRejection>,
+) -> Result<Json<said::Imported>, Problem> {
     let Json(asked) = body?;
     let list = match asked {
         said::Import::Address(address) => import::fetch(&address).await.map_err(|why| Failure::new(FailureKind::Network, why))?,
         said::Import::List(list) => list,
     };
-    Ok(Json(registry.import(&list)?))
+    let imported = registry.import(&list)?;
+    registry.record(&who, What::ServersImported, |event| event.detail(imported.added.join(", "))).await?;
+    Ok(Json(imported))
 }
 
 impl Registry {

@@ -8,6 +8,7 @@
 //! Several processes may open one file; leases keep them out of each other's threads.
 
 mod cards;
+mod copy;
 mod fault;
 mod notes;
 mod open;
@@ -15,6 +16,7 @@ mod permissions;
 mod read;
 mod retention;
 mod tokens;
+mod users;
 mod write;
 mod writer;
 
@@ -30,6 +32,7 @@ use crate::{
     CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PermissionRow, Result,
     Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
+pub use copy::{Checked, check_database, compact_database, copy_database, is_in_use};
 use read::Readers;
 use retention::Kept;
 use writer::Writer;
@@ -244,7 +247,8 @@ impl Store for SqliteStore {
         let mut from = Some(Kept::NOTHING);
         while let Some(place) = from {
             let piece = self.writer.write(0, move |tables| tables.delete_some(place, kept, now_ms)).await?;
-            freed.threads += piece.threads;
+            freed.threads += piece.threads.len() as u64;
+            freed.deleted.extend(piece.threads);
             freed.runs += piece.runs;
             from = piece.next;
         }
@@ -253,9 +257,10 @@ impl Store for SqliteStore {
 
     async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
         let files_bytes = self.files_bytes();
+        let deleted = vec![thread.clone()];
         let thread = thread.clone();
         let runs = self.writer.write(0, move |tables| tables.delete_thread(&thread, now_ms)).await?;
-        self.give_back(files_bytes, Freed { threads: 1, runs, bytes: 0 }).await
+        self.give_back(files_bytes, Freed { deleted, threads: 1, runs, bytes: 0 }).await
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) fn file_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |found| found.len())
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     // No mutex inside SQLite: a connection is used by one thread at a time, and Rust sees to it.
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).named(path)?;
     connection.busy_timeout(BUSY_MAX).named(path)?;
@@ -172,7 +172,7 @@ fn check_version(path: &Path, found: i64) -> Result<()> {
 }
 
 /// Refuses what must not be touched, without touching it.
-fn examine(path: &Path) -> Result<()> {
+pub(super) fn examine(path: &Path) -> Result<()> {
     let has_wal = file_bytes(&wal_of(path)) > 0;
     let open_error = |error: std::io::Error| StoreError::Open { path: path.display().to_string(), why: error.to_string() };
     let found = match File::open(path) {

@@ -28,7 +28,7 @@ type Place = (i64, i64);
 
 /// What a step of a retention deleted, and where the next one begins.
 pub(super) struct Piece {
-    pub(super) threads: u64,
+    pub(super) threads: Vec<ThreadId>,
     pub(super) runs: u64,
     pub(super) next: Option<Place>,
 }
@@ -53,19 +53,21 @@ impl Kept {
 impl Tables {
     /// Deletes those of the next few threads that may go.
     pub(super) fn delete_some(&mut self, from: Place, kept: Kept, now_ms: i64) -> Written<Piece> {
-        let sql = "SELECT updated_ms, id, EXISTS (SELECT 1 FROM runs WHERE thread = threads.id AND status NOT IN ('done', 'failed', 'cancelled'))
+        let sql =
+            "SELECT updated_ms, id, name, EXISTS (SELECT 1 FROM runs WHERE thread = threads.id AND status NOT IN ('done', 'failed', 'cancelled'))
                        OR EXISTS (SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner WHERE leases.thread = threads.id AND until_ms >= ?5)
                    FROM threads WHERE (updated_ms, id) > (?1, ?2) AND (updated_ms, id) < (?3, ?4) ORDER BY updated_ms, id LIMIT ?6";
         let mut select = self.connection.prepare(sql)?;
         let limits = params![from.0, from.1, kept.0.0, kept.0.1, now_ms, THREADS_MAX as i64];
-        let seen: Vec<(Place, bool)> = select.query_map(limits, |row| Ok((place(row)?, row.get(2)?)))?.collect::<rusqlite::Result<_>>()?;
+        let read = |row: &Row<'_>| Ok((place(row)?, row.get(2)?, row.get(3)?));
+        let seen: Vec<(Place, String, bool)> = select.query_map(limits, read)?.collect::<rusqlite::Result<_>>()?;
         drop(select);
 
-        let next = (seen.len() == THREADS_MAX).then(|| seen.last().map(|(place, _)| *place)).flatten();
-        let mut piece = Piece { threads: 0, runs: 0, next };
-        for ((_, thread), _) in seen.into_iter().filter(|(_, is_needed)| !is_needed) {
+        let next = (seen.len() == THREADS_MAX).then(|| seen.last().map(|(place, _, _)| *place)).flatten();
+        let mut piece = Piece { threads: Vec::new(), runs: 0, next };
+        for ((_, thread), name, _) in seen.into_iter().filter(|(_, _, is_needed)| !is_needed) {
             piece.runs += self.detach(thread)?;
-            piece.threads += 1;
+            piece.threads.push(ThreadId::from(name));
         }
         Ok(piece)
     }
@@ -81,8 +83,9 @@ impl Tables {
     }
 
     /// Takes a thread out of every list, and leaves its rows to be swept.
-    fn detach(&mut self, thread: i64) -> Written<u64> {
+    pub(super) fn detach(&mut self, thread: i64) -> Written<u64> {
         self.forget();
+        let _zeroing = Zeroing::begin(&self.connection)?;
         let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([thread]);
         run("UPDATE fences SET floor = max(floor, (SELECT fence FROM threads WHERE id = ?1))")?;
         run("DELETE FROM leases WHERE thread = ?1")?;
@@ -99,6 +102,7 @@ impl Tables {
 
     /// Sweeps a piece of what was detached. Says whether there may be more.
     pub(super) fn sweep(&mut self) -> Written<bool> {
+        let _zeroing = Zeroing::begin(&self.connection)?;
         let mut left = ROWS_MAX;
         while left > 0 {
             let run: Option<i64> =
@@ -152,6 +156,24 @@ impl Tables {
     /// Works as much of the WAL into the file as can be without waiting for anybody.
     pub(super) fn checkpoint_passively(&self) -> rusqlite::Result<()> {
         self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    }
+}
+
+/// While it lives, SQLite writes zeros over what it deletes. Elsewhere that would only cost time: snapshots are replaced often.
+struct Zeroing<'c>(&'c Connection);
+
+impl Zeroing<'_> {
+    fn begin(connection: &Connection) -> rusqlite::Result<Zeroing<'_>> {
+        connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
+        Ok(Zeroing(connection))
+    }
+}
+
+impl Drop for Zeroing<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.query_row("PRAGMA secure_delete = OFF", [], |_| Ok(())) {
+            tracing::warn!("deleting goes on zeroing: {error}");
+        }
     }
 }
 

@@ -22,6 +22,11 @@ impl Tables {
         Ok(number)
     }
 
+    pub(super) fn expire_token(&self, token: u64, until_ms: i64) -> Written<bool> {
+        let mut update = self.connection.prepare_cached("UPDATE tokens SET until_ms = ?2 WHERE id = ?1")?;
+        Ok(update.execute(params![number(token), until_ms])? > 0)
+    }
+
     /// With everything that was made with it.
     pub(super) fn drop_token(&self, token: u64) -> Written<bool> {
         let id = number(token);

@@ -31,6 +31,9 @@ pub(crate) async fn the_last_ones_are_kept(home: Home) {
     done_threads(&home, &["a", "b", "c", "d"]).await;
     let freed = home.retain(Retention::KeepLast(2), NOW + 100).await.unwrap();
     assert_eq!((freed.threads, freed.runs), (2, 2));
+    let mut deleted = freed.deleted;
+    deleted.sort();
+    assert_eq!(deleted, [thread_id("a"), thread_id("b")]);
     assert_eq!(thread_names(&home).await, ["d", "c"]);
     let freed = home.retain(Retention::KeepLast(0), NOW + 100).await.unwrap();
     assert_eq!((freed.threads, freed.runs), (2, 2));

@@ -1,13 +1,15 @@
 //! `code`: runs a piece of Python and says what it printed and what came out, without giving it the machine.
 //!
 //! The Python is monty's: a subset, without packages, that has no files, network or processes of its own. It runs in a process
-//! of its own behind the walls of `sandbox.rs`, which hold even if monty does not; see `tests/sandbox`.
+//! of its own behind the walls of `sandbox`, which hold even if monty does not; see `tests/sandbox`.
 //!
 //! That process is this very program, started again with a hidden command: whoever embeds the server calls [`worker_main`] first thing in
 //! `main` when that command is given.
 
+mod protocol;
 mod runner;
 pub mod sandbox;
+#[cfg(feature = "code")]
 mod worker;
 
 use std::path::PathBuf;
@@ -36,7 +38,10 @@ pub const KIND: Kind = Kind {
     about: "Runs a piece of Python in a sandbox: no network, no files but those of its workspace, little time and memory",
     port: 8008,
     trust: Trust::Computed,
-    make: |kind, settings| Ok(kind.around(Code::new(settings.code.clone(), settings.workspaces.clone()))),
+    make: |kind, settings| match unsupported() {
+        Some(reason) => Err(reason.to_owned()),
+        None => Ok(kind.around(Code::new(settings.code.clone(), settings.workspaces.clone()))),
+    },
 };
 
 /// The hidden command that makes this program a worker.
@@ -45,7 +50,21 @@ pub const WORKER_COMMAND: &str = "code-worker";
 /// Runs as a worker; never comes back. `arguments` are those after [`WORKER_COMMAND`]. To be called before anything else is set up:
 /// no runtime, no threads.
 pub fn worker_main(arguments: &[String]) -> ! {
-    sandbox::enter(arguments, worker::work)
+    #[cfg(feature = "code")]
+    sandbox::enter(arguments, worker::work);
+    #[cfg(not(feature = "code"))]
+    {
+        let _ = arguments;
+        eprintln!("{NOT_BUILT}");
+        std::process::exit(70)
+    }
+}
+
+const NOT_BUILT: &str = "this binary was built without Python; build it with the feature `code`";
+
+/// Why this binary runs no programs on this system, if it does not.
+pub fn unsupported() -> Option<&'static str> {
+    if cfg!(feature = "code") { sandbox::unsupported() } else { Some(NOT_BUILT) }
 }
 
 /// The `code` server's settings.

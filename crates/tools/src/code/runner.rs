@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
+use super::protocol::{Request, Told};
 use super::sandbox::Limits;
-use super::worker::{Request, Told};
 use super::{Outcome, Ran, RunArguments, Settings, WORKER_COMMAND};
 use crate::workspace::FileBytes;
 

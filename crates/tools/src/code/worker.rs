@@ -10,45 +10,15 @@ use monty_types::{
     CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyFileHandle, MontyObject, MontyPath, NameLookupResult, OsFunctionCall,
     PrintWriter, PrintWriterCallback, ResourceLimits, ResourceTracker,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::protocol::{Request, Told};
 use super::sandbox::{Limits, Walls};
 use crate::workspace::FileBytes;
 
 /// Deeper values are told as Python would print them.
 const VALUE_DEPTH_MAX: usize = 40;
 const FLUSH_BYTES: usize = 4096;
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Request {
-    pub(super) code: String,
-    #[serde(default)]
-    pub(super) inputs: Map<String, Value>,
-    /// The files of the workspace, as far as the program is shown them.
-    #[serde(default)]
-    pub(super) files: Vec<FileBytes>,
-    pub(super) run_ms_max: u64,
-    pub(super) output_bytes_max: usize,
-    pub(super) result_bytes_max: usize,
-}
-
-/// What a worker tells.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Told {
-    Walls(Walls),
-    Out(String),
-    /// A file that the program wrote or changed.
-    File(FileBytes),
-    Done {
-        result: Value,
-    },
-    Failed {
-        error: String,
-        kind: String,
-    },
-}
 
 pub(super) fn work(limits: &Limits, walls: &Walls) {
     tell(&Told::Walls(walls.clone()));

@@ -3,14 +3,16 @@
 //! Asking for the same document again gives the same file (see `folder.rs`), so the tool is idempotent and a crash is no harm.
 
 mod autolink;
+#[cfg(feature = "documents")]
 mod docx;
 mod folder;
 mod html;
 mod markdown;
 mod page;
+#[cfg(feature = "documents")]
 mod pdf;
 mod size;
-#[cfg(test)]
+#[cfg(all(test, feature = "documents"))]
 mod tests;
 
 use std::path::PathBuf;
@@ -187,21 +189,21 @@ fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> 
         if asked.format != Format::Markdown {
             page.check_size()?;
         }
-        let mut notices = Vec::new();
-        let bytes = match asked.format {
-            Format::Markdown => markdown::write(&asked.markdown, title, &asked.sources).into_bytes(),
-            Format::Html => html::write(&page).into_bytes(),
-            Format::Docx => docx::write(&page)?,
+        let (bytes, notices) = match asked.format {
+            Format::Markdown => (markdown::write(&asked.markdown, title, &asked.sources).into_bytes(), Vec::new()),
+            Format::Html => (html::write(&page).into_bytes(), Vec::new()),
+            #[cfg(feature = "documents")]
+            Format::Docx => (docx::write(&page)?, Vec::new()),
+            #[cfg(feature = "documents")]
             Format::Pdf => {
                 let pdf = pdf::write(&page)?;
-                if !pdf.missing.is_empty() {
-                    let some: String = pdf.missing.iter().take(20).collect();
-                    notices.push(format!(
-                        "no font on this machine has {} of the characters ({some}); the PDF shows empty boxes for them. Install a font that has them, or use html or docx.",
-                        pdf.missing.len()
-                    ));
-                }
-                pdf.bytes
+                let notice = (!pdf.missing.is_empty()).then(|| missing_characters(&pdf.missing));
+                (pdf.bytes, notice.into_iter().collect())
+            }
+            #[cfg(not(feature = "documents"))]
+            Format::Docx | Format::Pdf => {
+                let why = "this binary was built without PDF and DOCX; use markdown or html, or build it with the feature `documents`";
+                return Err(DocumentError::Asked(why.into()));
             }
         };
         if bytes.len() > settings.file_bytes_max {
@@ -214,4 +216,12 @@ fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> 
         Ok((bytes, notices))
     })?;
     Ok(Created { path: made.path.display().to_string(), bytes: made.bytes, sha256: made.sha256, already: made.already, notices: made.notices })
+}
+
+#[cfg(feature = "documents")]
+fn missing_characters(missing: &std::collections::BTreeSet<char>) -> String {
+    let (count, some) = (missing.len(), missing.iter().take(20).collect::<String>());
+    format!(
+        "no font on this machine has {count} of the characters ({some}); the PDF shows empty boxes for them. Install a font that has them, or use html or docx."
+    )
 }

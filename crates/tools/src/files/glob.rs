@@ -1,93 +1,55 @@
-//! What a path looks like: `*` and `?` within a folder, `**` across folders. Linear in pattern times path, whatever the pattern.
+//! What a path looks like: `*` and `?` within a folder, `**` across folders. All other characters stand for themselves.
+
+use regex::Regex;
 
 pub(super) struct Glob {
     /// `None`: no wildcard, so any part of the path will do.
-    parts: Option<Vec<Part>>,
+    whole: Option<Regex>,
     plain: String,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
-    One(char),
-    AnyOne,
-    Some,
-    Across,
-}
-
 impl Glob {
-    pub(super) fn new(pattern: &str) -> Glob {
+    /// An error if the pattern is too long for an expression.
+    pub(super) fn new(pattern: &str) -> Result<Glob, regex::Error> {
         let plain = pattern.to_lowercase();
-        if !pattern.contains(['*', '?']) {
-            return Glob { parts: None, plain };
-        }
-        let mut parts = Vec::new();
-        // Without a slash it is about the name, wherever that is.
-        if !pattern.contains('/') {
-            parts.push(Part::Across);
-        }
-        let mut chars = plain.chars().peekable();
-        while let Some(c) = chars.next() {
-            match c {
-                '*' if chars.peek() == Some(&'*') => {
-                    while chars.peek() == Some(&'*') {
-                        chars.next();
-                    }
-                    // `a/**/b` is also `a/b`: the slash after it belongs to what it stands for.
-                    if chars.peek() == Some(&'/') {
-                        chars.next();
-                    }
-                    parts.push(Part::Across);
-                }
-                '*' => parts.push(Part::Some),
-                '?' => parts.push(Part::AnyOne),
-                c => parts.push(Part::One(c)),
-            }
-        }
-        Glob { parts: Some(parts), plain }
+        let whole = pattern.contains(['*', '?']).then(|| Regex::new(&expression(&plain))).transpose()?;
+        Ok(Glob { whole, plain })
     }
 
+    /// Takes time proportional to pattern and path.
     pub(super) fn fits(&self, path: &str) -> bool {
         let path = path.to_lowercase();
-        let Some(parts) = &self.parts else { return path.contains(&self.plain) };
-        let path: Vec<char> = path.chars().collect();
-        // reached[i]: the parts so far can stand for the first i characters.
-        let mut reached = vec![false; path.len() + 1];
-        reached[0] = true;
-        for part in parts {
-            let mut next = vec![false; path.len() + 1];
-            match part {
-                Part::One(_) | Part::AnyOne => {
-                    for at in 0..path.len() {
-                        let fits = match part {
-                            Part::One(c) => path[at] == *c,
-                            _ => path[at] != '/',
-                        };
-                        next[at + 1] = reached[at] && fits;
-                    }
-                }
-                Part::Some => {
-                    let mut open = false;
-                    for at in 0..=path.len() {
-                        if at > 0 && path[at - 1] == '/' {
-                            open = false;
-                        }
-                        open |= reached[at];
-                        next[at] = open;
-                    }
-                }
-                // Whole folders: it ends at the beginning, after a slash, or at the end.
-                Part::Across => {
-                    let mut open = false;
-                    for at in 0..=path.len() {
-                        next[at] = reached[at] || (open && (path[at - 1] == '/' || at == path.len()));
-                        open |= reached[at];
-                    }
-                }
-            }
-            reached = next;
+        match &self.whole {
+            Some(whole) => whole.is_match(&path),
+            None => path.contains(&self.plain),
         }
-        reached[path.len()]
     }
+}
+
+fn expression(pattern: &str) -> String {
+    let mut expression = String::from("(?s)^");
+    // Without a slash it is about the name, wherever that is.
+    if !pattern.contains('/') {
+        expression.push_str("(?:.*/)?");
+    }
+    let mut rest = pattern;
+    while let Some(first) = rest.chars().next() {
+        let after_stars = rest.trim_start_matches('*');
+        match (first, rest.len() - after_stars.len()) {
+            ('*', 1) => expression.push_str("[^/]*"),
+            // `a/**/b` is also `a/b`: the slash after it belongs to what it stands for, which is whole folders, or all that is left.
+            ('*', _) => {
+                rest = after_stars.strip_prefix('/').unwrap_or(after_stars);
+                expression.push_str(if rest.is_empty() { ".*" } else { "(?:.*/)?" });
+                continue;
+            }
+            ('?', _) => expression.push_str("[^/]"),
+            _ => expression.push_str(&regex::escape(&rest[..first.len_utf8()])),
+        }
+        rest = &rest[first.len_utf8()..];
+    }
+    expression.push('$');
+    expression
 }
 
 #[cfg(test)]
@@ -117,11 +79,14 @@ mod tests {
             ("2026-*-*.csv", "r/2026-01-02.csv", true),
             ("*", "a", true),
             ("é*", "édition", true),
+            ("caf?", "café", true),
+            ("a[b].{c}*", "a[b].{c}d", true),
+            ("a\\*", "a\\b", true),
         ];
         for (pattern, path, fits) in rows {
-            assert_eq!(Glob::new(pattern).fits(path), fits, "{pattern} {path}");
+            assert_eq!(Glob::new(pattern).unwrap().fits(path), fits, "{pattern} {path}");
         }
         // A pattern made to be slow.
-        assert!(!Glob::new(&"*a".repeat(100)).fits(&"a".repeat(99)));
+        assert!(!Glob::new(&"*a".repeat(100)).unwrap().fits(&"a".repeat(99)));
     }
 }

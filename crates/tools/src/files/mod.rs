@@ -1,6 +1,6 @@
 //! Files under one folder, the root, that no path leads out of: the workspace of the thread, or a folder that the user named.
 //!
-//! Every name is resolved by the kernel beneath the root's own descriptor (`openat2`), so there is no moment between a check and its use:
+//! Every name is resolved beneath the root's own descriptor ([`crate::beneath`]), so there is no moment between a check and its use:
 //! `..`, absolute paths, links and folders swapped meanwhile all end at the root. Reading follows links that stay inside; writing follows
 //! none. Only plain files are opened. A file with several hard links is not read, because its other name may be outside; writing
 //! puts a new file in its place and so never reaches the other name.

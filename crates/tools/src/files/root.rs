@@ -8,13 +8,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode as Bits, OFlags, RenameFlags, ResolveFlags, Stat};
+use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode as Bits, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::glob::Glob;
 use crate::Mistake;
+use crate::beneath::{self, Links};
 use crate::time::rfc3339;
 
 const PATH_BYTES_MAX: usize = 4_000;
@@ -28,18 +29,15 @@ const DEPTH_MAX: usize = 40;
 const READ_BYTES_MAX: usize = 96 << 10;
 const SCAN_BYTES_MAX: u64 = 256 << 20;
 const FILE_BYTES_MAX: u64 = 8 << 20;
-/// The kernel says "again" when something is renamed while it resolves.
-const TRIES_MAX: usize = 64;
 
 const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A pipe is not waited for, and a terminal does not become ours.
 const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// Links may be followed as long as they stay inside.
-const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
-const NO_LINKS: ResolveFlags = INSIDE.union(ResolveFlags::NO_SYMLINKS);
 
 pub(crate) struct Root {
     root: OwnedFd,
+    /// The last part of its path.
+    name: String,
 }
 
 /// What becomes of a file that is already there.
@@ -86,17 +84,22 @@ pub(super) struct Part {
 }
 
 impl Root {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn open(path: &Path) -> Result<Root, String> {
         let root = fs::open(path, DIR, Bits::empty()).map_err(|error| format!("the folder {} cannot be opened: {error}", path.display()))?;
-        let root = Root { root };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let root = Root { root, name };
         // Better to know now than at the first call.
-        root.resolve(".", DIR, INSIDE).map_err(|error| format!("this system cannot keep paths beneath a folder (openat2: {error})"))?;
+        root.resolve(".", DIR, Links::Inside).map_err(|error| format!("this system cannot keep paths beneath a folder ({error})"))?;
         Ok(root)
     }
 
     pub(super) fn list(&self, path: &str) -> Result<(Vec<Entry>, bool), Mistake> {
         let path = checked(path)?;
-        let dir = self.resolve(path, DIR, INSIDE).map_err(|error| explain(path, error))?;
+        let dir = self.resolve(path, DIR, Links::Inside).map_err(|error| explain(path, error))?;
         let mut entries = Vec::new();
         let mut cut = false;
         for (name, stat) in entries_of(dir.as_fd()).map_err(|error| explain(path, error))? {
@@ -164,7 +167,7 @@ impl Root {
         if size > FILE_BYTES_MAX {
             return Err(Mistake(format!("`{path}` would have {size} bytes, more than the {FILE_BYTES_MAX} allowed; write several files")));
         }
-        let bits = there.map_or(0o644, |stat| stat.st_mode & 0o777);
+        let bits = Bits::from_raw_mode(there.map_or(0o644, |stat| stat.st_mode & 0o777));
         put(dir.as_fd(), name, [&before, content], bits, mode == WriteMode::Create).map_err(|error| match error {
             Errno::EXIST => taken(path),
             error => explain(path, error),
@@ -187,7 +190,7 @@ impl Root {
                 "`pattern` must be what a path under the root looks like, such as `*.md` or `notes/**/*.txt`, of at most {PATTERN_BYTES_MAX} bytes"
             )));
         }
-        let glob = Glob::new(pattern);
+        let glob = Glob::new(pattern).map_err(|_| Mistake("`pattern` is too long; use fewer wildcards".into()))?;
         let mut found = Vec::new();
         let is_cut = self.walk(|path, stat| {
             if found.len() == FOUND_MAX {
@@ -232,7 +235,7 @@ impl Root {
         while let Some((folder, depth)) = folders.pop() {
             let path = if folder.is_empty() { "." } else { &folder };
             // Gone or closed to us meanwhile: as if it were not there.
-            let Ok(dir) = self.resolve(path, DIR, NO_LINKS) else { continue };
+            let Ok(dir) = self.resolve(path, DIR, Links::Refused) else { continue };
             let Ok(entries) = entries_of(dir.as_fd()) else { continue };
             let mut inner = Vec::new();
             let mut here: Vec<(String, Stat)> = entries.collect();
@@ -260,7 +263,7 @@ impl Root {
     }
 
     fn plain_file(&self, path: &str) -> Result<(File, Stat), Mistake> {
-        let opened = self.resolve(path, LOOK, INSIDE).map_err(|error| explain(path, error))?;
+        let opened = self.resolve(path, LOOK, Links::Inside).map_err(|error| explain(path, error))?;
         let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
         match kind_of(&stat) {
             EntryKind::File => Ok((File::from(opened), stat)),
@@ -271,35 +274,25 @@ impl Root {
 
     /// The folder, made where it is missing, without following a single link.
     fn made(&self, folder: &str) -> Result<OwnedFd, Errno> {
-        let mut dir = self.resolve(".", DIR, NO_LINKS)?;
+        let mut dir = self.resolve(".", DIR, Links::Refused)?;
         for part in Path::new(folder).components() {
             let Component::Normal(name) = part else { continue };
             match fs::mkdirat(&dir, name, Bits::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
-            dir = again(|| fs::openat2(&dir, name, DIR, Bits::empty(), NO_LINKS))?;
+            dir = beneath::open(&dir, Path::new(name), DIR, Links::Refused)?;
         }
         Ok(dir)
     }
 
-    fn resolve(&self, path: &str, flags: OFlags, how: ResolveFlags) -> Result<OwnedFd, Errno> {
-        again(|| fs::openat2(&self.root, path, flags, Bits::empty(), how))
+    fn resolve(&self, path: &str, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
+        beneath::open(&self.root, Path::new(path), flags, links)
     }
-}
-
-fn again(mut open: impl FnMut() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
-    for _ in 1..TRIES_MAX {
-        match open() {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            end => return end,
-        }
-    }
-    open()
 }
 
 /// Whole or not at all: written beside, made durable, then put in place by one rename.
-fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: u32, only_new: bool) -> Result<(), Errno> {
+fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: Bits, only_new: bool) -> Result<(), Errno> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let beside = format!(".baton-{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -315,7 +308,7 @@ fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: u32, only_n
         let mut file = File::from(opened);
         let written = content.into_iter().try_for_each(|part| file.write_all(part)).and_then(|()| file.sync_all());
         written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        fs::fchmod(&file, Bits::from_raw_mode(bits))?;
+        fs::fchmod(&file, bits)?;
         let how = if only_new { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
         fs::renameat_with(dir, &beside, dir, name, how)
     };

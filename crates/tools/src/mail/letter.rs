@@ -9,11 +9,12 @@ use lettre::message::header::ContentType;
 use lettre::message::{Attachment, Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};
 use pulldown_cmark::{Event, Options, Parser, html};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MailError, Settings, outbox};
+use crate::beneath::{self, Links};
 use crate::owner::own_folder;
 
 const SUBJECT_CHARS_MAX: usize = 250;
@@ -157,7 +158,7 @@ fn allowed(mailbox: Mailbox, settings: &Settings) -> Result<Mailbox, String> {
     }
 }
 
-/// The kernel walks the path and does not leave the folder, whatever links lie on the way, even if they change meanwhile.
+/// Opens an attachment beneath one of the folders that may be sent from.
 fn open_beneath(settings: &Settings, user: Option<&str>, path: &str) -> Result<File, MailError> {
     let mut why = String::new();
     for folder in std::iter::once(&settings.outbox).chain(&settings.attachment_folders).map(|folder| own_folder(folder, user)) {
@@ -172,7 +173,7 @@ fn open_beneath(settings: &Settings, user: Option<&str>, path: &str) -> Result<F
         };
         let opened = File::open(folder).and_then(|folder| {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-            let file = rustix::fs::openat2(&folder, &inside, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)?;
+            let file = beneath::open(&folder, &inside, flags, Links::Inside)?;
             Ok(File::from(file))
         });
         match opened.and_then(|file| Ok((file.metadata()?.is_file(), file))) {

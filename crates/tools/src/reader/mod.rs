@@ -1,5 +1,5 @@
-//! Parses documents that others wrote (files to index, pages that `fetch` got) in a separate process with limits on memory, stack and time, and
-//! without files or network. A document that crashes its parser ends that process and nothing else.
+//! Parses documents that others wrote (files to index, pages that `fetch` got) in a separate process with limits on memory, stack and time, and,
+//! on Linux, without files or network. A document that crashes its parser ends that process and nothing else.
 //!
 //! ```text
 //! Folders, fetch ── job ──► worker thread ── pipe ──► child: this program with READER_COMMAND, confined

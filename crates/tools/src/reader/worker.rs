@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::job::{Job, JobResult};
-use super::{READER_COMMAND, Settings, child, frame};
+use super::{READER_COMMAND, Settings, frame};
+use crate::confine::ReaderLimits;
 
 /// The exit code of a child that could not be confined, or was given something else than jobs.
 pub(super) const FAILED: i32 = 70;
@@ -98,7 +99,7 @@ enum Stopped {
 
 impl Running {
     fn start(settings: &Settings) -> Result<Self, String> {
-        let limits = child::Limits {
+        let limits = ReaderLimits {
             memory_mib_max: settings.memory_mib_max,
             stack_mib_max: settings.stack_mib_max,
             cpu_seconds_max: CPU_SECONDS_MAX,

@@ -33,7 +33,7 @@ macro_rules! dispatch {
     };
 }
 
-#[expect(unsafe_code, reason = "functions compiled for AVX2 are called where it was detected")]
+#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "functions compiled for AVX2 are called where it was detected"))]
 impl Kernel {
     pub(crate) fn detect() -> Kernel {
         #[cfg(target_arch = "x86_64")]

@@ -60,7 +60,7 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
         if [&row.search_results, &row.summary, &row.reviewed_summary, &row.insights].into_iter().all(|text| text.is_empty()) {
             row.insights = answer;
         }
-        flows::chat::review(&mut row, &rows);
+        flows::chat::review(&mut row, &rows, service::mind::verifier().ok());
         rows.push(row);
     }
     Ok(rows)

@@ -4,10 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use audit::What;
 use graph::ThreadId;
 use serde_json::json;
 use service::place::Place;
-use service::wiring;
+use service::{audited, thread_files, wiring};
 use store::{Freed, Retention, RunFilter, Store, StoreError};
 use terminal::{BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
 
@@ -110,7 +111,7 @@ impl Threads {
                 Threads::Show { thread, json } => show(&store, &named(&store, &thread).await?, json).await,
                 Threads::Delete { thread } => {
                     let thread = named(&store, &thread).await?;
-                    freed(store.delete_thread(&thread, now_ms()).await?)
+                    freed(place, store.delete_thread(&thread, now_ms()).await?)
                 }
                 Threads::Prune { keep, days } => {
                     const DAY_MS: i64 = 86_400_000;
@@ -119,7 +120,7 @@ impl Threads {
                         (None, Some(days)) => Retention::KeepSince { ms: now_ms() - i64::from(days) * DAY_MS },
                         (None, None) => return Err(Trouble::Usage("say --keep N or --days D".into())),
                     };
-                    freed(store.retain(retention, now_ms()).await?)
+                    freed(place, store.retain(retention, now_ms()).await?)
                 }
             }
         })
@@ -184,7 +185,12 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
     Ok(Exit::Well)
 }
 
-fn freed(freed: Freed) -> Result<Exit> {
+/// Removes the files of what was deleted, and says what that was.
+fn freed(place: &Place, freed: Freed) -> Result<Exit> {
+    thread_files::remove(place, &freed.deleted)?;
+    for thread in &freed.deleted {
+        audited::record(place, What::ThreadDeleted, |event| event.thread(thread.as_str()))?;
+    }
     writeln!(anstream::stdout(), "deleted {} threads with {} runs; {} freed", freed.threads, freed.runs, bytes(freed.bytes))?;
     Ok(Exit::Well)
 }

@@ -1,8 +1,10 @@
 use std::io::Write as _;
 
+use audit::What;
 use graph::UserId;
 use server::api::permissions;
 use service::asking::must_be_known;
+use service::audited;
 use service::config::Config;
 use service::hub::Servers;
 use service::place::Place;
@@ -53,7 +55,7 @@ impl Permissions {
             let store = place.open_or_make()?;
             match &self.action {
                 None | Some(Action::List) => self.list(&store).await?,
-                Some(Action::Revoke { name }) => self.revoke(&store, name).await?,
+                Some(Action::Revoke { name }) => self.revoke(&store, name, place).await?,
                 Some(Action::Allow { name }) => self.allow(&store, name, place).await?,
             }
             Ok(Exit::Well)
@@ -83,7 +85,7 @@ impl Permissions {
     }
 
     /// All permissions of that name, whatever they cover.
-    async fn revoke(&self, store: &dyn Store, name: &str) -> Result<()> {
+    async fn revoke(&self, store: &dyn Store, name: &str, place: &Place) -> Result<()> {
         let user = UserId::default();
         let rows = store.permissions(&user).await?;
         let meant: Vec<_> = rows.iter().filter(|row| row.grant.name() == name || row.permission.to_string() == name).collect();
@@ -92,6 +94,7 @@ impl Permissions {
         }
         for row in meant {
             store.revoke_permission(&user, row.permission).await?;
+            audited::record(place, What::PermissionRevoked, |event| event.tool(row.grant.name()))?;
             if self.json {
                 writeln!(std::io::stdout(), "{}", serde_json::to_string(&permissions::described(row))?)?;
             }
@@ -106,6 +109,7 @@ impl Permissions {
             false => Grant::Server { server: name.to_owned() },
         };
         let permission = NewPermission { user: UserId::default(), grant, created_ms: now_ms() };
+        audited::record(place, What::PermissionAllowed, |event| event.tool(name))?;
         let number = store.keep_permission(permission).await?;
         if self.json {
             let rows = store.permissions(&UserId::default()).await?;

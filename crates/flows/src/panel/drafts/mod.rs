@@ -2,7 +2,7 @@
 //!
 //! 40 have one planted fault (wrong number, wrong name, no source, off topic; 10 each), 20 have none. They were written before the rules.
 
-use evidence::{Span, Trust, found, task_label};
+use evidence::{Judged as Judgements, Span, Trust, found, task_label};
 use graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::critics::{Judged, ask_about, judge};
 use super::review::Draft;
 use crate::input::ModelProfile;
+use crate::verify::{Check, Means, Verify};
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
@@ -67,10 +68,15 @@ pub fn read(text: &str) -> Result<Vec<LabelledDraft>, String> {
     lines.map(|(at, line)| serde_json::from_str(line).map_err(|error| format!("line {} is no labelled draft: {error}", at + 1))).collect()
 }
 
-/// One judgement as a graph of one node, so that whoever measures critics asks the very model call that a panel asks. Its input is
-/// `{draft, model}`, its output a [`Judged`] or `{error}`.
+/// One judgement as a graph, so that whoever measures critics asks the very calls that a panel asks. Its input is `{draft, model, verify?}`, its output a
+/// [`Judged`] or `{error}`.
 pub fn critic() -> Result<Graph, GraphError> {
-    Graph::of::<Judging>("panel_critic").node("judge", (ask, fold), &[END]).input(|task: Judging| task).output(output).build()
+    Graph::of::<Judging>("panel_critic")
+        .node("check", (ask_check, fold_check), &["check", "judge"])
+        .node("judge", (ask, fold), &[END])
+        .input(|task: Judging| task)
+        .output(output)
+        .build()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,17 +84,49 @@ struct Judging {
     draft: LabelledDraft,
     model: ModelProfile,
     #[serde(default)]
+    verify: Verify,
+    #[serde(default)]
+    check: Option<Check>,
+    #[serde(default)]
     outcome: Option<Result<Judged, String>>,
+}
+
+impl Judging {
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.verify, model: &self.model }
+    }
+
+    fn check(&self, spans: &[Span]) -> Check {
+        self.check.clone().unwrap_or_else(|| Check::new(self.draft.draft(spans, None).claims(), spans, self.means()))
+    }
+}
+
+fn ask_check(s: &Judging) -> Ask {
+    let spans = s.draft.spans();
+    Ask { requests: s.check(&spans).request(&spans, s.means()).into_iter().collect() }
+}
+
+fn fold_check(s: &mut Judging, replies: &Replies<'_>) -> Go {
+    let spans = s.draft.spans();
+    let mut check = s.check(&spans);
+    if !check.is_done() {
+        check.take(&spans, s.means(), replies.value(0));
+    }
+    let to = if check.is_done() { "judge" } else { "check" };
+    s.check = Some(check);
+    Go::to(to)
 }
 
 fn ask(s: &Judging) -> Ask {
     let spans = s.draft.spans();
-    Ask { requests: ask_about(&s.model, &s.draft.draft(&spans)).into_iter().collect() }
+    let judged = s.check(&spans).judged(&spans);
+    Ask { requests: ask_about(&s.model, &s.draft.draft(&spans, judged.as_ref())).into_iter().collect() }
 }
 
 fn fold(s: &mut Judging, replies: &Replies<'_>) -> Go {
     let spans = s.draft.spans();
-    let draft = s.draft.draft(&spans);
+    let judged = s.check(&spans).judged(&spans);
+    let draft = s.draft.draft(&spans, judged.as_ref());
     s.outcome = Some(match replies.is_empty() {
         true => judge(&s.model, &draft, None),
         false => replies.value(0).map_err(|failure| failure.to_string()).and_then(|value| judge(&s.model, &draft, Some(value))),
@@ -121,8 +159,8 @@ impl LabelledDraft {
         passages.chain(replies).collect()
     }
 
-    pub fn draft<'d>(&'d self, spans: &'d [Span]) -> Draft<'d> {
-        Draft { question: &self.question, step: self.step.as_deref(), text: &self.draft, reasoning: "", spans }
+    pub fn draft<'d>(&'d self, spans: &'d [Span], judged: Option<&'d Judgements>) -> Draft<'d> {
+        Draft { question: &self.question, step: self.step.as_deref(), text: &self.draft, reasoning: "", spans, judged }
     }
 }
 
@@ -137,7 +175,7 @@ mod tests {
         let mut rejected = 0;
         for one in &drafts {
             let spans = one.spans();
-            let findings = review(&one.draft(&spans));
+            let findings = review(&one.draft(&spans, None));
             let is_out = is_rejected(&findings);
             rejected += usize::from(is_out);
             if is_out == (one.fault == Fault::None) {
@@ -189,7 +227,7 @@ mod tests {
         let drafts = builtin().unwrap();
         let told = |id: &str| {
             let one = drafts.iter().find(|one| one.id == id).unwrap();
-            feedback(&review(&one.draft(&one.spans())))
+            feedback(&review(&one.draft(&one.spans(), None)))
         };
         let number = told("wrong_number-01");
         assert!(

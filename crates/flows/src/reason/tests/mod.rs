@@ -100,6 +100,22 @@ fn r1_there_are_at_most_five_iterations() {
 }
 
 #[test]
+fn the_verifier_judges_the_answer_and_the_words_of_a_reflection_unless_rules_are_set() {
+    let answered = json!({ "goal_achieved": true, "should_continue": false, "issues_found": [], "plan_adjustments": null, "final_response": "The bridge was built in 1901 [1]." });
+    for (input, script) in [(simple(), None), (hard(), Some(Reply::ok(answered)))] {
+        for (verify, is_judged) in [("fast", true), ("rules", false)] {
+            let mut input = with(input.clone(), json!({ "verify": verify }));
+            input["model"]["has_verifier"] = json!(true);
+            let script: Vec<(&str, &[Reply])> = script.iter().map(|reply| ("reflect", std::slice::from_ref(reply))).collect();
+            let end = check(input, &script);
+            assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.asked());
+            assert_eq!(end.output()["sentences"][0]["by"].as_str(), is_judged.then_some("verifier"));
+            assert_eq!(end.path.last().map(String::as_str), Some(if is_judged { "check" } else { "respond" }));
+        }
+    }
+}
+
+#[test]
 fn r2_a_direct_answer_is_one_call() {
     let end = check(json!({ "question": "What is the capital of France?", "model": large() }), &[]);
     // The tools are listed, because it could be about one of them.

@@ -54,6 +54,9 @@ pub struct Tasks {
     /// Only this task or kind of task; may be given several times
     #[arg(long, value_name = "ID|KIND")]
     only: Vec<String>,
+    /// Tasks of your own in place of the set, in the form of its files (crates/cli/src/command/eval/tasks/data)
+    #[arg(long, value_name = "TASKS.TOML")]
+    file: Option<PathBuf>,
     /// Only so many, the first ones
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -135,7 +138,10 @@ impl Tasks {
     }
 
     fn chosen(&self) -> Result<Vec<Task>> {
-        let mut tasks = task::all().map_err(Trouble::Failed)?;
+        let mut tasks = match &self.file {
+            Some(path) => task::of_file(path).map_err(Trouble::Usage)?,
+            None => task::all().map_err(Trouble::Failed)?,
+        };
         for only in &self.only {
             if !tasks.iter().any(|task| task.id == *only || task.kind.name() == only) {
                 let kinds = Kind::ALL.map(Kind::name).join(", ");

@@ -3,6 +3,7 @@
 //! The files in `data` are the whole set; [`all`] reads and checks them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -167,15 +168,27 @@ pub(super) struct Then {
     pub(super) plan: Vec<Step>,
 }
 
-/// The whole set, each task with its shared world filled in.
+/// The whole set.
 pub(super) fn all() -> Result<Vec<Task>, String> {
+    read(FILES)
+}
+
+/// Tasks of a file in the same form.
+pub(super) fn of_file(path: &Path) -> Result<Vec<Task>, String> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    read([(name.as_str(), text.as_str())])
+}
+
+/// The tasks of these files, each with its shared world filled in.
+fn read<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Result<Vec<Task>, String> {
     #[derive(Deserialize)]
     struct File {
         task: Vec<Task>,
     }
     let worlds: BTreeMap<String, Setup> = toml::from_str(WORLDS).map_err(|error| format!("worlds.toml: {error}"))?;
     let mut tasks = Vec::new();
-    for (name, text) in FILES {
+    for (name, text) in files {
         let file: File = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         for mut task in file.task {
             if let Some(base) = task.world.base.take() {

@@ -13,38 +13,15 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
-};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
-use seccompiler::{BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
-use serde::{Deserialize, Serialize};
 
-/// What a worker may use. Passed to it as its last argument.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Limits {
-    pub cpu_seconds_max: u64,
-    /// On top of what the program itself needs to be there.
-    pub memory_mib_max: u64,
-    pub scratch_mib_max: u64,
-    /// A folder of the worker's own. Behind the walls it may be known under another name, and then this is that name.
-    pub scratch: PathBuf,
-    /// Whose child it is: it does not outlive this process.
-    pub parent: i32,
-}
-
-/// What stands between the worker and the machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Walls {
-    pub up: Vec<String>,
-    /// What this machine does not allow, and why.
-    pub missing: Vec<String>,
-}
+use super::{Limits, Walls};
+use crate::confine::{Calls, close_inherited, landlock, memory_now, seccomp};
 
 impl Walls {
     fn note<T>(&mut self, wall: &str, built: &Result<T, impl std::fmt::Display>) -> bool {
@@ -55,6 +32,9 @@ impl Walls {
         built.is_ok()
     }
 }
+
+/// What a machine lacks is found when a worker starts.
+pub(super) const UNSUPPORTED: Option<&str> = None;
 
 const INNER: &str = "inner";
 
@@ -166,132 +146,4 @@ fn own_root(limits: &Limits) -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")
-}
-
-/// Keeps away every file but those of `scratch`, and the network.
-pub(crate) fn landlock(scratch: Option<&Path>) -> Result<(), String> {
-    let abi = ABI::V6;
-    let mine = AccessFs::from_all(abi)
-        & !(AccessFs::Execute
-            | AccessFs::MakeSym
-            | AccessFs::MakeChar
-            | AccessFs::MakeBlock
-            | AccessFs::MakeSock
-            | AccessFs::MakeFifo
-            | AccessFs::IoctlDev
-            | AccessFs::Refer);
-    let build = || -> Result<RulesetStatus, landlock::RulesetError> {
-        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(abi))?;
-        let ruleset = ruleset.handle_access(AccessNet::from_all(abi))?.scope(Scope::from_all(abi))?.create()?;
-        let ruleset = match scratch.map(PathFd::new) {
-            Some(Ok(fd)) => ruleset.add_rule(PathBeneath::new(fd, mine))?,
-            // Without its scratch it has no files at all.
-            Some(Err(_)) | None => ruleset,
-        };
-        Ok(ruleset.restrict_self()?.ruleset)
-    };
-    match build() {
-        Ok(RulesetStatus::NotEnforced) => Err("this kernel has none".into()),
-        Ok(_) => Ok(()),
-        Err(e) => Err(e.to_string()),
-    }
-}
-
-/// Every call that is not named is refused. None of these starts a process, opens a connection, follows or signals another process,
-/// makes a link, or has memory run that was written to.
-pub(crate) fn seccomp(calls: Calls) -> Result<(), String> {
-    let file_calls = if calls == Calls::PipesAndFiles { FILE_CALLS } else { &[] };
-    let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().chain(file_calls).map(|call| (*call, Vec::new())).collect();
-    let only = |index, op, value| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-        Ok(vec![SeccompRule::new(vec![SeccompCondition::new(index, SeccompCmpArgLen::Dword, op, value)?])?])
-    };
-    let build = || -> Result<BpfProgram, seccompiler::BackendError> {
-        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-            rules.insert(call, only(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?);
-        }
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        rules.insert(libc::SYS_tgkill, only(0, SeccompCmpOp::Eq, own as u64)?);
-        let refused = SeccompAction::Errno(libc::EPERM as u32);
-        SeccompFilter::new(rules, refused, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
-    };
-    let program = build().map_err(|e| e.to_string())?;
-    seccompiler::apply_filter(&program).map_err(|e| e.to_string())
-}
-
-/// Which calls are left to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Calls {
-    /// It can open no file.
-    PipesOnly,
-    PipesAndFiles,
-}
-
-const ALLOWED: &[i64] = &[
-    // Its pipes.
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_close,
-    libc::SYS_fstat,
-    libc::SYS_fcntl,
-    // Memory (mmap and mprotect are added without the right to execute).
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_brk,
-    libc::SYS_madvise,
-    // Time, random numbers, its own thread and its own end.
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_nanosleep,
-    libc::SYS_gettimeofday,
-    libc::SYS_getrandom,
-    libc::SYS_futex,
-    libc::SYS_sched_yield,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_sigaltstack,
-    libc::SYS_restart_syscall,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-];
-
-const FILE_CALLS: &[i64] = &[
-    libc::SYS_pread64,
-    libc::SYS_lseek,
-    libc::SYS_openat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_getdents64,
-    libc::SYS_ftruncate,
-    libc::SYS_mkdirat,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_mkdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rmdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rename,
-];
-
-/// Whatever files the parent left open besides the three pipes.
-pub(crate) fn close_inherited() -> io::Result<()> {
-    let open: Vec<i32> = fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    for fd in open.into_iter().filter(|fd| *fd > 2) {
-        // The one that listed them is closed already.
-        let _ = nix::unistd::close(fd);
-    }
-    Ok(())
-}
-
-pub(crate) fn memory_now() -> io::Result<u64> {
-    let pages = fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = pages.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    Ok(pages * rustix::param::page_size() as u64)
 }

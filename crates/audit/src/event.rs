@@ -1,0 +1,221 @@
+//! What is recorded, and a line of the log.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Longer texts are cut: a line has a limit.
+const TEXT_CHARS_MAX: usize = 300;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A session of the page was opened, or a token or account was seen for the first time since the server started.
+    SignIn,
+    SignInRefused,
+    SignOut,
+    TokenAdded,
+    TokenRemoved,
+    /// A person answered a question of a run; `detail` has what was allowed, if it was about a tool call.
+    Approval,
+    PermissionAllowed,
+    PermissionRevoked,
+    /// A tool call that may change something is about to be performed.
+    ToolCall,
+    /// How it ended.
+    ToolCallEnded,
+    ServersImported,
+    /// A tool or a server was switched on.
+    ToolEnabled,
+    ToolDisabled,
+    ThreadDeleted,
+    UserChanged,
+    UserExported,
+    UserDeleted,
+    BackupMade,
+    BackupRestored,
+    /// The oldest file of the log was removed, because there were too many.
+    LogDropped,
+    /// The end of the log was half a line, from a write that was cut off; it was removed.
+    LogRepaired,
+}
+
+impl What {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::SignIn => "sign_in",
+            What::SignInRefused => "sign_in_refused",
+            What::SignOut => "sign_out",
+            What::TokenAdded => "token_added",
+            What::TokenRemoved => "token_removed",
+            What::Approval => "approval",
+            What::PermissionAllowed => "permission_allowed",
+            What::PermissionRevoked => "permission_revoked",
+            What::ToolCall => "tool_call",
+            What::ToolCallEnded => "tool_call_ended",
+            What::ServersImported => "servers_imported",
+            What::ToolEnabled => "tool_enabled",
+            What::ToolDisabled => "tool_disabled",
+            What::ThreadDeleted => "thread_deleted",
+            What::UserChanged => "user_changed",
+            What::UserExported => "user_exported",
+            What::UserDeleted => "user_deleted",
+            What::BackupMade => "backup_made",
+            What::BackupRestored => "backup_restored",
+            What::LogDropped => "log_dropped",
+            What::LogRepaired => "log_repaired",
+        }
+    }
+}
+
+/// Something to record. Texts are cut to a length and must not hold secrets or arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub what: What,
+    pub user: String,
+    pub thread: Option<String>,
+    pub run: Option<String>,
+    pub tool: Option<String>,
+    /// The SHA-256 of the arguments, see [`digest_of`].
+    pub arguments: Option<String>,
+    /// The address of the caller.
+    pub from: Option<String>,
+    pub detail: Option<String>,
+}
+
+impl Event {
+    pub fn new(what: What, user: impl Into<String>) -> Event {
+        Event { what, user: user.into(), thread: None, run: None, tool: None, arguments: None, from: None, detail: None }
+    }
+
+    pub fn detail(self, detail: impl Into<String>) -> Event {
+        Event { detail: Some(detail.into()), ..self }
+    }
+
+    pub fn tool(self, tool: impl Into<String>) -> Event {
+        Event { tool: Some(tool.into()), ..self }
+    }
+
+    pub fn run(self, thread: impl Into<String>, run: impl Into<String>) -> Event {
+        Event { thread: Some(thread.into()), run: Some(run.into()), ..self }
+    }
+
+    pub fn thread(self, thread: impl Into<String>) -> Event {
+        Event { thread: Some(thread.into()), ..self }
+    }
+
+    pub fn from(self, from: Option<impl ToString>) -> Event {
+        Event { from: from.map(|from| from.to_string()), ..self }
+    }
+
+    pub fn arguments(self, arguments: &Value) -> Event {
+        Event { arguments: Some(digest_of(arguments)), ..self }
+    }
+}
+
+/// Where the chain begins after files were removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// The last line that was removed.
+    pub through: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// A line as it is written, without its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    pub seq: u64,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    pub user: String,
+    pub what: What,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Dropped>,
+    /// The hash of the line before.
+    pub prev: String,
+}
+
+impl Line {
+    pub(crate) fn new(event: &Event, seq: u64, at_ms: i64, prev: &str) -> Line {
+        let cut = |text: &Option<String>| text.as_deref().map(cut);
+        Line {
+            seq,
+            at_ms,
+            user: self::cut(&event.user),
+            what: event.what,
+            thread: cut(&event.thread),
+            run: cut(&event.run),
+            tool: cut(&event.tool),
+            arguments: cut(&event.arguments),
+            from: cut(&event.from),
+            detail: cut(&event.detail),
+            dropped: None,
+            prev: prev.to_owned(),
+        }
+    }
+
+    /// The text of the line with its hash, and the hash. The hash is that of the bytes before `,"hash"`, so that nobody has to write the JSON anew to check it.
+    pub(crate) fn sealed(&self) -> serde_json::Result<(String, String)> {
+        let mut text = serde_json::to_string(self)?;
+        text.pop();
+        let hash = hex(&Sha256::digest(text.as_bytes()));
+        text.push_str(HASH_FIELD);
+        text.push_str(&hash);
+        text.push_str("\"}\n");
+        Ok((text, hash))
+    }
+
+    /// A line as it stands in a file, and its hash, which is the one of its bytes.
+    pub(crate) fn opened(text: &str) -> Result<(Line, String), String> {
+        let (body, rest) = text.rsplit_once(HASH_FIELD).ok_or("it has no hash")?;
+        let said = rest.strip_suffix("\"}").ok_or("it is not complete")?;
+        let hash = hex(&Sha256::digest(body.as_bytes()));
+        if hash != said {
+            return Err("its hash is not that of its text".to_owned());
+        }
+        let line = serde_json::from_str(&format!("{body}}}")).map_err(|error| format!("it is not a line of the log: {error}"))?;
+        Ok((line, hash))
+    }
+}
+
+const HASH_FIELD: &str = ",\"hash\":\"";
+
+/// Control characters could forge what a terminal shows.
+fn cut(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    plain.take(TEXT_CHARS_MAX).collect()
+}
+
+/// The SHA-256 of a value's JSON, in hex.
+pub fn digest_of(value: &Value) -> String {
+    hex(&Sha256::digest(value.to_string().as_bytes()))
+}
+
+/// A time in words: `2026-11-16 09:40:13 UTC`.
+pub fn time_of(at_ms: i64) -> String {
+    match time::OffsetDateTime::from_unix_timestamp(at_ms.div_euclid(1_000)) {
+        Ok(at) => {
+            let (date, clock) = (at.date(), at.time());
+            let (month, day) = (u8::from(date.month()), date.day());
+            format!("{:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", date.year(), clock.hour(), clock.minute(), clock.second())
+        }
+        Err(_) => format!("{at_ms} ms"),
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

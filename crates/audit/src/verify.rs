@@ -1,0 +1,126 @@
+//! Reading the log, and whether it is whole.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::event::{Dropped, Line};
+use crate::log::{LINE_BYTES_MAX, NOTHING, file_name, files};
+
+/// The last line: its number and hash. Kept elsewhere, it shows later that nothing before it was changed or cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub seq: u64,
+    pub hash: String,
+}
+
+/// A log that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    pub lines: u64,
+    /// The number of the first line that is left.
+    pub first: u64,
+    /// None of an empty log.
+    pub head: Option<Head>,
+    /// Whether the line that was asked about has that hash; `None` if it is not there.
+    pub has_kept: Option<bool>,
+}
+
+/// The first line that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: line {line} is broken: {why}", file.display())]
+pub struct Broken {
+    pub file: PathBuf,
+    /// From 1, in the file.
+    pub line: u64,
+    pub why: String,
+}
+
+/// A line as it stands in a file: what it says and its hash, or what is wrong with it.
+pub struct Found<'f> {
+    pub file: &'f Path,
+    /// From 1, in the file.
+    pub line: u64,
+    pub entry: Result<(Line, String), String>,
+}
+
+impl Found<'_> {
+    fn broken(&self, why: impl Into<String>) -> Broken {
+        Broken { file: self.file.to_owned(), line: self.line, why: why.into() }
+    }
+}
+
+/// Every line of the log, in order, until `each` says that it has enough.
+pub fn read(folder: &Path, mut each: impl FnMut(Found<'_>) -> bool) -> io::Result<()> {
+    for number in files(folder)? {
+        let path = file_name(folder, number);
+        let mut reader = BufReader::new(File::open(&path)?);
+        for line in 1.. {
+            let mut bytes = Vec::new();
+            if reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)? == 0 {
+                break;
+            }
+            let text = match bytes.strip_suffix(b"\n") {
+                None => Err("it has no end; a write was cut off".to_owned()),
+                Some(text) => std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned()),
+            };
+            let entry = text.and_then(Line::opened);
+            if !each(Found { file: &path, line, entry }) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks every line: its hash, its number, and that it is chained to the one before. After files were removed, a later line must say so. `kept` is a head
+/// that was reported earlier.
+pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified, Broken>> {
+    let all = files(folder)?;
+    if let Some(gap) = all.windows(2).find(|pair| pair[1] != pair[0] + 1) {
+        return Ok(Err(Broken { file: file_name(folder, gap[1]), line: 1, why: format!("a file is missing between {:08} and it", gap[0]) }));
+    }
+    let mut verified = Verified { lines: 0, first: 0, head: None, has_kept: None };
+    let (mut beginning, mut dropped, mut trouble) = (None, Vec::new(), None);
+    read(folder, |found| {
+        let fits = check(&found, verified.head.as_ref());
+        let (line, hash) = match fits {
+            Ok(fits) => fits,
+            Err(broken) => {
+                trouble = Some(broken);
+                return false;
+            }
+        };
+        if verified.lines == 0 {
+            verified.first = line.seq;
+            beginning = (line.seq > 1).then(|| (Dropped { through: line.seq - 1, hash: line.prev.clone() }, found.broken("")));
+        }
+        if let Some(kept) = kept.filter(|kept| kept.seq == line.seq) {
+            verified.has_kept = Some(kept.hash == *hash);
+        }
+        dropped.extend(line.dropped.clone());
+        verified.lines += 1;
+        verified.head = Some(Head { seq: line.seq, hash: hash.clone() });
+        true
+    })?;
+    if let (None, Some((missing, at))) = (&trouble, beginning)
+        && !dropped.contains(&missing)
+    {
+        let why = format!("lines up to {} are missing, and no line says that they were removed", missing.through);
+        trouble = Some(Broken { why, ..at });
+    }
+    Ok(trouble.map_or(Ok(verified), Err))
+}
+
+/// Whether a line fits the one before.
+fn check<'e>(found: &'e Found<'_>, before: Option<&Head>) -> Result<&'e (Line, String), Broken> {
+    let entry = found.entry.as_ref().map_err(|why| found.broken(why))?;
+    let line = &entry.0;
+    let why = match before {
+        None if line.seq == 1 && line.prev != NOTHING => "it is the first of all, and yet chained to another",
+        Some(before) if line.seq != before.seq + 1 => "lines before it are missing, or it was put in or moved",
+        Some(before) if line.prev != before.hash => "the line before it was changed",
+        None | Some(_) => return Ok(entry),
+    };
+    Err(found.broken(why))
+}

@@ -1,0 +1,71 @@
+//! Deleting a user so that nothing is left: rows, files, the index, and what SQLite would keep in free places.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use audit::What;
+use graph::UserId;
+use serde_json::json;
+
+use super::{counted, files_of, known, threads};
+use crate::exit::{Exit, Result, Trouble};
+use crate::home::{DataHome, files_below};
+use service::place::Place;
+use service::{audited, shelf, thread_files, wiring};
+
+pub(super) fn run(place: &Place, name: &str, is_sure: bool, as_json: bool) -> Result<Exit> {
+    let home = DataHome::of(place)?;
+    if is_sure {
+        home.must_be_unused()?;
+    }
+    let (user, all) = wiring::block_on(async {
+        let store = place.open()?;
+        let user = known(place, &store, name).await?;
+        let all = threads(&store, &user).await?;
+        Ok((user, all))
+    })?;
+    let folders = files_of(place, &user)?;
+    let workspaces = thread_files::workspaces(place)?;
+    let mut files = 0;
+    for folder in folders.all().map(|(_, folder)| folder.to_owned()).chain(all.iter().map(|thread| workspaces.folder(Some(thread.as_str())))) {
+        files += if workspaces.is_own() || folder.starts_with(&home.folder) { files_below(&folder, "")?.len() } else { 0 };
+    }
+    let mut out = anstream::stdout();
+    if !is_sure {
+        match as_json {
+            true => writeln!(out, "{}", json!({ "user": user, "threads": all.len(), "files": files, "deleted": false }))?,
+            false => writeln!(out, "{} of {user} would be deleted permanently; --yes does it", counted(all.len(), files))?,
+        }
+        return Ok(Exit::Usage);
+    }
+    audited::record(place, What::UserDeleted, |event| event.detail(format!("the data of {user}")))?;
+    for (_, folder) in folders.all() {
+        remove(folder)?;
+    }
+    thread_files::remove(place, &all)?;
+    if folders.uploads.is_some() {
+        // The passages of all users are in one index, which is a cache; it is made again when a server is started.
+        remove(&shelf::indexes()?)?;
+    }
+    let freed = wiring::block_on(delete_rows(place, user.clone()))?;
+    store::compact_database(&home.database)?;
+    match as_json {
+        true => writeln!(out, "{}", json!({ "user": user, "threads": freed.threads, "runs": freed.runs, "files": files, "deleted": true }))?,
+        false => {
+            writeln!(out, "{} of {user} were deleted permanently; backups that were made before still have them", counted(all.len(), files))?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+async fn delete_rows(place: &Place, user: UserId) -> Result<store::Freed> {
+    Ok(place.open()?.delete_user(&user).await?)
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Trouble::Failed(format!("{} cannot be removed: {error}; the database was not changed", folder.display()))),
+    }
+}

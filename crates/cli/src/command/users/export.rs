@@ -1,0 +1,115 @@
+//! Everything of a user in one file, in JSON where it is not a file already.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use audit::What;
+use graph::{ThreadId, UserId};
+use serde_json::{Value, json};
+use store::{NoteFilter, RunFilter, SqliteStore, Store as _};
+
+use super::{counted, files_of, known, threads};
+use crate::archive::Writer;
+use crate::exit::{Exit, Result};
+use crate::home::files_below;
+use service::place::Place;
+use service::{audited, thread_files};
+use terminal::{bytes, now_ms};
+
+/// Rows that are read at once.
+const PAGE: usize = 500;
+/// More than a user can have.
+const NOTES_MAX: usize = 100_000;
+
+pub(super) async fn run(place: &Place, user: &str, file: &Path, as_json: bool) -> Result<Exit> {
+    let store = place.open()?;
+    let user = known(place, &store, user).await?;
+    let mut archive = Writer::create(file)?;
+    archive.add_text(Path::new("user.json"), &pretty(&about(&store, &user).await?)?)?;
+    let threads = threads(&store, &user).await?;
+    let workspaces = thread_files::workspaces(place)?;
+    for (number, thread) in threads.iter().enumerate() {
+        let folder = Path::new("threads").join(format!("{:06}", number + 1));
+        archive.add_text(&folder.join("thread.json"), &pretty(&conversation(&store, thread).await?)?)?;
+        if workspaces.is_own() {
+            let from = workspaces.folder(Some(thread.as_str()));
+            for path in files_below(&from, "")? {
+                archive.add_file(&folder.join("files").join(&path), &from.join(&path))?;
+            }
+        }
+    }
+    for (name, from) in files_of(place, &user)?.all() {
+        for path in files_below(from, "")? {
+            archive.add_file(&Path::new(name).join(&path), &from.join(&path))?;
+        }
+    }
+    let files = archive.count();
+    audited::record(place, What::UserExported, |event| event.detail(format!("the data of {user}")))?;
+    let size = archive.finish(format!("user {user}"), now_ms())?;
+    let mut out = anstream::stdout();
+    match as_json {
+        true => writeln!(out, "{}", json!({ "user": user, "file": file, "threads": threads.len(), "files": files, "bytes": size }))?,
+        false => writeln!(out, "{} of {user}, {} in {}", counted(threads.len(), files), bytes(size), file.display())?,
+    }
+    Ok(Exit::Well)
+}
+
+fn pretty(value: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)?)
+}
+
+/// Tokens without what lets somebody in.
+async fn about(store: &SqliteStore, user: &UserId) -> Result<Value> {
+    let notes = store.notes(NoteFilter { user: user.clone(), flow: None, thread: None, now_ms: 0, limit: NOTES_MAX }).await?;
+    let is_theirs = |row: &store::TokenRow| row.user == *user;
+    let tokens = store.tokens().await?.into_iter().filter(is_theirs);
+    let tokens: Vec<Value> = tokens.map(|row| json!({ "number": row.token, "created_ms": row.created_ms, "until_ms": row.until_ms })).collect();
+    Ok(json!({
+        "user": user,
+        "preferences": store.preferences(user).await?,
+        "permissions": store.permissions(user).await?,
+        "notes": notes,
+        "tokens": tokens,
+    }))
+}
+
+async fn conversation(store: &SqliteStore, thread: &ThreadId) -> Result<Value> {
+    let mut messages = Vec::new();
+    loop {
+        let page = store.messages(thread, messages.len() as u64, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        messages.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let (mut runs, mut before) = (Vec::new(), None);
+    loop {
+        let filter = RunFilter { thread: Some(thread.clone()), before: before.take(), limit: PAGE, ..RunFilter::default() };
+        let page = store.runs(filter).await?;
+        let is_last = page.len() < PAGE;
+        before = page.last().map(|row| row.run.clone());
+        for row in page {
+            let journal = journal(store, &row.run).await?;
+            runs.push(json!({ "run": row, "journal": journal }));
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(json!({ "thread": store.thread(thread).await?, "messages": messages, "runs": runs }))
+}
+
+async fn journal(store: &SqliteStore, run: &graph::RunId) -> Result<Vec<Value>> {
+    let mut lines = Vec::new();
+    loop {
+        let page = store.journal(run, lines.len() as u64, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        // What is not JSON was not written by us; it is given as it is.
+        let read = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
+        lines.extend(page.iter().map(|line| read(&line.bytes)));
+        if is_last {
+            return Ok(lines);
+        }
+    }
+}

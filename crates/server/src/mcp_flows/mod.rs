@@ -1,0 +1,351 @@
+//! Flows for MCP hosts: every flow is a tool and a prompt, and documents, answers and their sources are resources. At `/mcp` of `baton serve`, and over standard
+//! input and output (`baton mcp flows`).
+//!
+//! A call of a flow is a run. Its steps and tools are told as progress, and cancelling the call stops the run. A question to a person is put to the host by
+//! elicitation: as a request of its own to hosts of the earlier revisions, as an `input_required` result to hosts of 2026-07-28, whose `requestState` names the run.
+//! Hosts that can ask nobody are told the question, and the tool [`ANSWER`] takes the answer.
+
+mod elicit;
+mod resources;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use graph::UserId;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, Prompt, PromptArgument, PromptMessage, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, Resource, Role, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+use rmcp::{ServerHandler, model::ElicitationAction};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::api::Api;
+use crate::guard::Who;
+use crate::mcp;
+use crate::problem::Problem;
+use crate::turn::{self, Answered, Begun, Happened, Rest, Terms, Turn};
+
+/// Sessions at the same time; idle ones end after some minutes.
+const SESSIONS_MAX: usize = 256;
+/// The tool that takes an answer to a question of a run.
+const ANSWER: &str = "answer_question";
+/// Questions in one call.
+const QUESTIONS_MAX: usize = 20;
+
+pub(crate) fn routes(api: &Api) -> Router {
+    let (api, places) = (api.clone(), Arc::new(Semaphore::new(SESSIONS_MAX)));
+    let make = move || match places.clone().try_acquire_owned() {
+        Ok(place) => Ok(Flows { api: api.clone(), who: None, _place: Some(place) }),
+        Err(_) => Err(std::io::Error::other(format!("all {SESSIONS_MAX} sessions are open; try again later"))),
+    };
+    Router::new().route_service("/mcp", mcp::fallible_service(make))
+}
+
+/// What was refused before MCP's own words began: as JSON-RPC says it.
+pub(crate) fn error(problem: &Problem) -> Response {
+    let message = match problem.status {
+        StatusCode::NOT_FOUND => "there is no such session, or it has ended; initialize again",
+        _ => problem.message.as_str(),
+    };
+    let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": message } });
+    (problem.status, axum::Json(body)).into_response()
+}
+
+/// One session over a stream, for the account that runs this program.
+pub async fn serve(api: &Api, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<(), String> {
+    let who = Who { user: UserId::default(), is_operator: true };
+    let session = Flows { api: api.clone(), who: Some(who), _place: None }.serve(stream).await;
+    let session = session.map_err(|error| format!("the session did not begin: {error}"))?;
+    session.waiting().await.map(|_| ()).map_err(|error| format!("the session broke off: {error}"))
+}
+
+struct Flows {
+    api: Api,
+    /// Whose session it is; over HTTP every request says so itself.
+    who: Option<Who>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    question: String,
+    #[serde(default)]
+    thread: Option<String>,
+    #[serde(default)]
+    approve: bool,
+    #[serde(default)]
+    strict: Option<bool>,
+    #[serde(default)]
+    settings: std::collections::BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerArguments {
+    run: String,
+    answer: String,
+}
+
+fn failed(problem: &Problem) -> ErrorData {
+    ErrorData::invalid_params(problem.message.clone(), Some(json!({ "kind": problem.kind, "status": problem.status.as_u16() })))
+}
+
+fn object(value: Value) -> Arc<Map<String, Value>> {
+    Arc::new(match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    })
+}
+
+impl Flows {
+    fn who(&self, context: &RequestContext<RoleServer>) -> Result<Who, ErrorData> {
+        let of_request = || context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Who>().cloned());
+        self.who.clone().or_else(of_request).ok_or_else(|| ErrorData::internal_error("the session has no user", None))
+    }
+
+    fn terms(context: &RequestContext<RoleServer>) -> Result<Terms, ErrorData> {
+        let headers = context.extensions.get::<Parts>().map(|parts| parts.headers.clone()).unwrap_or_default();
+        let key = context.meta.0.0.get(mcp_hub::nature::KEY).and_then(Value::as_str);
+        Ok(Terms::of(&headers).map_err(|problem| failed(&problem))?.or_key(key))
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        let flow = |flow: &wire::api::Flow| {
+            let mut properties = json!({
+                "question": { "type": "string", "description": "What to answer or do" },
+                "thread": { "type": "string", "description": "The conversation it continues; a new one otherwise" },
+                "strict": { "type": "boolean", "description": "Remove sentences that no source supports" },
+                "settings": { "type": "object", "description": "Settings of the flow by name" },
+            });
+            if flow.can_approve {
+                properties["approve"] = json!({ "type": "boolean", "description": "A person agrees to the plan first" });
+            }
+            let schema = json!({ "type": "object", "required": ["question"], "properties": properties, "additionalProperties": false });
+            Tool::new(flow.name.clone(), format!("{}: {}", flow.title, flow.about), object(schema))
+                .with_title(flow.title.clone())
+                .with_raw_output_schema(object(output_schema()))
+                .with_annotations(ToolAnnotations::new().read_only(false).open_world(true))
+        };
+        let mut tools: Vec<Tool> = self.api.0.desk.flows().iter().filter(|flow| flow.is_shown).map(flow).collect();
+        let schema = json!({
+            "type": "object",
+            "required": ["run", "answer"],
+            "properties": { "run": { "type": "string", "description": "The run that asks" }, "answer": { "type": "string", "description": "Plain words, or JSON that fits the question's schema" } },
+            "additionalProperties": false,
+        });
+        let about = "Gives a person's answer to a run that asks something. Only for answers that a person gave.";
+        tools.push(Tool::new(ANSWER, about, object(schema)).with_title("Answer a question of a run"));
+        tools
+    }
+
+    /// Follows a run to its rest, telling its progress. Stops it when the call is cancelled.
+    async fn follow(&self, begun: &mut Begun, context: &RequestContext<RoleServer>, steps: &mut f64) -> Result<Rest, ErrorData> {
+        let token = context.meta.get_progress_token();
+        if let Some(mut events) = begun.events() {
+            loop {
+                let happened = tokio::select! {
+                    happened = events.next() => happened,
+                    () = context.ct.cancelled() => {
+                        // One that is over by now is not stopped.
+                        let _ = self.api.0.engine.cancel(&begun.run, "the call was cancelled").await;
+                        return Err(ErrorData::internal_error("cancelled", None));
+                    }
+                };
+                let Some(happened) = happened else { break };
+                let words = match happened {
+                    Happened::StepStarted { step } => step,
+                    Happened::ToolStarted { tool, .. } => format!("calls {tool}"),
+                    Happened::ToolFinished { tool, result: Err(why), .. } => format!("{tool} failed: {why}"),
+                    Happened::StepFinished { .. } | Happened::Text(_) | Happened::ToolFinished { .. } | Happened::Noted { .. } => continue,
+                };
+                *steps += 1.0;
+                if let Some(token) = token.clone() {
+                    // Nobody may be listening any more.
+                    let _ = context.peer.notify_progress(ProgressNotificationParam::new(token, *steps).with_message(words)).await;
+                }
+            }
+        }
+        turn::rest(&self.api, &begun.run).await.map_err(|problem| failed(&problem))
+    }
+
+    /// Follows a run until it is answered, asking the host what it asks.
+    async fn finish(&self, who: &Who, mut begun: Begun, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+        let mut steps = 0.0;
+        for _ in 0..QUESTIONS_MAX {
+            let asks = match self.follow(&mut begun, context, &mut steps).await? {
+                Rest::Answered(answered) => return Ok(result(&begun, &answered).into()),
+                Rest::Failed(why) => return Ok(CallToolResult::error(vec![ContentBlock::text(format!("the run failed: {why}"))]).into()),
+                Rest::Cancelled(why) => return Ok(CallToolResult::error(vec![ContentBlock::text(format!("the run was stopped: {why}"))]).into()),
+                Rest::Asks(asks) => asks,
+            };
+            let has_rounds = context.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
+            if has_rounds {
+                let requests = elicit::requests(&asks);
+                return Ok(InputRequiredResult::new(Some(requests), Some(begun.run.to_string())).into());
+            }
+            if !elicit::can(&context.peer) {
+                return Ok(elicit::told(&begun, &asks).into());
+            }
+            let answered = tokio::select! {
+                answered = context.peer.create_elicitation(elicit::params(&asks)) => answered,
+                () = context.ct.cancelled() => {
+                    let _ = self.api.0.engine.cancel(&begun.run, "the call was cancelled").await;
+                    return Err(ErrorData::internal_error("cancelled", None));
+                }
+            };
+            let answered = answered.map_err(|error| ErrorData::internal_error(format!("the question was not answered: {error}"), None))?;
+            begun = self.answer(who, begun.run.as_str(), &answered.action, answered.content).await?;
+        }
+        Err(ErrorData::internal_error(format!("the run asks more than {QUESTIONS_MAX} questions"), None))
+    }
+
+    /// Hands on what a person did with a question.
+    async fn answer(&self, who: &Who, run: &str, action: &ElicitationAction, content: Option<Value>) -> Result<Begun, ErrorData> {
+        let refused = |problem: Problem| failed(&problem);
+        let (row, asks) = turn::open_question(&self.api, who, run).await.map_err(refused)?;
+        let value = match action {
+            ElicitationAction::Accept => elicit::value(&asks, content.unwrap_or_default()),
+            // A no where the question has one.
+            ElicitationAction::Decline => turn::answer_value("no", &asks.waiting).ok().filter(|value| !value.is_string()),
+            // It is not exhaustive: whatever else there will be is no answer.
+            _ => None,
+        };
+        match value {
+            Some(value) => turn::give(&self.api, who, row, &asks, value, true).await.map_err(refused),
+            None => {
+                let begun = turn::found(&self.api, who, row, false).await.map_err(refused)?;
+                self.api.0.engine.cancel(&begun.run, "declined by the user").await.map_err(|error| refused(error.into()))?;
+                Ok(begun)
+            }
+        }
+    }
+}
+
+fn output_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["run", "thread"],
+        "properties": {
+            "answer": { "type": "string" },
+            "run": { "type": "string" },
+            "thread": { "type": "string" },
+            "sources": { "type": "array", "items": { "type": "object" } },
+            "asks": { "type": "object", "description": "A question to a person; the tool answer_question takes the answer" },
+        },
+    })
+}
+
+fn result(begun: &Begun, answered: &Answered) -> CallToolResult {
+    let mut content = vec![ContentBlock::text(answered.text.clone())];
+    for (at, source) in answered.sources.iter().enumerate() {
+        let uri = resources::source_uri(begun.run.as_str(), at + 1);
+        let link = Resource::new(uri, format!("[{}] {}", at + 1, source.title)).with_mime_type("text/plain");
+        content.push(ContentBlock::resource_link(match &source.address {
+            Some(address) => link.with_description(address.clone()),
+            None => link,
+        }));
+    }
+    let mut result = CallToolResult::success(content);
+    result.structured_content = Some(json!({ "answer": answered.text, "run": begun.run, "thread": begun.thread, "sources": answered.sources }));
+    result
+}
+
+impl ServerHandler for Flows {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build())
+            .with_server_info(Implementation::new("baton", env!("CARGO_PKG_VERSION")))
+            .with_instructions("Each tool is a flow that answers a question or does a task, with its sources. `auto` picks one.")
+    }
+
+    async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools()))
+    }
+
+    /// The transport compares parameters with the headers they stand in.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+        let who = self.who(&context)?;
+        let given = Value::Object(request.arguments.unwrap_or_default());
+        let wrong = |error: serde_json::Error| ErrorData::invalid_params(format!("the arguments: {error}"), None);
+        if request.name == ANSWER {
+            let AnswerArguments { run, answer } = serde_json::from_value(given).map_err(wrong)?;
+            let begun = turn::answer(&self.api, &who, &run, &answer, true).await.map_err(|problem| failed(&problem))?;
+            return self.finish(&who, begun, &context).await;
+        }
+        if self.get_tool(&request.name).is_none() {
+            return Err(ErrorData::invalid_params(format!("there is no tool {:?}", request.name), None));
+        }
+        // A call that is repeated with an answer goes on where it asked.
+        if let (Some(run), Some(answers)) = (&request.request_state, &request.input_responses) {
+            let (action, content) = elicit::response(answers);
+            let begun = self.answer(&who, run, &action, content).await?;
+            return self.finish(&who, begun, &context).await;
+        }
+        let Arguments { question, thread, approve, strict, settings } = serde_json::from_value(given).map_err(wrong)?;
+        let wish = wire::api::NewRun { thread, approve, strict, settings, ..turn::plain_wish(&request.name, question) };
+        // What a host's model wrote may not be the user's own words.
+        let turn = Turn { wish, history: Vec::new(), is_tainted: true, wrapper: None };
+        let begun = turn::begin(&self.api, &who, "mcp", &Self::terms(&context)?, turn, true).await;
+        match begun {
+            Ok(begun) => self.finish(&who, begun, &context).await,
+            // A mistake the caller can read and mend.
+            Err(problem) => Ok(CallToolResult::error(vec![ContentBlock::text(problem.message)]).into()),
+        }
+    }
+
+    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListPromptsResult, ErrorData> {
+        let question = || vec![PromptArgument::new("question").with_description("What to answer or do").with_required(true)];
+        let flows = self.api.0.desk.flows();
+        let prompt =
+            |flow: &wire::api::Flow| Prompt::new(flow.name.clone(), Some(flow.about.clone()), Some(question())).with_title(flow.title.clone());
+        Ok(ListPromptsResult::with_all_items(flows.iter().filter(|flow| flow.is_shown).map(prompt).collect()))
+    }
+
+    async fn get_prompt(&self, request: GetPromptRequestParams, _: RequestContext<RoleServer>) -> Result<GetPromptResponse, ErrorData> {
+        let flows = self.api.0.desk.flows();
+        let flow = flows.iter().find(|flow| flow.is_shown && flow.name == request.name);
+        let flow = flow.ok_or_else(|| ErrorData::invalid_params(format!("there is no prompt {:?}", request.name), None))?;
+        let question = request.arguments.as_ref().and_then(|arguments| arguments.get("question")).and_then(Value::as_str).unwrap_or_default();
+        if question.trim().is_empty() {
+            return Err(ErrorData::invalid_params("the argument question is missing", None));
+        }
+        let text = format!("Call the tool `{}` with this question, and pass on its answer with its sources:\n\n{question}", flow.name);
+        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(flow.about.clone()).into())
+    }
+
+    async fn list_resources(&self, _: Option<PaginatedRequestParams>, context: RequestContext<RoleServer>) -> Result<ListResourcesResult, ErrorData> {
+        let who = self.who(&context)?;
+        let listed = resources::list(&self.api, &who).await.map_err(|problem| failed(&problem))?;
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let who = self.who(&context)?;
+        resources::read(&self.api, &who, &request.uri).await
+    }
+}

@@ -1,0 +1,211 @@
+//! What happens in a run, reduced to what clients of every protocol are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use engine::{At, Engine, Family, Heard, Known, Seen, Whom};
+use graph::{Effect, Event, RunId, TaskId, ThreadId};
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Happened {
+    /// A step of the flow that answers, or of one that passes the question on to it: `flow.node`.
+    StepStarted {
+        step: String,
+    },
+    StepFinished {
+        step: String,
+    },
+    /// A piece of the answer.
+    Text(String),
+    ToolStarted {
+        id: String,
+        tool: String,
+        arguments: Value,
+    },
+    /// The reply as text, or why there is none.
+    ToolFinished {
+        id: String,
+        tool: String,
+        result: Result<String, String>,
+    },
+    /// The flow noted something for whoever watches.
+    Noted {
+        name: String,
+        value: Value,
+    },
+}
+
+/// A run that has come to rest may have told something that is still on its way.
+const LAST_EVENTS: Duration = Duration::from_millis(100);
+const LAST_OF_ALL: Duration = Duration::from_secs(5);
+const RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// The events of a run until it rests.
+pub(crate) struct Events {
+    engine: Engine,
+    run: RunId,
+    family: Family,
+    flows: BTreeMap<RunId, String>,
+    /// Calls whose words are the answer itself, each with what it said so far.
+    answering: BTreeMap<(RunId, TaskId, u32), String>,
+    answer_calls: BTreeSet<(RunId, TaskId)>,
+    tools: BTreeMap<String, String>,
+    /// All text that was told.
+    text: String,
+    rests_at: Option<Instant>,
+}
+
+impl Events {
+    pub(super) fn of(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known) -> Events {
+        Events {
+            family: Family::watch(engine, thread, run, known, Whom::All),
+            engine: engine.clone(),
+            run: run.clone(),
+            flows: BTreeMap::new(),
+            answering: BTreeMap::new(),
+            answer_calls: BTreeSet::new(),
+            tools: BTreeMap::new(),
+            text: String::new(),
+            rests_at: None,
+        }
+    }
+
+    /// What is to be told still, so that the text is this answer. One that differs from what was told follows it whole.
+    pub(crate) fn missing(&self, answer: &str) -> String {
+        match answer.strip_prefix(self.text.as_str()) {
+            Some(rest) => rest.to_owned(),
+            None if self.text.trim() == answer.trim() => String::new(),
+            None => format!("\n\n{answer}"),
+        }
+    }
+
+    /// `None` when the run is over, or only a person can move it.
+    pub(crate) async fn next(&mut self) -> Option<Happened> {
+        loop {
+            let (engine, run, rests_at) = (&self.engine, &self.run, self.rests_at);
+            let rest = async {
+                match rests_at {
+                    Some(at) => {
+                        tokio::time::sleep_until(at).await;
+                        None
+                    }
+                    None => Some(match engine.wait(run).await {
+                        Ok(At::Over(_)) => LAST_OF_ALL,
+                        Ok(_) | Err(_) => LAST_EVENTS,
+                    }),
+                }
+            };
+            let heard = tokio::select! {
+                biased;
+                heard = self.family.next() => heard,
+                rests = rest => match rests {
+                    Some(last) => {
+                        self.rests_at = Some(Instant::now() + last);
+                        continue;
+                    }
+                    None => return None,
+                },
+            };
+            match heard {
+                Some(Ok(heard)) => {
+                    if let Some(happened) = self.see(&heard) {
+                        return Some(happened);
+                    }
+                }
+                Some(Err(error)) => tracing::warn!(run = %self.run, "events can be told no further: {error}"),
+                None => return None,
+            }
+        }
+    }
+
+    fn see(&mut self, heard: &Heard) -> Option<Happened> {
+        let told = match &heard.seen {
+            Seen::Told(told, _) => told,
+            Seen::Delta { task, attempt, text } => return self.hear(&heard.run, *task, *attempt, text),
+        };
+        match &told.event {
+            Event::Started { flow, .. } => {
+                self.flows.insert(heard.run.clone(), flow.to_string());
+                None
+            }
+            _ if heard.is_known => None,
+            Event::Entered { node, .. } if heard.speaks => Some(Happened::StepStarted { step: self.step(&heard.run, node) }),
+            Event::Left { node, .. } if heard.speaks => Some(Happened::StepFinished { step: self.step(&heard.run, node) }),
+            Event::Noted { name, value, .. } if heard.speaks => Some(Happened::Noted { name: name.clone(), value: value.clone() }),
+            Event::Asked { task, effect, .. } => self.asked(heard, *task, effect),
+            Event::Replied { task, reply, again_ms: None, .. } => {
+                let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
+                let result = reply.result.as_ref().map(text_of).map_err(|failure| failure.message.clone());
+                Some(Happened::ToolFinished { id, tool, result })
+            }
+            Event::Skipped { task, failure } => {
+                let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
+                Some(Happened::ToolFinished { id, tool, result: Err(failure.message.clone()) })
+            }
+            _ => None,
+        }
+    }
+
+    fn step(&self, run: &RunId, node: &str) -> String {
+        self.flows.get(run).map_or_else(|| node.to_owned(), |flow| format!("{flow}.{node}"))
+    }
+
+    fn asked(&mut self, heard: &Heard, task: TaskId, effect: &Effect) -> Option<Happened> {
+        match effect {
+            Effect::CallModel(call) => {
+                // An answer from evidence is checked and cited before it is the answer, so it is told once, then.
+                let is_answer = heard.speaks && call.purpose == ANSWER_CALL && call.schema.is_none();
+                if is_answer && !call.messages.iter().any(|message| message.role == EVIDENCE_ROLE) {
+                    self.answer_calls.insert((heard.run.clone(), task));
+                }
+                None
+            }
+            Effect::CallTool(call) => {
+                let id = id_of(&heard.run, task);
+                // Another attempt is the same call.
+                if self.tools.insert(id.clone(), call.tool.clone()).is_some() {
+                    return None;
+                }
+                Some(Happened::ToolStarted { id, tool: call.tool.clone(), arguments: call.arguments.clone() })
+            }
+            Effect::CallAgent(_) | Effect::AskPerson(_) => None,
+        }
+    }
+
+    /// A model that begins again says the beginning again; only what goes beyond what was told is news.
+    fn hear(&mut self, run: &RunId, task: TaskId, attempt: u32, text: &str) -> Option<Happened> {
+        if !self.answer_calls.contains(&(run.clone(), task)) {
+            return None;
+        }
+        let said = self.answering.entry((run.clone(), task, attempt)).or_default();
+        said.push_str(text);
+        let news = said.strip_prefix(self.text.as_str()).filter(|news| !news.is_empty())?.to_owned();
+        self.text.push_str(&news);
+        Some(Happened::Text(news))
+    }
+}
+
+/// The purpose of model calls whose text is the answer, as the flows name it; and the role of passages that a model is shown.
+const ANSWER_CALL: &str = "answer";
+const EVIDENCE_ROLE: &str = "evidence";
+
+/// Names a call of a tool.
+fn id_of(run: &RunId, task: TaskId) -> String {
+    let (step, index): (u64, u32) = task.into();
+    format!("{run}-{step}-{index}")
+}
+
+/// A tool's reply as text.
+fn text_of(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => match other.get("text").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+            Some(text) => text.to_owned(),
+            None => other.to_string(),
+        },
+    };
+    effects::clip(&text, RESULT_BYTES_MAX)
+}

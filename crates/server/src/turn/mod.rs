@@ -1,0 +1,241 @@
+//! One turn of a conversation, as every protocol has it: a question that becomes a run, what happens meanwhile, and how it comes to rest.
+//!
+//! ```text
+//!   Turn ─► begin ─► Begun ─► events() ─► Happened, Happened, … ─► rest() ─► Rest: answered, asks a person, failed, cancelled
+//!                      ▲
+//!   answer (a person's word to a run that waits)
+//! ```
+//!
+//! Quotas, limits of storage, idempotency keys, the depth header and ownership are the same for all protocols and are checked here.
+
+mod events;
+mod question;
+mod rest;
+mod sse;
+
+use agents::langserve::{DEPTH, KEY};
+use axum::http::HeaderMap;
+use engine::{Engine, Known, Order, family_past};
+use graph::{RunId, ThreadId};
+use serde_json::{Value, json};
+use store::{RunRow, Status};
+use wire::api::{NewRun, Spoken};
+use wire::openai::Options;
+
+use crate::api::Api;
+use crate::api::runs::{digest_of, header_text, hold};
+use crate::guard::Who;
+use crate::problem::{Problem, StatusCode};
+
+pub(crate) use events::{Events, Happened};
+pub(crate) use question::{Asks, answer_value, hint};
+pub(crate) use rest::{Answered, Rest, citations, rest};
+pub(crate) use sse::{Sink, channel};
+
+/// A question of a client.
+pub(crate) struct Turn {
+    pub(crate) wish: NewRun,
+    /// What was said before it, as the client keeps it.
+    pub(crate) history: Vec<Spoken>,
+    /// It holds words that may not be the user's own.
+    pub(crate) is_tainted: bool,
+    /// Starts this instead of the flow; it is given the flow's name and input.
+    pub(crate) wrapper: Option<Wrapper>,
+}
+
+/// What a flow is wrapped into, and the fields of its input beside `flow`, `input`, `question` and `history`.
+pub(crate) struct Wrapper {
+    pub(crate) flow: &'static str,
+    pub(crate) fields: serde_json::Map<String, Value>,
+}
+
+/// What a request says beside its body.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    key: Option<String>,
+    depth: u32,
+}
+
+/// As deep as runs may call runs.
+const DEPTH_MAX: u32 = 8;
+
+impl Terms {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Terms, Problem> {
+        let key = header_text(headers, KEY)?.map(str::to_owned);
+        let depth = match headers.get(DEPTH) {
+            None => 0,
+            Some(depth) => {
+                let depth = depth.to_str().ok().and_then(|depth| depth.trim().parse::<u32>().ok());
+                depth.ok_or_else(|| Problem::bad_request(format!("{DEPTH} is a number: how many agents stand between a person and this call")))?
+            }
+        };
+        if depth > DEPTH_MAX {
+            let words = format!("this call is {depth} agents deep, more than {DEPTH_MAX}; do these agents call one another in a circle?");
+            return Err(Problem::bad_request(words));
+        }
+        Ok(Terms { key, depth })
+    }
+
+    /// With this key if it has none.
+    pub(crate) fn or_key(self, key: Option<&str>) -> Terms {
+        Terms { key: self.key.or_else(|| key.map(str::to_owned)), ..self }
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// The run that the key names: the same user, protocol and key always mean the same one.
+    fn run(&self, who: &Who, protocol: &str) -> Option<RunId> {
+        self.key.as_ref().map(|key| RunId::from(digest_of(&["idempotency", protocol, who.user.as_str(), key], 16)))
+    }
+}
+
+/// A run that was started, or answered, or found by its key.
+pub(crate) struct Begun {
+    pub(crate) run: RunId,
+    pub(crate) thread: ThreadId,
+    pub(crate) flow: String,
+    pub(crate) created_ms: i64,
+    events: Option<Events>,
+}
+
+impl Begun {
+    /// What happens in it from now on; only if it was begun with `is_watched`.
+    pub(crate) fn events(&mut self) -> Option<Events> {
+        self.events.take()
+    }
+}
+
+/// Starts the run of a turn, or finds it by its key. `protocol` keeps the keys of protocols apart.
+pub(crate) async fn begin(api: &Api, who: &Who, protocol: &str, terms: &Terms, turn: Turn, is_watched: bool) -> Result<Begun, Problem> {
+    let engine = &api.0.engine;
+    let named = terms.run(who, protocol);
+    if let Some(run) = &named
+        && let Some(row) = engine.store().run(run).await?
+    {
+        return found(api, who, row, is_watched).await;
+    }
+    let run = named.unwrap_or_else(engine::fresh);
+    let thread = match turn.wish.thread.as_deref() {
+        Some(name) => api.thread_for(who, Some(name)).await?,
+        None => ThreadId::from(run.as_str()),
+    };
+    let flow = turn.wish.flow.clone().unwrap_or_default();
+    let order = Order { run: Some(run.clone()), thread: Some(thread.clone()), depth: terms.depth, ..order(api, who, &thread, turn)? };
+    // Before it is started, so that its first words are not missed.
+    let events = is_watched.then(|| Events::of(engine, &thread, &run, Known::new()));
+    let (run, thread, place) = crate::api::runs::begin(api, &who.user, order).await?;
+    hold(engine, &run, place);
+    Ok(Begun { run, thread, flow, created_ms: crate::guard::now_ms(), events })
+}
+
+/// A run that is there already, to be followed.
+pub(crate) async fn found(api: &Api, who: &Who, row: RunRow, is_watched: bool) -> Result<Begun, Problem> {
+    let row = api.run(who, row.run.as_str()).await?;
+    let events = is_watched.then(|| Events::of(&api.0.engine, &row.thread, &row.run, Known::new()));
+    Ok(Begun { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
+}
+
+fn order(api: &Api, who: &Who, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
+    let Turn { wish, history, is_tainted, wrapper } = turn;
+    let mut order = api.0.desk.order(&who.user, thread, &wish)?;
+    order.is_tainted |= is_tainted;
+    if !history.is_empty() && api.0.desk.takes_history(&order.flow) {
+        order.input["history"] = json!(history);
+    }
+    if let Some(Wrapper { flow, mut fields }) = wrapper {
+        fields.extend([("flow".to_owned(), json!(order.flow)), ("question".to_owned(), json!(wish.question))]);
+        fields.extend(order.input.get("model").map(|model| ("model".to_owned(), model.clone())));
+        fields.insert("history".to_owned(), json!(history));
+        fields.insert("input".to_owned(), std::mem::take(&mut order.input));
+        order.title.get_or_insert_with(|| wish.question.chars().take(120).collect());
+        order.input = Value::Object(fields);
+        order.flow = flow.to_owned();
+    }
+    Ok(order)
+}
+
+/// Gives a person's word to the first question of a run, and follows the run from there.
+pub(crate) async fn answer(api: &Api, who: &Who, run: &str, text: &str, is_watched: bool) -> Result<Begun, Problem> {
+    let (row, asks) = open_question(api, who, run).await?;
+    let value = answer_value(text, &asks.waiting).map_err(|why| Problem::invalid(format!("{why} {}", hint(&asks.waiting))))?;
+    give(api, who, row, &asks, value, is_watched).await
+}
+
+/// The same with a value that is one already.
+pub(crate) async fn give(api: &Api, who: &Who, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<Begun, Problem> {
+    let engine = &api.0.engine;
+    let events = match is_watched {
+        true => {
+            let known: Known = family_past(engine, &row.run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect();
+            Some(Events::of(engine, &row.thread, &row.run, known))
+        }
+        false => None,
+    };
+    let place = api.0.quota.run(&who.user)?;
+    engine.answer(&asks.run, asks.waiting.task, asks.waiting.attempt, value).await?;
+    // The run above the one that asked rests too until its child goes on.
+    awake(engine, &row.run).await;
+    hold(engine, &row.run, place);
+    Ok(Begun { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
+}
+
+/// A run of this user's that waits for a person, with its first question.
+pub(crate) async fn open_question(api: &Api, who: &Who, run: &str) -> Result<(RunRow, Asks), Problem> {
+    let row = api.run(who, run).await?;
+    if !matches!(row.status, Status::Asking | Status::Waiting) {
+        return Err(Problem::conflict(format!("the run {run} asks nothing any more")));
+    }
+    let first = api.0.engine.open_questions(&row).await?.into_iter().next();
+    let asks = first.ok_or_else(|| Problem::conflict(format!("the run {run} asks nothing any more")))?;
+    Ok((row, asks))
+}
+
+/// Waits, for a moment, until a run that was put away is in motion again after an answer below it.
+async fn awake(engine: &Engine, run: &RunId) {
+    const LOOKS_MAX: u32 = 40;
+    for _ in 0..LOOKS_MAX {
+        match engine.store().run(run).await {
+            Ok(Some(row)) if matches!(row.status, Status::Waiting) => tokio::time::sleep(std::time::Duration::from_millis(25)).await,
+            _ => return,
+        }
+    }
+}
+
+/// The flow that a client names as its model, agent or tool.
+pub(crate) fn must_know(api: &Api, flow: &str) -> Result<(), Problem> {
+    if api.0.desk.has_flow(flow) {
+        return Ok(());
+    }
+    let flows = api.0.desk.flows();
+    let shown: Vec<&str> = flows.iter().filter(|flow| flow.is_shown).map(|flow| flow.name.as_str()).collect();
+    Err(Problem::new(StatusCode::NOT_FOUND, "model_not_found", format!("there is no flow {flow:?}; there are: {}", shown.join(", "))))
+}
+
+/// What a client asks for when it names nothing but a question.
+pub(crate) fn plain_wish(flow: &str, question: String) -> NewRun {
+    wish(flow, question, Options::default())
+}
+
+/// The same with what only clients that know Baton say.
+pub(crate) fn wish(flow: &str, question: String, options: Options) -> NewRun {
+    let Options { model, approve, strict, budget, allow, settings } = options;
+    NewRun { question, flow: Some(flow.to_owned()), thread: None, model, approve, strict, budget, allow, settings }
+}
+
+/// Instructions of the client go before the conversation: flows hear users and assistants, and nobody else.
+pub(crate) fn with_instructions(instructions: &str, history: Vec<Spoken>) -> Vec<Spoken> {
+    if instructions.trim().is_empty() {
+        return history;
+    }
+    let said = |role: &str, content: String| Spoken { role: role.to_owned(), content };
+    let told = said("user", format!("Instructions for your answers in this conversation:\n{}", instructions.trim()));
+    let mut all = vec![told, said("assistant", "I will follow them.".to_owned())];
+    // Flows hear about ten turns; the oldest give way to the instructions.
+    let from = history.len().saturating_sub(HISTORY_MESSAGES_MAX);
+    all.extend(history.into_iter().skip(from));
+    all
+}
+
+const HISTORY_MESSAGES_MAX: usize = 18;

@@ -1,0 +1,87 @@
+//! How a run came to rest, as clients are told.
+
+use engine::At;
+use graph::{Outcome, RunId, Usage};
+use serde_json::Value;
+
+use super::Asks;
+use crate::api::Api;
+use crate::problem::Problem;
+
+pub(crate) enum Rest {
+    Answered(Box<Answered>),
+    /// Only a person can move it; what it asks first.
+    Asks(Box<Asks>),
+    Failed(String),
+    Cancelled(String),
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    /// Markdown, with the list of sources.
+    pub(crate) text: String,
+    pub(crate) output: Value,
+    /// `[1]` is the first.
+    pub(crate) sources: Vec<evidence::Source>,
+    pub(crate) usage: Usage,
+}
+
+/// Waits until the run is over or only a person can move it.
+pub(crate) async fn rest(api: &Api, run: &RunId) -> Result<Rest, Problem> {
+    let engine = &api.0.engine;
+    match engine.wait(run).await? {
+        At::Over(closing) => Ok(match &closing.outcome {
+            Outcome::Done { output } => Rest::Answered(Box::new(answered(output, closing.spent))),
+            Outcome::Failed { fault } => Rest::Failed(fault.to_string()),
+            Outcome::Cancelled { reason } => Rest::Cancelled(reason.clone()),
+        }),
+        At::Parked(_) => {
+            let row = engine.store().run(run).await?.ok_or_else(|| Problem::not_found("run"))?;
+            let first = engine.open_questions(&row).await?.into_iter().next();
+            first.map(|asks| Rest::Asks(Box::new(asks))).ok_or_else(|| Problem::busy("the run goes on elsewhere; ask again"))
+        }
+        At::Going => Err(Problem::busy("the run goes on elsewhere; ask again")),
+        At::Lost(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn answered(output: &Value, usage: Usage) -> Answered {
+    let last = || output.get("messages").and_then(Value::as_array).and_then(|all| all.last()).and_then(|last| last["content"].as_str());
+    let text = match output.get("answer").unwrap_or(output) {
+        Value::String(answer) => answer.clone(),
+        other => last().map_or_else(|| other.to_string(), str::to_owned),
+    };
+    // Flows that check nothing have no such list, or another of the same name.
+    let sources = serde_json::from_value(output.get("sources").cloned().unwrap_or_default()).unwrap_or_default();
+    Answered { text, output: output.clone(), sources, usage }
+}
+
+/// Where a text cites which source: the bytes of each `[n]`, and `n` from 1.
+pub(crate) fn citations(text: &str, sources: usize) -> Vec<(std::ops::Range<usize>, usize)> {
+    let mut found = Vec::new();
+    // The list of sources at the end has the numbers too.
+    let body = text.rsplit_once("\n\n**Sources**\n").map_or(text, |(body, _)| body);
+    for (at, _) in body.match_indices('[') {
+        let Some(end) = body[at..].find(']').map(|length| at + length) else { break };
+        if let Ok(number) = body[at + 1..end].parse::<usize>()
+            && (1..=sources).contains(&number)
+        {
+            found.push((at..end + 1, number));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn citations_are_the_numbers_of_sources_in_the_text() {
+        let text = "Tides [1] rise [x] and fall [2][3].\n\n**Sources**\n[1] Sea";
+        let found: Vec<(&str, usize)> = citations(text, 2).into_iter().map(|(range, number)| (&text[range], number)).collect();
+        assert_eq!(found, [("[1]", 1), ("[2]", 2)]);
+        assert_eq!(citations("[", 2), []);
+    }
+}

@@ -1,0 +1,94 @@
+//! What goes into the audit log: tool calls that may change something, answers of people, and what commands do. The log itself is `audit`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use audit::{Event, Log, Recorder, What};
+use effects::{LookUp, Nature, Progress, World};
+use engine::OnAnswer;
+use graph::{Effect, Failure, FailureKind, Job, Objection, Reply, UserId};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::error::{Result, Trouble};
+use crate::hub;
+use crate::place::Place;
+
+/// Beside the database.
+pub const FOLDER: &str = "audit";
+
+pub fn log(place: &Place) -> Result<Log> {
+    Ok(Log::new(hub::folder(place)?.join(FOLDER), Config::for_run(place)?.audit))
+}
+
+pub fn recorder(place: &Place) -> Result<Recorder> {
+    Recorder::start(log(place)?).map_err(|error| Trouble::Failed(format!("the audit log cannot be written: {error}")))
+}
+
+/// Records what a command does, for the user of this machine. What cannot be recorded is not done.
+pub fn record(place: &Place, what: What, event: impl FnOnce(Event) -> Event) -> Result<()> {
+    let event = event(Event::new(what, UserId::default().as_str()));
+    let now_ms = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    log(place)?.append(&[event], now_ms).map_err(|error| Trouble::Failed(error.to_string()))
+}
+
+/// Records answers of people: what a tool call was allowed, and of anything else only a digest.
+pub fn on_answer(recorder: Recorder) -> OnAnswer {
+    Arc::new(move |run, asked, value| {
+        let event = Event::new(What::Approval, run.context.user.as_str()).run(run.thread.as_str(), run.run.as_str());
+        recorder.note(match &asked.call {
+            Some(call) => event.tool(call.tool.as_str()).detail(value.get("allow").and_then(Value::as_str).unwrap_or("not understood")),
+            None => event.arguments(value).detail("a question of the run"),
+        });
+    })
+}
+
+/// A world whose calls that may change something are recorded before they are performed.
+pub struct Audited {
+    world: Arc<dyn World>,
+    recorder: Recorder,
+}
+
+impl Audited {
+    pub fn new(world: Arc<dyn World>, recorder: Recorder) -> Arc<Audited> {
+        Arc::new(Audited { world, recorder })
+    }
+}
+
+#[async_trait]
+impl World for Audited {
+    fn nature(&self, job: &Job) -> Nature {
+        self.world.nature(job)
+    }
+
+    fn objection(&self, job: &Job) -> Option<Objection> {
+        self.world.objection(job)
+    }
+
+    fn may_change(&self, job: &Job) -> bool {
+        self.world.may_change(job)
+    }
+
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
+        let Effect::CallTool(call) = &*job.effect else { return self.world.perform(job, progress).await };
+        if !self.world.may_change(job) {
+            return self.world.perform(job, progress).await;
+        }
+        let event = |what| Event::new(what, job.context.user.as_str()).run(job.thread.as_str(), job.run.as_str()).tool(call.tool.as_str());
+        let by = if job.is_allowed { "a person agreed to this call" } else { "without a question" };
+        if let Err(error) = self.recorder.record(event(What::ToolCall).arguments(&call.arguments).detail(by)).await {
+            return Reply::failed(Failure::new(FailureKind::Refused, format!("{} was not called: {error}", call.tool)));
+        }
+        let reply = self.world.perform(job, progress).await;
+        let end = match &reply.result {
+            Ok(_) => "done".to_owned(),
+            Err(failure) => format!("failed: {}", failure.kind),
+        };
+        self.recorder.note(event(What::ToolCallEnded).detail(end));
+        reply
+    }
+
+    async fn look_up(&self, job: &Job) -> LookUp {
+        self.world.look_up(job).await
+    }
+}

@@ -1,0 +1,32 @@
+"""Runs the examples of the guide (other-clients.md): `guide.py BATON FOLDER`. Only the address differs, because the port may be taken."""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "langserve.d"))
+from processes import started  # noqa: E402
+
+baton, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+guide = Path(__file__).parents[3].joinpath("guide", "src", "other-clients.md").read_text()
+blocks = re.findall(r"^```(\w+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
+EXPECTED = {"python": ["Tides are caused by the moon.", "Your name is Ada.", "Tides are caused by the moon."], "javascript": ["Tides are caused by the moon."] * 2}
+command = [baton, "--script", Path(__file__).with_name("agent.script"), "--db", folder / "guide.db", "serve", "--port", "0", "--json"]
+with started(command, folder / "serve.log") as said:
+    for language, expected in EXPECTED.items():
+        found = [text for kind, text in blocks if kind == language]
+        assert len(found) == len(expected), f"guide/src/other-clients.md has {len(found)} {language} blocks"
+        for number, (text, answer) in enumerate(zip(found, expected)):
+            assert "http://127.0.0.1:8080" in text, text
+            text = text.replace("http://127.0.0.1:8080", said["url"])
+            if language == "python":
+                run = [sys.executable, "-c", text]
+            else:
+                # Modules are found beside the script.
+                path = Path(os.environ["BATON_NODE_MODULES"]) / f"guide{number}.mjs"
+                path.write_text(text)
+                run = ["node", str(path)]
+            done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0 and answer in done.stdout, f"{text}\n{done.stdout}\n{done.stderr}"
+            print("ok", language, number + 1, flush=True)
