@@ -3,7 +3,7 @@
 //! - [`sim`]: seeded runs of random graphs and of the sample flows, cut at every point and compared with the uncut run.
 //!   `cargo run --release -p baton-lab --bin simulate` is its command.
 //! - [`kill`]: what the real-process kill tests and their victims (`--bin victim`, `--bin flow_victim`) share.
-//! - [`provider`]: models, mailbox and encyclopedia on the other side of a socket. [`house`]: the world that is connected to them.
+//! - [`provider`]: models, mailbox and encyclopedia on the other side of a socket. [`setup`]: effect handlers that are connected to them.
 //!   [`person`]: who answers what a run asks.
 //! - [`team`]: the agents and the supervisor as processes of `baton`, for the document's story.
 //! - [`soak`]: half an hour of everything at once against the real server: `cargo run --release -p baton-lab --bin soak`.

@@ -47,11 +47,11 @@ def is_supported(one, weights, c):
     veto = bool(kinds & {"negation", "opposite", "swapped"}) or one["coverage"] >= c["copy_coverage"] and (has_fact or has_name)
     if veto and one["model"] < c["overrule"]:
         return False
-    if veto and has_fact:
+    if veto and has_fact and one["model"] < c["overrule_fact"]:
         return False
     odds = weights["model"] * log_odds(one["model"]) + weights["constant"]
     odds += weights["supported"] * one["supported"] + sum(weights[kind] for kind in ("number", "date", "name", "negation", "opposite", "swapped") if kind in kinds)
-    if one["words"] >= c["passage_words"]:
+    if one["words"] >= c["passage_words"] and one["contradicted"] < c["contradicted"]:
         if one["supported"]:
             odds += c["passage_supported"]
         elif not kinds & {"number", "date", "name"}:
@@ -60,19 +60,25 @@ def is_supported(one, weights, c):
 
 
 GRID = {
-    "copy_coverage": [0.2, 0.3, 0.4, 0.5, 0.6],
-    "named_words": [20, 40, 80, 10**9],
-    "overrule": [0.9, 0.95, 0.98, 1.1],
-    "passage_words": [36, 60, 90],
-    "passage_supported": [0.0, 0.75, 1.5, 2.25, 3.0],
+    "copy_coverage": [0.2, 0.3, 0.45, 0.6],
+    "named_words": [20, 40, 80],
+    "overrule": [0.9, 0.96, 1.1],
+    "passage_words": [36],
+    "passage_supported": [2.25, 3.0],
     "passage_unopposed": [0.0, 0.75, 1.5],
+    "contradicted": [0.5, 0.8, 1.1],
+    "overrule_fact": [0.97, 0.99, 1.1],
 }
+# What was shipped before, chosen with the test sets in view; no row of the pairs by hand may get worse.
+BEFORE = {"copy_coverage": 0.3, "named_words": 40, "overrule": 1.1, "passage_words": 36, "passage_supported": 3.15, "passage_unopposed": 1.5, "contradicted": 1.1, "overrule_fact": 1.1}
 
 
 def balanced(rows, decided):
+    """The mean share of right decisions over the labels that a set has; some have only one."""
     right = collections.Counter((r, d) for r, d in zip(rows, decided))
-    share = lambda label: right[label, label] / max(1, right[label, True] + right[label, False])
-    return (share(True) + share(False)) / 2
+    counts = {label: right[label, True] + right[label, False] for label in (True, False)}
+    shares = [right[label, label] / count for label, count in counts.items() if count]
+    return sum(shares) / len(shares)
 
 
 def found(path):
@@ -88,21 +94,27 @@ def choose(args):
     sets = collections.defaultdict(list)
     for row, one in zip(rows, dev):
         sets[row["s"]].append((row["y"] == 0, one))
-    sets = {name: list_ for name, list_ in sets.items() if len(list_) >= 40}
+    sets = {name: list_ for name, list_ in sets.items() if len(list_) >= 10}
     labelled = list(pairs_of(args.tuning))
     _, hand = found(args.found)
-    best = []
-    for values in itertools.product(*GRID.values()):
-        c = dict(zip(GRID, values))
-        score = {name: balanced([y for y, _ in list_], [is_supported(one, weights, c) for _, one in list_]) for name, list_ in sets.items()}
-        mean = sum(score.values()) / len(score)
+    best, floor = [], None
+    for c in itertools.chain([BEFORE], (dict(zip(GRID, values)) for values in itertools.product(*GRID.values()))):
         by = collections.defaultdict(lambda: [0, 0])
         for row, one in zip(labelled, hand):
             by[row["label"]][0] += is_supported(one, weights, c) == (row["label"] in TRUE)
             by[row["label"]][1] += 1
+        floor = floor or {label: right for label, (right, _) in by.items()}
+        if any(right < floor[label] for label, (right, _) in by.items()):
+            continue
+        score = {name: balanced([y for y, _ in list_], [is_supported(one, weights, c) for _, one in list_]) for name, list_ in sets.items()}
+        # Public sets and sets of our own making count the same, however many there are of each.
+        means = [[v for name, v in score.items() if name.startswith("own_") == own] for own in (False, True)]
+        mean = sum(sum(group) / max(1, len(group)) for group in means) / 2
         rows_mean = sum(a / b for a, b in by.values()) / len(by)
         # Both halves count the same: public sets say how often the decision is right, the pairs by hand which kinds of faults slip through.
         best.append((mean + rows_mean, mean, rows_mean, c, score, {k: f"{a}/{b}" for k, (a, b) in by.items()}))
+    before = best[0]
+    print(f"before {before[1]:.4f} {before[2]:.4f} {before[5]} {({k: round(v, 3) for k, v in sorted(before[4].items())})}")
     best.sort(key=lambda one: -one[0])
     for total, mean, rows_mean, c, score, by in best[: args.top]:
         print(f"{mean:.4f} {rows_mean:.4f} {json.dumps(c)}")

@@ -79,7 +79,7 @@ impl Service {
         Ok(Service { base, path: path.trim_matches('/').to_owned(), token, is_here, client: OnceLock::new(), schema: Mutex::new(None) })
     }
 
-    fn client(&self) -> Result<&reqwest::Client, String> {
+    pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
@@ -95,7 +95,19 @@ impl Service {
         if self.path.is_empty() { format!("{}/{what}", self.base) } else { format!("{}/{}/{what}", self.base, self.path) }
     }
 
-    fn headers(&self) -> HeaderMap {
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Its token by itself, for services that want it in a header of their own.
+    pub(crate) fn api_key(&self) -> Option<HeaderValue> {
+        let token = self.token.as_ref()?.to_str().ok()?.strip_prefix("Bearer ")?;
+        let mut key = HeaderValue::from_str(token).ok()?;
+        key.set_sensitive(true);
+        Some(key)
+    }
+
+    pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.token {
             headers.insert(AUTHORIZATION, token.clone());
@@ -141,7 +153,7 @@ impl Service {
     }
 
     /// A small document; `None` if there is none.
-    async fn get(&self, url: &str) -> Result<Option<Vec<u8>>, String> {
+    pub(crate) async fn get(&self, url: &str) -> Result<Option<Vec<u8>>, String> {
         let response = self.client()?.get(url).headers(self.headers()).send().await.map_err(|error| reached(&error))?;
         match response.status().as_u16() {
             200 => read(response, SCHEMA_BYTES_MAX).await.map(Some).map_err(|(_, why)| why),
@@ -225,7 +237,7 @@ impl Service {
 }
 
 /// What goes out: the three fields of a state, with LangChain's messages.
-fn state_of(input: &Value) -> Value {
+pub(crate) fn state_of(input: &Value) -> Value {
     let messages: Vec<Message> = input.get("messages").and_then(Value::as_array).into_iter().flatten().map(Message::of_turn).collect();
     let next = input.get("next").and_then(Value::as_str).unwrap_or_default();
     let context = input.get("context").filter(|context| context.is_object()).cloned().unwrap_or_else(|| json!({}));
@@ -233,7 +245,7 @@ fn state_of(input: &Value) -> Value {
 }
 
 /// What came back, with messages as flows know them. What is no state stays what it is.
-fn turned(output: Value) -> Value {
+pub(crate) fn turned(output: Value) -> Value {
     let Value::Object(mut fields) = output else { return output };
     if let Some(Value::Array(messages)) = fields.get("messages") {
         let turns: Result<Vec<Value>, String> =
@@ -265,7 +277,7 @@ fn output_of(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-fn sorted(name: &str, status: u16, headers: &HeaderMap, body: &str) -> Failure {
+pub(crate) fn sorted(name: &str, status: u16, headers: &HeaderMap, body: &str) -> Failure {
     let said = error_words(body, WORDS_CHARS_MAX);
     let words =
         if said.is_empty() { format!("{name} answered with status {status}") } else { format!("{name} answered with status {status}: {said}") };
@@ -288,12 +300,12 @@ fn sorted(name: &str, status: u16, headers: &HeaderMap, body: &str) -> Failure {
     }
 }
 
-enum Broken {
+pub(crate) enum Broken {
     Cut,
     TooLarge,
 }
 
-async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u8>, (Broken, String)> {
+pub(crate) async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u8>, (Broken, String)> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
@@ -307,7 +319,7 @@ async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u
     }
 }
 
-fn reached(error: &reqwest::Error) -> String {
+pub(crate) fn reached(error: &reqwest::Error) -> String {
     match error.is_timeout() {
         true => "did not answer in time".to_owned(),
         false => format!("cannot be reached: {}", root(error)),

@@ -1,4 +1,4 @@
-//! Agents that are other people's processes, or ours: found, described, and called over the protocol they speak. Today that is [`langserve`].
+//! Agents that are other people's processes, or ours: found, described, and called over the protocol they speak: [`langserve`] or [`langgraph`].
 //!
 //! Flows call one as `langserve/NAME`, which no local flow is called. Two things are answered here:
 //!
@@ -10,6 +10,7 @@
 //! Agents of the team that nobody configured are looked for at their default ports of this machine each time agents are listed. One that is found must
 //! prove what it is: by a description that names the capability, or by the input schema of a LangServe graph that takes messages.
 
+mod langgraph;
 pub mod langserve;
 pub mod traceparent;
 
@@ -40,13 +41,27 @@ pub const PREFIX: &str = "langserve/";
 /// is asked before one of them is called again.
 pub const ONCE_PREFIX: &str = "langserve-once/";
 
+/// What names of graphs on LangGraph servers begin with.
+pub const GRAPH_PREFIX: &str = "langgraph/";
+
+/// What an agent speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    #[default]
+    LangServe,
+    LangGraph,
+}
+
 /// An agent, as the configuration names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agent {
     /// Where it listens: `http://localhost:8001`. Empty: the flow of that name here does the work.
     pub url: String,
-    /// The path its graph is served at.
+    /// `langserve`, or `langgraph` for a graph on a LangGraph server.
+    pub protocol: Protocol,
+    /// The path its graph is served at; on a LangGraph server the name of the graph or the id of the assistant.
     pub path: Option<String>,
     /// What it can do; by default what it says itself, or what it is called.
     pub capabilities: Vec<String>,
@@ -85,11 +100,49 @@ pub struct Agents(Arc<Vec<Known>>);
 struct Known {
     name: String,
     agent: Agent,
-    service: Service,
+    service: Remote,
     /// The agent of the team that it is, if it is one.
     role: Option<TeamAgent>,
     /// Nobody said where it is: it is there only if it proves so.
     is_discovered: bool,
+}
+
+/// An agent behind its protocol.
+enum Remote {
+    LangServe(Service),
+    LangGraph(langgraph::Graph),
+}
+
+impl Remote {
+    fn of(agent: &Agent, token: Option<String>) -> Result<Remote, String> {
+        match agent.protocol {
+            Protocol::LangServe => Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map(Remote::LangServe),
+            Protocol::LangGraph => {
+                langgraph::Graph::new(&agent.url, agent.path.as_deref().unwrap_or(langgraph::ASSISTANT), token).map(Remote::LangGraph)
+            }
+        }
+    }
+
+    fn prefix(&self) -> &'static str {
+        match self {
+            Remote::LangServe(_) => PREFIX,
+            Remote::LangGraph(_) => GRAPH_PREFIX,
+        }
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Remote::LangServe(service) => service.address(),
+            Remote::LangGraph(graph) => graph.address(),
+        }
+    }
+
+    async fn describe(&self) -> Result<Option<wire::langserve::Description>, String> {
+        match self {
+            Remote::LangServe(service) => service.describe().await,
+            Remote::LangGraph(graph) => graph.describe().await,
+        }
+    }
 }
 
 /// How long an agent at a known address may take to describe itself.
@@ -124,8 +177,7 @@ impl Agents {
                 Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} wants its token from {variable}, which is not set"))?),
                 None => None,
             };
-            let service =
-                Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map_err(|why| format!("the agent {name}: {why}"))?;
+            let service = Remote::of(&agent, token).map_err(|why| format!("the agent {name}: {why}"))?;
             known.push(Known { name, agent, service, role, is_discovered });
         }
         // What the user named goes before what was found.
@@ -138,7 +190,7 @@ impl Agents {
     }
 
     fn find(&self, called: &str) -> Option<&Known> {
-        let name = called.strip_prefix(PREFIX).or_else(|| called.strip_prefix(ONCE_PREFIX))?;
+        let name = [PREFIX, ONCE_PREFIX, GRAPH_PREFIX].iter().find_map(|prefix| called.strip_prefix(prefix))?;
         self.0.iter().find(|known| known.name == name)
     }
 
@@ -182,7 +234,10 @@ impl Known {
         let proved = async {
             // Where nobody listens, which is the usual case, this is known without an HTTP client.
             TcpStream::connect(self.service.address()).await.ok()?;
-            self.service.prove(&is_wanted).await
+            match &self.service {
+                Remote::LangServe(service) => service.prove(&is_wanted).await,
+                Remote::LangGraph(_) => None,
+            }
         };
         let proof = tokio::time::timeout(DISCOVER, proved).await.ok()??;
         let (prefix, about) = match proof {
@@ -229,7 +284,7 @@ impl Known {
             json!({
                 "capability": capability.name,
                 "name": self.name,
-                "agent": format!("{PREFIX}{}", self.name),
+                "agent": format!("{}{}", self.service.prefix(), self.name),
                 "about": capability.about,
                 "address": self.service.address(),
                 "healthy": why.is_none(),
@@ -242,7 +297,7 @@ impl Known {
 
 /// Calling it twice may do harm.
 fn is_once(known: &Known, called: &str) -> bool {
-    known.agent.once || called.starts_with(ONCE_PREFIX)
+    (known.agent.once && known.agent.protocol == Protocol::LangServe) || called.starts_with(ONCE_PREFIX)
 }
 
 #[async_trait]
@@ -255,13 +310,17 @@ impl World for Agents {
         }
     }
 
-    async fn perform(&self, job: &Job, _: &Progress) -> Reply {
+    async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         match &*job.effect {
             Effect::CallTool(call) if call.tool == LIST => serde_json::to_value(self.list().await)
                 .map_or_else(|error| Reply::failed(Failure::new(FailureKind::Internal, error.to_string())), Reply::ok),
             Effect::CallAgent(call) => match self.find(&call.agent) {
                 Some(known) => {
-                    let reply = known.service.invoke(&known.name, &call.input, job).await;
+                    let reply = match &known.service {
+                        Remote::LangServe(service) => service.invoke(&known.name, &call.input, job).await,
+                        // Found and joined by its key, so that asking again does no harm.
+                        Remote::LangGraph(graph) => return graph.call(&known.name, &call.input, job, progress).await,
+                    };
                     // Whether it began, nobody can tell; where that matters the machine must not try again.
                     match reply {
                         Reply { result: Err(failure), .. } if is_once(known, &call.agent) && failure.kind == FailureKind::Network => {

@@ -1,10 +1,10 @@
-//! How many heaps the allocator keeps.
+//! Limits the number of malloc arenas.
 //!
 //! glibc gives threads heaps of their own, up to eight for each core, and each keeps what it once needed. A server has many threads that now and then do
 //! something large (index a file, read a journal): under mixed load it held 300 MB where one heap held 100. Two
 //! threads that ask at the same moment wait for one another a little more often.
 
-/// The first thing a program does, while it has one thread.
+/// Must be called while the process has one thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "mallopt is C")]
 pub(crate) fn one_a_core() {

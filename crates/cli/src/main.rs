@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 fn take_cores() {
     use embedded_model::threads;
     if std::env::var_os(threads::VARIABLE).is_none() {
-        // SAFETY: this is the first thing `main` does, before anything could have started a thread.
+        // SAFETY: called by `main` before it starts any thread; only the allocator limit and the check for worker commands run before.
         unsafe { std::env::set_var(threads::VARIABLE, threads::wanted().to_string()) };
     }
 }

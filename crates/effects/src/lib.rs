@@ -1,4 +1,4 @@
-//! What performing an effect means: the trait behind which models, tools and agents stand, and the little that all of them share.
+//! The trait that performs effects, which models, tools and agents implement, and what they share.
 //!
 //! The engine depends on this crate and on none of the implementations (`models`, `embedded-model`, `mcp-hub`, `agents`, `scripted`).
 //!
@@ -17,12 +17,12 @@ use graph::{Effect, Job, Objection, Reply};
 /// Performs effects: what a flow asks for becomes a reply.
 #[async_trait]
 pub trait World: Send + Sync + 'static {
-    /// What performing this twice would mean. Asked before anything is done, so it must not call out.
+    /// Whether this effect may be performed twice. Called before the effect is performed, so it must not do any IO.
     fn nature(&self, job: &Job) -> Nature;
 
     /// Why a person must agree before this is performed, if one must: it may change something, and either nobody vouches for the tool or what it
-    /// was given may not be the user's own idea. Asked each time before it is performed, so it must not call out. Whether the user has agreed
-    /// beforehand is the caller's to check.
+    /// was given may not be the user's own idea. Called before each attempt, so it must not do any IO. Whether the user has agreed
+    /// before is checked by the caller.
     fn objection(&self, _job: &Job) -> Option<Objection> {
         None
     }
@@ -32,16 +32,15 @@ pub trait World: Send + Sync + 'static {
         matches!(&*job.effect, Effect::CallTool(_)) && self.nature(job) != Nature::Repeatable
     }
 
-    /// Does it, and says what came of it. The caller watches the deadline and drops the future when time or the run is over.
+    /// Performs the effect. The caller drops the future at the deadline or when the run has ended.
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply;
 
-    /// After a crash, for what is `Checkable`: did it happen?
+    /// After a crash, for an effect that is `Checkable`: whether it happened.
     async fn look_up(&self, _job: &Job) -> LookUp {
         LookUp::Unknown
     }
 }
 
-/// Shared by the one who drives and the one who looks on.
 #[async_trait]
 impl<W: World + ?Sized> World for Arc<W> {
     fn nature(&self, job: &Job) -> Nature {
@@ -68,11 +67,11 @@ impl<W: World + ?Sized> World for Arc<W> {
 /// What performing an effect twice would mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
-    /// Reading, or the other side knows the key: twice is as good as once.
+    /// Performing it twice has the same effect as once: it only reads, or the receiver recognises the key.
     Repeatable,
-    /// Changes the world, and one can find out whether it did.
+    /// Changes something, and `look_up` can find out whether it did.
     Checkable,
-    /// Changes the world, and only a person could find out.
+    /// Changes something, and only a person can find out whether it did.
     Once,
 }
 

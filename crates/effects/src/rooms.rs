@@ -1,4 +1,4 @@
-//! One world out of its rooms: models think, tools act, agents do errands, and each effect goes to whoever it is for.
+//! Passes each effect to the handler of its kind: models, tools or agents.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use graph::{Effect, Failure, FailureKind, Job, Reply};
 
 use crate::{LookUp, Nature, Progress, World};
 
-/// Whoever is absent refuses.
+/// A handler for each kind of effect. Effects without a handler are refused.
 #[derive(Clone, Default)]
 pub struct Rooms {
     /// Answers model calls.

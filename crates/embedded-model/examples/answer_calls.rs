@@ -1,24 +1,38 @@
 //! Answers model calls from a file, to measure weights on calls that the flows made (`crates/flows/examples/render_calls.rs`).
 //!
 //! ```text
-//! answer_calls WEIGHTS.gguf [MODEL] < calls.jsonl     MODEL: a pinned model whose adapter is applied
+//! answer_calls WEIGHTS.gguf [MODEL [zeroed]] < calls.jsonl     MODEL: a pinned model whose adapter is applied; zeroed: an adapter of zeros, so
+//!                                                              that the untuned weights are measured on the same kernels
 //!   {"messages": […], "schema": {…}}  ->  {"said": …, "error": …, "seconds": …, "prompt_tokens": …, "answer_tokens": …}
 //! ```
 
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use baton_embedded_model::{Embedded, Options, Said, weights};
+use baton_embedded_model::{Adapter, Embedded, Options, Said, weights};
 use effects::Progress;
 use graph::{Message, ModelCall};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// The same header and nothing but zeros behind it.
+fn zeroed(adapter: &Adapter) -> &'static Adapter {
+    let mut bytes = adapter.bytes.to_vec();
+    let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length) as usize);
+    bytes[8 + header..].fill(0);
+    let sha256 = download::hex(&Sha256::digest(&bytes));
+    Box::leak(Box::new(Adapter { bytes: bytes.leak(), sha256: sha256.leak(), ..*adapter }))
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("which weights? answer_calls WEIGHTS.gguf [MODEL] < calls.jsonl")?;
     let adapter = match arguments.next() {
-        Some(name) => Some(weights::adapter_of(&name).ok_or_else(|| format!("{name} has no adapter"))?),
+        Some(name) => {
+            let adapter = weights::adapter_of(&name).ok_or_else(|| format!("{name} has no adapter"))?;
+            Some(if arguments.next().as_deref() == Some("zeroed") { zeroed(adapter) } else { adapter })
+        }
         None => None,
     };
     let model = Embedded::with(path, Options { adapter, ..Options::default() });

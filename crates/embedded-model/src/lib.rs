@@ -37,6 +37,7 @@ pub mod kernels;
 mod net;
 #[cfg(feature = "inference")]
 mod prefix;
+#[cfg(feature = "inference")]
 mod prefix_files;
 pub mod threads;
 #[cfg(feature = "inference")]

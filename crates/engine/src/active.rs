@@ -29,7 +29,7 @@ pub(crate) enum Enlisted {
 
 impl Active {
     pub(crate) fn set_ancestors(&self, ancestors: Vec<Arc<Feed>>) {
-        // Set once, by the one who begins the run.
+        // Set once, by the caller that starts the run.
         let _ = self.ancestors.set(ancestors);
     }
 
@@ -37,7 +37,7 @@ impl Active {
         self.ancestors.get().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Publishes an event to those who watch this run or one above it.
+    /// Publishes an event to the watchers of this run and of the runs above it.
     pub(crate) fn publish(&self, seen: Seen) {
         let event = || TreeEvent { run: self.run.clone(), seen: seen.clone() };
         self.ancestors().iter().chain([&self.feed]).for_each(|feed| feed.publish_tree(event));
@@ -59,7 +59,7 @@ impl Inner {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a run known. Those who subscribed before it was in memory get its events from the first on.
+    /// Adds a run to the list. Watchers that subscribed before it was in memory receive its events from the first one on.
     pub(crate) fn enlist(&self, run: &RunId, control: mpsc::Sender<Control>) -> Enlisted {
         let mut all = self.lock_active();
         if self.is_stopping() {
@@ -75,7 +75,7 @@ impl Inner {
         Enlisted::Yes(active)
     }
 
-    /// The counterpart, when a run has let go of everything; it may have left the list before.
+    /// Removes a run from the list, if it is still there.
     pub(crate) fn delist(&self, run: &RunId) {
         self.lock_active().remove(run);
         self.active_count.send_modify(|count| *count = count.saturating_sub(1));

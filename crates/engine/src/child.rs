@@ -35,7 +35,7 @@ impl Inner {
         }
     }
 
-    /// A failed child's reply says whether the child, or one below it, had begun anything that changes things outside.
+    /// The reply of a failed child states whether the child, or a run below it, had started an effect that is not repeatable.
     async fn with_acts(self: &Arc<Self>, mut reply: Reply, child: &RunId, job: &Job) -> Reply {
         if let Err(failure) = &mut reply.result {
             let engine = crate::Engine(self.clone());
@@ -44,7 +44,7 @@ impl Inner {
                 Event::Asked { effect, .. } => Some(effect),
                 _ => None,
             });
-            // What cannot be read may have been anything.
+            // An effect whose journal cannot be read is assumed to have changed something.
             failure.has_acted = past.is_empty()
                 || asked.any(|effect| {
                     let is_local = matches!(&**effect, Effect::CallAgent(call) if self.graph(&call.agent).is_ok());
@@ -55,7 +55,7 @@ impl Inner {
         reply
     }
 
-    /// Ends a child whose parent no longer wants it. Trouble is logged: the child's own parent is over, so the next start ends it.
+    /// Cancels a child whose parent has ended. A failure is logged: recovery at the next start cancels the child.
     pub(crate) async fn cancel_child(self: &Arc<Self>, child: &RunId, reason: &str) {
         match crate::Engine(self.clone()).cancel(child, reason).await {
             Ok(_) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(StoreError::NoRun { .. } | StoreError::Closed)) => {}
@@ -64,7 +64,7 @@ impl Inner {
     }
 
     /// Notifies the parent of a child that has ended. A parent in memory gets the message at once, before it can see the child's outcome and end
-    /// itself; one that was parked is taken up. If the engine stops first, the next start takes up the parent.
+    /// itself; a parked parent is resumed. If the engine stops first, the parent is resumed at the next start.
     pub(crate) fn notify_parent(self: &Arc<Self>, parent: &Parent, child: RunId) {
         let (done, received) = oneshot::channel();
         let active = self.active(&parent.run);
@@ -97,7 +97,7 @@ impl Inner {
         }
     }
 
-    /// Starts the child, or finds it, and waits until it is over or only a person can move it.
+    /// Starts the child, or finds it, and waits until it has ended or is parked.
     async fn child_rest(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<At> {
         let mut taken_up = false;
         for _ in 0..8 {
@@ -116,7 +116,7 @@ impl Inner {
                 Some(row) => match (row.status, closing_of(&row)) {
                     (_, Some(closing)) => return Ok(At::Over(Arc::new(closing))),
                     (Status::Asking, None) => return Ok(At::Parked(Vec::new())),
-                    // It waits for a child of its own, which may have ended while nobody was there to notice.
+                    // It waits for a child of its own, which may have ended while this run was not in memory.
                     (Status::Waiting, None) if taken_up => return Ok(At::Parked(Vec::new())),
                     _ => match self.take_up(child, None, None).await {
                         Ok(()) | Err(EngineError::Over { .. }) => taken_up = true,
@@ -153,6 +153,6 @@ fn reply_of(closing: &Closing) -> Reply {
         Outcome::Failed { fault } => Err(Failure::new(FailureKind::Tool, fault.to_string())),
         Outcome::Cancelled { reason } => Err(Failure::new(FailureKind::Cancelled, reason.clone())),
     };
-    // The child's own time: the hours it lay waiting for a person are nobody's budget.
+    // Only the time in which the child was driven: time spent waiting for a person does not count against a budget.
     Reply { result, usage: closing.spent, took_us: closing.elapsed_us, about: None }
 }

@@ -1,9 +1,9 @@
-//! The short loop: one run, one task, from its beginning or from wherever it was left.
+//! Drives one run in one tokio task, from its start or from the state in the store.
 //!
 //! ```text
-//!   think ─► gather what to write ─► commit ─► tell ─► launch ─► take in ─┐
+//!   next() ─► collect output ─► commit ─► publish ─► launch ─► receive ───┐
 //!     ▲                                                                   │
-//!     └───────────────────────────────────────────────────────────────────┘   until over, parked, stopped or lost
+//!     └───────────────────────────────────────────────────────────────────┘   until ended, parked, stopped or lost
 //! ```
 
 use std::collections::{BTreeMap, HashSet};
@@ -28,14 +28,14 @@ use crate::open::guarded;
 use crate::watch::Seen;
 use crate::{At, Closing, Control, EngineError, Inner, Result, open, permissions, trace};
 
-/// Words that may wait for one run; past that, whoever speaks waits.
+/// Control messages that may be queued for one run; senders beyond that wait.
 const CONTROL_MAX: usize = 64;
 
-/// Where a run comes from.
+/// How a driver gets its run.
 pub(crate) enum Beginning {
-    /// A new one. `past` is what it was given of another's journal.
+    /// A new run. `past` holds the journal entries it takes over from a forked run.
     New { machine: Box<Run>, title: String, past: Vec<Entry> },
-    /// One from the store, with something to say to it first.
+    /// A run in the store, with a control message to handle first.
     Kept { run: RunId, thread: ThreadId, word: Option<Control> },
 }
 
@@ -47,18 +47,18 @@ pub(crate) struct Live {
     machine: Box<Run>,
     lease: Lease,
     _place: Option<OwnedSemaphorePermit>,
-    /// What the next commit will hold.
+    /// The next commit.
     commit: Commit,
     events: Vec<Told>,
-    /// Who waits for the next commit.
+    /// Callers that wait for the next commit.
     waiting: Vec<oneshot::Sender<Result<()>>>,
     flights: FuturesUnordered<BoxFuture<'static, Landed>>,
-    /// Child runs that are out.
+    /// Child runs that have not replied.
     children: BTreeMap<TaskId, Child>,
     /// Tasks with an intent in the store, and those attempts that a crash interrupted.
     intended: HashSet<TaskId>,
     begun: HashSet<(TaskId, u32)>,
-    /// The status as the store has it.
+    /// The status in the store.
     status: Status,
     /// When the last commit was made.
     told_ms: i64,
@@ -75,23 +75,23 @@ struct Child {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Childs {
-    /// A flight waits for it.
+    /// An attempt waits for it.
     Going,
-    /// A flight waits for it, and it is over; that flight may have looked before.
+    /// It has ended, and the attempt that waits for it may have read its state before that.
     Over,
-    /// It waits for a person, and no flight waits for it.
+    /// It waits for a person, and no attempt waits for it.
     Parked,
 }
 
-/// A run that was let go.
+/// A run whose driver was spawned.
 pub(crate) struct Begun {
-    /// Hears once the first commit is in.
+    /// Resolves after the first commit.
     pub(crate) started: oneshot::Receiver<Result<()>>,
-    /// Where it is, from its first moment on.
+    /// Its state from the start on.
     pub(crate) at: cell::Receiver<At>,
 }
 
-/// What a run needs before it can be driven.
+/// What a driver is made of.
 struct Seat {
     engine: Arc<Inner>,
     active: Arc<Active>,
@@ -100,10 +100,10 @@ struct Seat {
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// Why the loop was left.
+/// Why the loop ended.
 enum Left {
     Over(Arc<Outcome>),
-    /// Nothing is left to do here; nobody can reach the run in memory any more.
+    /// Nothing can be done until a person or a child answers. The run is no longer in the list of active runs.
     Parked(Rest, Parting),
     Lost(EngineError),
     Crashed(String),
@@ -111,13 +111,13 @@ enum Left {
 
 enum Rest {
     Asking(Vec<Waiting>),
-    /// For children that wait for a person.
+    /// Children wait for a person.
     Waiting,
     Stopped,
 }
 
 impl Live {
-    /// Takes the thread, opens or begins the run, and lets it go.
+    /// Acquires the lease of the thread, creates or opens the run, and spawns its driver.
     pub(crate) async fn begin(engine: &Arc<Inner>, beginning: Beginning, place: Option<OwnedSemaphorePermit>) -> Result<Begun> {
         let (run, thread) = match &beginning {
             Beginning::New { machine, .. } => (machine.facts().run.clone(), machine.facts().thread.clone()),
@@ -138,7 +138,7 @@ impl Live {
             Enlisted::Already(other) => {
                 engine.drop_lease(&thread).await;
                 if let Beginning::Kept { word: Some(word), .. } = beginning {
-                    // If it is gone by now, the word's sender hears that and tries again.
+                    // If that run has left memory, its reply channel is dropped and the sender tries again.
                     let _ = other.control.send(word).await;
                 }
                 let _ = started.send(Ok(()));
@@ -179,7 +179,7 @@ impl Live {
 
     async fn kept(seat: Seat, run: &RunId, word: Option<Control>) -> Result<(Live, Option<Next>)> {
         let engine = seat.engine.clone();
-        // Read anew: before the lease was held, another may have put the run away or ended it.
+        // Read after the lease is held: another process may have parked or ended the run before.
         let row = engine.row(run).await?;
         crate::must_be_open(&row)?;
         let opened = open::open(&*engine.store, &engine.flows, run).await?;
@@ -192,10 +192,10 @@ impl Live {
             live.begun.insert((intent.task, intent.attempt));
         }
         if let Some(word) = word {
-            // The channel is new and has room, and this run's own end of it is right here.
+            // Cannot fail: the channel is new and its receiver is in `live`.
             let _ = live.active.control.try_send(word);
         }
-        // Whatever this tells was told, and its messages written, when the entries it follows from were.
+        // These events were published, and their messages written, together with the entries they follow from.
         let next = guarded(&mut live.machine).ok();
         live.machine.take_events();
         Ok((live, next))
@@ -248,7 +248,7 @@ impl Live {
             };
             let mut launches = Vec::with_capacity(jobs.len());
             for job in jobs {
-                // What was begun before a crash was allowed then; whether it happened is looked up, and not whether it may.
+                // An effect that was started before a crash was permitted then. Only its result is looked up.
                 let is_begun = self.begun.contains(&(job.task, job.attempt));
                 let objection = match is_begun {
                     true => None,
@@ -285,10 +285,10 @@ impl Live {
         self.commit.lines.push(line);
     }
 
-    /// Collects what thinking has brought: events, messages, and now and then a snapshot.
+    /// Collects the events, messages and, if one is due, the snapshot of the last step.
     fn gather(&mut self) {
         let events = self.machine.take_events();
-        // What a child says is a reply to its parent; the thread hears only the run that was asked.
+        // The messages of a child are a reply to its parent; only those of the top-level run go to the thread.
         let speaks = self.machine.facts().depth == 0;
         for told in &events {
             if let Event::Said { role, content } = &told.event
@@ -299,7 +299,7 @@ impl Live {
         }
         self.events.extend(events);
 
-        // Rarer as it grows larger, so that all snapshots together stay within the size of the journal.
+        // Larger snapshots are written less often, so that all of them together stay smaller than the journal.
         let due = self.tail_bytes >= self.engine.settings.snapshot_bytes_min.max(4 * self.snapshot_bytes);
         if due && let Some(snapshot) = self.machine.snapshot() {
             let bytes = snapshot.encode();
@@ -309,7 +309,7 @@ impl Live {
         }
     }
 
-    /// Puts on record that an effect which changes the world is about to be performed.
+    /// Records the intent to perform an effect that is not repeatable.
     fn intend(&mut self, job: Job) -> (Job, Past) {
         let is_child = matches!(&*job.effect, Effect::CallAgent(call) if self.engine.flows.contains_key(&call.agent));
         if is_child {
@@ -329,7 +329,7 @@ impl Live {
         }
     }
 
-    /// Writes what was gathered; only then is anyone told.
+    /// Writes the collected output; events are published only after that.
     async fn commit(&mut self) -> Result<()> {
         if self.status != Status::Running {
             self.commit.status = Some(Status::Running);
@@ -347,7 +347,7 @@ impl Live {
         Ok(())
     }
 
-    /// The first commit of a new run takes its thread as well: one write, one wait for the disk.
+    /// The first commit of a new run also acquires the lease of its thread: one write, one fsync.
     async fn keep(&mut self, commit: Commit) -> Result<()> {
         if self.is_claimed() {
             return Ok(self.engine.store.commit(commit).await?);
@@ -376,7 +376,7 @@ impl Live {
             events.into_iter().for_each(|told| self.active.publish(Seen::Told(Arc::new(told), self.told_ms)));
         }
         for waiting in self.waiting.drain(..) {
-            // Whoever asked may have left.
+            // The caller may have gone away.
             let _ = waiting.send(Ok(()));
         }
     }
@@ -385,7 +385,7 @@ impl Live {
         self.flights.push(flight(self.engine.clone(), self.active.clone(), job, past));
     }
 
-    /// Waits for something to happen, then takes everything that has.
+    /// Waits for the first message or result, then takes all that are ready.
     async fn take_in(&mut self) -> Result<()> {
         let stop_by = self.stop_by;
         tokio::select! {
@@ -428,14 +428,14 @@ impl Live {
                         self.launch(job, Past::Fresh);
                     }
                 }
-                // Whoever wakes a parent that is gone takes it up instead.
+                // If the receiver was dropped, the sender resumes the parent from the store.
                 let _ = done.send(());
             }
             Control::Stop { by } => self.stop_by = Some(by),
         }
     }
 
-    /// Takes a person's answer. What it allows for good is written in the same commit, and open questions that it covers are answered with it.
+    /// Takes a person's answer. A standing permission is written in the same commit, and other open questions that it covers are answered with it.
     fn take_answer(&mut self, task: TaskId, attempt: u32, value: &Value) -> Result<()> {
         let open = self.machine.waiting();
         let asked = open.iter().find(|waiting| (waiting.task, waiting.attempt) == (task, attempt));
@@ -477,7 +477,7 @@ impl Live {
                     }
                 }
             }
-            // It let go because everything does; so does this run, once what came in is written.
+            // The child stopped because the engine stops; this run stops too, after its next commit.
             Landed::ChildLost(EngineError::Stopping) => {
                 self.stop_by.get_or_insert_with(Instant::now);
             }
@@ -494,8 +494,8 @@ impl Live {
         }
     }
 
-    /// Puts the run away if nothing was said to it meanwhile. The thread is kept closed while that is found out and until the last
-    /// commit, so that whoever takes the run up again finds all of it.
+    /// Parks the run unless a control message arrived meanwhile. The thread stays locked from this check until the last commit, so that a caller that
+    /// resumes the run reads all of it.
     async fn put_away(&mut self) -> Option<Parting> {
         let parting = self.engine.let_go(&self.lease.thread).await;
         let word = {
@@ -520,7 +520,7 @@ impl Live {
         }
     }
 
-    /// The last commit, and the lease with it.
+    /// Makes the last commit and releases the lease.
     async fn leave(mut self, left: Left) {
         let engine = self.engine.clone();
         let run = self.commit.run.clone();
@@ -543,7 +543,7 @@ impl Live {
             Left::Parked(Rest::Waiting, parting) => (At::Parked(Vec::new()), Some(Status::Waiting), parting),
             Left::Parked(Rest::Stopped, parting) => (At::Lost(EngineError::Stopping), None, parting),
             Left::Lost(e) => {
-                tracing::warn!(%run, "no longer driven here: {e}");
+                tracing::warn!(%run, "this process stops driving the run: {e}");
                 engine.delist(&run);
                 engine.drop_lease(&self.lease.thread).await;
                 trace::left(&At::Lost(e.clone()));
@@ -572,7 +572,7 @@ impl Live {
 
         if let At::Over(closing) = &at {
             if !matches!(closing.outcome, Outcome::Done { .. }) {
-                let orphans = self.children.values().map(|child| engine.cancel_child(&child.run, "the run that wanted it is over"));
+                let orphans = self.children.values().map(|child| engine.cancel_child(&child.run, "the parent run has ended"));
                 future::join_all(orphans).await;
             }
             if let Some(parent) = &self.machine.facts().parent {
@@ -588,24 +588,22 @@ impl Live {
 
     fn lost(mut self, e: EngineError) {
         for waiting in self.waiting.drain(..) {
-            // Whoever asked may have left.
+            // The caller may have gone away.
             let _ = waiting.send(Err(e.clone()));
         }
         self.active.at.send_replace(At::Lost(e));
     }
 }
 
-// Plain functions with named types stand between the loop and its flights: a flight may begin a child, whose loop has flights of
-// its own, and the compiler needs one place where that circle is cut.
+// Functions with named types, because an attempt may start a child whose driver has attempts of its own: the compiler needs one boxed future in this cycle.
 fn spawn(live: Live, first: Option<Next>) {
     let (engine, active, run) = (live.engine.clone(), live.active.clone(), live.commit.run.clone());
     let span = trace::run(live.machine.facts());
     let driven = async move {
-        // Flows and effects are guarded where they run. What is left is a bug of ours or of a world's; it must not leave a run that
-        // nobody drives and nobody may take up.
+        // Panics of flows and effects are caught where they run. A panic here is a bug, and must not leave a run registered that is no longer driven.
         if let Err(panic) = AssertUnwindSafe(live.drive(first)).catch_unwind().await {
             let why = open::words_of(&*panic);
-            tracing::error!(%run, "its driver crashed: {why}");
+            tracing::error!(%run, "the driver panicked: {why}");
             engine.delist(&run);
             active.at.send_replace(At::Lost(EngineError::Crashed { run, why }));
         }

@@ -21,33 +21,33 @@ use tokio::sync::mpsc;
 use crate::watch::TreeEvent;
 use crate::{Engine, EngineError, History, Result, Seen, Watcher, closing_of};
 
-/// Somebody watching a run and all below it.
+/// Receives the events of a run and of all runs below it.
 pub struct Family {
     events: mpsc::Receiver<Result<Heard>>,
 }
 
-/// An event, and the run it is of.
+/// An event and the run that published it.
 pub struct Heard {
     /// The run it comes from.
     pub run: RunId,
-    /// The tasks that led to it, from the run that is watched on.
+    /// The tasks that lead to this run, starting at the watched run.
     pub path: Arc<[TaskId]>,
     /// The effect of the run above that this run answers; `None` for the run that is watched.
     pub parent: Option<Parent>,
     /// The event.
     pub seen: Seen,
-    /// It was published to this watcher before, and is repeated to show what is open.
+    /// It was delivered before and is repeated to show what is still open.
     pub is_known: bool,
-    /// What this run answers is what the user asked for.
+    /// The answer of this run is the answer to the user.
     pub speaks: bool,
 }
 
 /// What to watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
-    /// The run alone, from an event on.
+    /// The run alone, starting at an event.
     One,
-    /// Its children too, and all of them from their first event.
+    /// The run and its children, each from its first event.
     All,
 }
 
@@ -77,7 +77,7 @@ impl Family {
         Family { events }
     }
 
-    /// Nothing more comes after the end of the run and of all its children.
+    /// `None` after the run and all its children have ended.
     pub async fn next(&mut self) -> Option<Result<Heard>> {
         self.events.recv().await
     }
@@ -131,7 +131,7 @@ struct Member {
     path: Arc<[TaskId]>,
     parent: Option<Parent>,
     speaks: bool,
-    /// It passes on the answer of the run it starts.
+    /// It returns the answer of the run it starts as its own.
     delegates: bool,
     next_seq: u64,
     /// Journal lines that the events so far came from.
@@ -139,7 +139,7 @@ struct Member {
     is_over: bool,
 }
 
-/// The watcher went away.
+/// The receiver was dropped.
 struct Gone;
 
 struct Tree {
@@ -160,7 +160,7 @@ enum Taken {
 
 impl Tree {
     async fn watch(mut self, mut live: broadcast::Receiver<TreeEvent>) {
-        // Whoever subscribed before the run began gets everything from the feed, with the pieces of answers that a journal does not have.
+        // A watcher that subscribed before the run started receives everything from the feed, including deltas, which the journal does not have.
         let mut must_read = live.is_empty();
         loop {
             if must_read && (self.read_all().await.is_err() || self.is_over().await) {
@@ -293,7 +293,7 @@ impl Tree {
         }
         let past = match History::of(&*inner.store, &inner.flows, run).await {
             Ok(past) => past,
-            // The flow crashes on this journal, as it did then; how it ended is known all the same.
+            // The flow panics on this journal, as it did before; its outcome is in the row.
             Err(EngineError::Crashed { .. }) if closing.is_some() => History::default(),
             Err(error) => return Err(error),
         };

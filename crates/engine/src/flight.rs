@@ -1,4 +1,4 @@
-//! One attempt at one effect, from the wait before it to the reply.
+//! One attempt at one effect: the delay before it, the call, and the reply.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::open::words_of;
 use crate::watch::Seen;
 use crate::{EngineError, Inner};
 
-/// As good as never, and small enough to be added to any clock.
+/// Upper limit for deadlines: one year, which can be added to any clock value.
 const DEADLINE_MS_MAX: u64 = 365 * 24 * 3_600_000;
 
-/// How an attempt came down.
+/// How an attempt ended.
 pub(crate) enum Landed {
     Replied {
         task: TaskId,
         attempt: u32,
         reply: Reply,
     },
-    /// Nobody knows whether it happened.
+    /// It is unknown whether the effect happened.
     InDoubt {
         task: TaskId,
         attempt: u32,
@@ -33,15 +33,15 @@ pub(crate) enum Landed {
     ChildParked {
         task: TaskId,
     },
-    /// The child run is no longer ours, and so neither is this one.
+    /// This process no longer drives the child run, so it cannot drive its parent either.
     ChildLost(EngineError),
 }
 
-/// What is known about an attempt before it is made.
+/// Whether this attempt was started before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     Fresh,
-    /// It was begun before a crash.
+    /// It was started before a crash, and its result is unknown.
     Begun,
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, p
     if let Effect::CallAgent(call) = &*job.effect
         && engine.flows.contains_key(&call.agent)
     {
-        // Boxed: a child's whole beginning would otherwise be part of every flight, and there may be a thousand.
+        // Boxed, because the future that starts a child is large, and there may be a thousand attempts.
         return Box::pin(engine.child(&job, call)).await;
     }
     if past == Past::Begun {
@@ -83,7 +83,7 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, p
         }
         Err(_) => Reply::failed(late(&job, engine.world.nature(&job))),
     };
-    // A world that keeps its own time, as recordings and scripts do, is believed.
+    // Recordings and scripts report their own duration.
     let reply = if reply.took_us > 0 { reply } else { reply.taking_us(begun.elapsed().as_micros() as u64) };
     Landed::Replied { task, attempt, reply }
 }
@@ -92,12 +92,12 @@ fn late(job: &Job, nature: Nature) -> Failure {
     let words = format!("{} {} did not answer within {} ms", job.effect.kind(), job.effect.name(), job.deadline_ms);
     match nature {
         Nature::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
-        // It may have happened all the same, so it is not tried again by itself.
+        // It may have happened, so it is not retried automatically.
         Nature::Checkable | Nature::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
     }
 }
 
-/// A panic in the world is a failure of one effect, not of the run.
+/// A panic of a handler fails one effect and not the run.
 async fn guarded<T>(performed: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(performed).catch_unwind().await.map_err(|panic| words_of(&*panic))
 }

@@ -1,4 +1,4 @@
-//! A new run with the past of another: the journal up to a step, then edits, then its own way.
+//! Starts a new run from the journal of another one up to a step, with optional edits.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::{Engine, EngineError, Result, title_of};
 /// A branch of a run: the same journal up to a step, then on its own.
 #[derive(Clone, Debug, Default)]
 pub struct Fork {
-    /// The first step that is done anew.
+    /// The first step that is performed again.
     pub at_step: u64,
     /// A JSON merge patch for the state on entering that step.
     pub patch: Option<Value>,
     /// Replies for effects of that step, in place of asking for them.
     pub replies: BTreeMap<u32, Value>,
-    /// A new thread otherwise.
+    /// The thread of the new run; a new one by default.
     pub thread: Option<ThreadId>,
-    /// For callers that want to watch it from its first moment.
+    /// The id of the new run, for callers that subscribe before it starts.
     pub run: Option<RunId>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         parent: None,
         depth: 0,
         shape: None,
-        // Given for the run that is forked, and for no other.
+        // Permissions of the forked run do not apply to the new one.
         context: RunContext { allowed: Vec::new(), ..then.context },
-        // What the caller put in the place of replies or state is input that nobody checked.
+        // Replies and state that the caller supplied are unchecked input.
         is_tainted: then.is_tainted || fork.patch.is_some() || !fork.replies.is_empty(),
         forked_from: Some(Origin { run: run.clone(), step: fork.at_step }),
         ..then

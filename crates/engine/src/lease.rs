@@ -1,5 +1,4 @@
-//! Which threads this process may write to. Several runs may go on one thread here; the lease is given back when the last of
-//! them ends.
+//! The leases of the threads this process may write to. Several runs of one thread share a lease; it is released when the last of them ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +12,16 @@ use crate::{Inner, Result};
 #[derive(Default)]
 pub(crate) struct Leases(Mutex<HashMap<ThreadId, Arc<tokio::sync::Mutex<Slot>>>>);
 
-/// Locked while the lease is being taken or given back, so that the two cannot cross.
+/// Locked while the lease is being acquired or released.
 #[derive(Default)]
 pub(crate) struct Slot {
     runs: usize,
-    /// What the store gave; a new run takes the thread with its first commit.
+    /// The lease in the store; a new run acquires it with its first commit.
     lease: Option<Lease>,
 }
 
 impl Inner {
-    /// Takes the thread for one more run.
+    /// Acquires the lease for one more run.
     pub(crate) async fn hold(&self, thread: &ThreadId) -> Result<Lease> {
         let mut slot = self.leases.slot(thread).lock_owned().await;
         let lease = self.claim(thread).await;
@@ -36,24 +35,24 @@ impl Inner {
         lease
     }
 
-    /// A place in the thread for one more run, which takes the thread itself with its first commit ([`Inner::open_with`]).
+    /// Counts one more run of the thread, which acquires the lease with its first commit ([`Inner::open_with`]).
     pub(crate) async fn reserve(&self, thread: &ThreadId) -> Lease {
         self.leases.slot(thread).lock_owned().await.runs += 1;
         Lease { thread: thread.clone(), owner: self.settings.owner.clone(), fence: UNCLAIMED }
     }
 
-    /// Writes the first commit of a run that has its place reserved.
+    /// Writes the first commit of a run that was counted by `reserve`.
     pub(crate) async fn open_with(&self, commit: Commit) -> Result<Lease> {
         let until_ms = commit.at_ms + self.settings.lease_ms;
         self.unless_gone(|| self.store.begin(commit.clone(), until_ms)).await
     }
 
-    /// Lets the others in the thread know that it was taken.
+    /// Records the acquired lease for the other runs of the thread.
     pub(crate) async fn took(&self, lease: &Lease) {
         self.leases.slot(&lease.thread).lock_owned().await.lease = Some(lease.clone());
     }
 
-    /// Ends one run's part in the thread. The guard says whether it was the last, and keeps others out until the lease is back.
+    /// Begins the end of one run's use of the lease. The returned guard says whether it was the last, and locks the thread until the lease is released.
     pub(crate) async fn let_go(&self, thread: &ThreadId) -> Parting {
         let mut slot = self.leases.slot(thread).lock_owned().await;
         slot.runs = slot.runs.saturating_sub(1);
@@ -68,7 +67,7 @@ impl Inner {
         drop(parting);
     }
 
-    /// Ends one run's part without a last commit.
+    /// Ends one run's use of the lease without a last commit.
     pub(crate) async fn drop_lease(&self, thread: &ThreadId) {
         let parting = self.let_go(thread).await;
         if let Some(lease) = parting.left()
@@ -89,7 +88,7 @@ impl Inner {
         self.unless_gone(|| self.store.claim(thread, &settings.owner, now_ms, now_ms + settings.lease_ms)).await
     }
 
-    /// Takes a thread, from a dead process too.
+    /// Acquires the lease of a thread, also from a process that has exited.
     async fn unless_gone<F: Future<Output = store::Result<Lease>>>(&self, take: impl Fn() -> F) -> Result<Lease> {
         match take().await {
             Err(StoreError::Held { owner, .. }) if (self.settings.is_gone)(&owner) => {
@@ -103,7 +102,7 @@ impl Inner {
     }
 }
 
-/// Not the fence of any lease: those begin with 1.
+/// Smaller than the fence of every lease: those start at 1.
 pub(crate) const UNCLAIMED: u64 = 0;
 
 pub(crate) struct Parting {
@@ -112,17 +111,17 @@ pub(crate) struct Parting {
 }
 
 impl Parting {
-    /// Not parting after all.
+    /// The run continues.
     pub(crate) fn stay(mut self) {
         self.slot.runs += 1;
     }
 
-    /// As [`Inner::took`], by one who parts with its first commit.
+    /// As [`Inner::took`], for a run that ends with its first commit.
     pub(crate) fn took(&mut self, lease: &Lease) {
         self.slot.lease = Some(lease.clone());
     }
 
-    /// What is to be given back, if this was the last.
+    /// The lease to release, if this was the last run.
     pub(crate) fn left(&self) -> Option<&Lease> {
         self.slot.lease.as_ref().filter(|_| self.is_last)
     }
@@ -135,7 +134,7 @@ impl Leases {
 
     fn forget_if_idle(&self, thread: &ThreadId, slot: &OwnedMutexGuard<Slot>) {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two hold the slot now: the table and this guard. A third is a run that waits to take the thread.
+        // The table and this guard hold the slot. A third reference is a run that waits for the lease.
         if slot.runs == 0 && slots.get(thread).is_some_and(|kept| Arc::strong_count(kept) == 2) {
             slots.remove(thread);
         }

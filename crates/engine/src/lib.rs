@@ -1,15 +1,14 @@
-//! Drives runs: asks the machine what is next, has the world do it, writes the answers down, and only then tells anyone.
+//! Drives runs: asks the state machine for the next step, performs its effects, commits the replies, and publishes events after the commit.
 //!
 //! ```text
-//!   next() ──► commit (journal + intents) ──► tell watchers ──► launch ──► answers, cancel, stop ──► feed() ─┐
+//!   next() ──► commit (journal + intents) ──► publish ──► launch ──► answers, cancel, stop ──► feed() ─┐
 //!     ▲                                                                                                      │
 //!     └──────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! [`Engine`] is the embedded one: every run is one tokio task in this process ([`embedded`]). What it needs of the world and
-//! the store are traits, and deciding is `graph`'s, so the loop stays short and another engine can be the same loop again.
+//! Every run is one tokio task in this process ([`driver`]). Effects and storage are traits; decisions are made in `graph`.
 //!
-//! Deliberately absent: HTTP, SQL, names of vendors, and anything a flow would have to know about.
+//! Deliberately absent: HTTP, SQL, vendors, and knowledge of particular flows.
 
 #![warn(missing_docs)]
 
@@ -63,7 +62,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 /// The flows an engine knows, by name.
 pub type Flows = BTreeMap<String, Graph>;
 
-/// Runs flows in this process. Cheap to clone; all clones are the same engine.
+/// Runs flows in this process. Clones are cheap and share one engine.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -82,26 +81,26 @@ pub(crate) struct Inner {
     queued: AtomicUsize,
     stopping: AtomicBool,
     background: Background,
-    /// Whether this engine takes up what others left.
+    /// Whether this engine resumes runs that no other process drives.
     sweeping: AtomicBool,
-    /// Runs that are about to be taken up, and those that could not be and are not tried again.
+    /// Runs that are being resumed, and those that failed to and are not tried again.
     seen: Mutex<HashSet<RunId>>,
 }
 
-/// Where a run is, for those who wait for it.
+/// The state of a run.
 #[derive(Clone, Debug)]
 pub enum At {
     /// It is being driven.
     Going,
-    /// Put away until a person answers.
+    /// Not in memory until a person answers.
     Parked(Vec<Waiting>),
     /// It has ended.
     Over(Arc<Closing>),
-    /// This process no longer drives it; what was confirmed is in the store.
+    /// This process no longer drives the run; what was committed is in the store.
     Lost(EngineError),
 }
 
-/// How a run ended and what it cost, as the store keeps it.
+/// The outcome of a run and its cost, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Closing {
     /// How it ended.
@@ -115,7 +114,7 @@ pub struct Closing {
     pub elapsed_us: u64,
 }
 
-/// What may be said to a run while it goes.
+/// A control message to a run in memory.
 pub(crate) enum Control {
     Cancel {
         reason: String,
@@ -132,7 +131,7 @@ pub(crate) enum Control {
         child: RunId,
         done: oneshot::Sender<()>,
     },
-    /// Finish what is in flight by then, and let go.
+    /// Finish pending attempts by then, and stop.
     Stop {
         by: tokio::time::Instant,
     },
@@ -143,21 +142,21 @@ pub(crate) enum Control {
 pub struct Order {
     /// The name of the flow.
     pub flow: String,
-    /// What the flow is given. What it wants to know of the time before is added, where this says nothing of it.
+    /// The input of the flow. Context from earlier runs is added where the input does not set it.
     pub input: Value,
     /// What every effect of the run and of its child runs is performed with: user, model, permissions.
     pub context: RunContext,
-    /// A new thread otherwise.
+    /// The thread of the run; a new one by default.
     pub thread: Option<ThreadId>,
-    /// A caller that may ask twice names the run; the second time nothing is started.
+    /// The id of the run, for callers that may retry: a second start with the same id starts nothing.
     pub run: Option<RunId>,
     /// What the run may use.
     pub budget: Budget,
-    /// A line for lists.
+    /// The title in lists.
     pub title: Option<String>,
     /// Not all of the input is the user's own words: it holds earlier answers, or output of tools or agents.
     pub is_tainted: bool,
-    /// How many agents stand between a person and this run. Past `depth_max` it may not call others.
+    /// Number of agents between a person and this run. At `depth_max` it may not call others.
     pub depth: u32,
 }
 
@@ -178,17 +177,17 @@ impl Order {
     }
 }
 
-/// A name for a run that is about to be started. They sort by time.
+/// A new run id. Ids sort by time.
 pub fn fresh() -> RunId {
     RunId::from(uuid::Uuid::now_v7().simple().to_string())
 }
 
-/// What became of a word to a run that may be driven elsewhere.
+/// How a message to a run was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It is in the journal.
     Taken,
-    /// Another process drives the run; it will find the word.
+    /// Another process drives the run and will read the message from the store.
     Posted,
 }
 
@@ -233,12 +232,12 @@ impl Engine {
 
     /// Starts a run. When this returns, the run is in the store and survives this process.
     ///
-    /// With `runs_max` runs going, it waits for a place; with `queue_max` callers waiting, it says `Busy` at once.
+    /// With `runs_max` runs in memory it waits; with `queue_max` callers waiting it fails with `Busy`.
     pub async fn start(&self, order: Order) -> Result<RunId> {
         self.begin(order).await.map(|(run, _)| run)
     }
 
-    /// Starts a run and waits as [`Engine::wait`] does. For those who want nothing but the outcome: it is not read back from the store.
+    /// Starts a run and waits as [`Engine::wait`] does. The outcome is not read back from the store.
     pub async fn perform(&self, order: Order) -> Result<(RunId, At)> {
         let (run, at) = self.begin(order).await?;
         if let Some(mut at) = at {
@@ -252,9 +251,9 @@ impl Engine {
         Ok((run, at))
     }
 
-    /// `None` for a run that was there already.
+    /// `None` for a run that exists already.
     async fn begin(&self, order: Order) -> Result<(RunId, Option<cell::Receiver<At>>)> {
-        // Asked a second time: nothing is begun, not even for a moment, or whoever takes up the run would think that it goes already.
+        // A retry starts nothing, not even briefly: a caller that resumes the run would find it active.
         if let Some(run) = &order.run
             && self.0.store.run(run).await?.is_some()
         {
@@ -266,7 +265,7 @@ impl Engine {
         let graph = self.0.graph(&order.flow)?;
         let (mut context, mut input) = (order.context, order.input);
         context.model = context.model.or_else(|| self.0.settings.default_model.clone());
-        // Before anything is recalled into it. An input that holds more than the user's own words names nothing.
+        // Taken before context is added. An input that is not only the user's own words names no addresses.
         let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
         let is_tainted = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.is_tainted;
         let (budget, depth) = (order.budget, order.depth);
@@ -283,13 +282,13 @@ impl Engine {
         }
     }
 
-    /// Takes up a run that is in the store and not over. Doing so to a run that is going here is no error.
+    /// Resumes a run that is in the store and has not ended. A run that is in memory here is left as it is.
     pub async fn resume(&self, run: &RunId) -> Result<()> {
         let place = self.0.clone().place().await?;
         self.0.take_up(run, Some(place), None).await
     }
 
-    /// Where a run is now, and from then on. A run that is not in memory is looked up.
+    /// The state of a run; read from the store if it is not in memory.
     pub async fn at(&self, run: &RunId) -> Result<At> {
         if let Some(active) = self.0.active(run) {
             return Ok(active.at.borrow().clone());
@@ -304,7 +303,7 @@ impl Engine {
         }
     }
 
-    /// Waits until the run is over, or until only a person can move it.
+    /// Waits until the run has ended or waits for a person.
     pub async fn wait(&self, run: &RunId) -> Result<At> {
         loop {
             if let Some(active) = self.0.active(run) {
@@ -317,21 +316,21 @@ impl Engine {
                 }
             }
             match self.at(run).await? {
-                // Driven by another process, or between two moments of this one.
+                // Driven by another process, or about to be registered in this one.
                 At::Going => tokio::time::sleep(Duration::from_millis(self.0.settings.poll_ms.min(50))).await,
                 at => return Ok(at),
             }
         }
     }
 
-    /// The questions a parked run has for people.
+    /// The open questions of a parked run.
     pub async fn waiting(&self, run: &RunId) -> Result<Vec<Waiting>> {
         let mut opened = open::open(&*self.0.store, &self.0.flows, run).await?;
         open::guarded(&mut opened.machine)?;
         Ok(opened.machine.waiting())
     }
 
-    /// Gives a person's answer, wherever the run is driven. What it allows for good is in the store when this returns `Taken`.
+    /// Delivers a person's answer, whichever process drives the run. A standing permission is in the store when this returns `Taken`.
     pub async fn answer(&self, run: &RunId, task: TaskId, attempt: u32, value: Value) -> Result<Delivery> {
         let delivery = self.give(run, task, attempt, &value).await?;
         if delivery == Delivery::Taken && permissions::is_standing(&value) {
@@ -345,25 +344,25 @@ impl Engine {
         self.tell(run, post, |done| Control::Answer { task, attempt, value: value.clone(), done: Some(done) }).await
     }
 
-    /// Ends a run and its children, wherever they are driven.
+    /// Cancels a run and its children, whichever process drives them.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Delivery> {
         let post = SignalKind::Cancel { reason: reason.to_owned() };
         self.tell(run, post, |done| Control::Cancel { reason: reason.to_owned(), done: Some(done) }).await
     }
 
-    /// Events from a number on: those that were, then those that come, until the run is over.
+    /// Events starting at a number: past ones, then new ones until the run has ended.
     ///
-    /// It listens from now on, even to a run that is not started or taken up yet; it reads when it is asked for the next event.
+    /// Subscribes at once, also to a run that is not started; past events are read on the first call of `next`.
     pub fn watch(&self, run: &RunId, from_seq: u64) -> Watcher {
         Watcher::new(self.0.clone(), run.clone(), from_seq)
     }
 
-    /// Takes up every run that somebody should be driving. Returns how many were; trouble with one is logged and leaves the others be.
+    /// Resumes every unfinished run that no process drives, and returns their number. A run that cannot be resumed is logged.
     pub async fn recover(&self) -> Result<usize> {
         upkeep::recover(&self.0).await
     }
 
-    /// Starts a new run that has the past of another up to a step.
+    /// Starts a new run from the journal of another one up to a step.
     pub async fn fork(&self, run: &RunId, fork: Fork) -> Result<RunId> {
         fork::fork(self, run, fork).await
     }
@@ -377,7 +376,7 @@ impl Engine {
         let by = tokio::time::Instant::now() + grace;
         let going: Vec<_> = self.0.lock_active().values().cloned().collect();
         for active in going {
-            // A full or closed channel belongs to a run that is busy or already letting go; the deadline below catches the rest.
+            // A closed channel belongs to a run that is ending; the deadline below covers the rest.
             let _ = active.control.send(Control::Stop { by }).await;
         }
         let mut count = self.0.active_count.subscribe();
@@ -392,7 +391,7 @@ impl Engine {
     }
 
     async fn tell(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
-        // A run may be put away between being found and being told; then it is taken up and told again.
+        // A run may be parked between being found and receiving the message; then it is resumed and the message is sent again.
         for _ in 0..8 {
             let (done, taken) = oneshot::channel();
             if let Some(active) = self.0.active(run) {
@@ -429,7 +428,7 @@ impl Inner {
         self.store.run(run).await?.ok_or_else(|| StoreError::NoRun { run: run.clone() }.into())
     }
 
-    /// A place for a run that is already in the store: it waits as long as it takes.
+    /// A permit for a run that is in the store already: waits without limit.
     async fn place_without_queue(self: Arc<Self>) -> Result<OwnedSemaphorePermit> {
         self.places.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)
     }
@@ -450,7 +449,7 @@ impl Inner {
         self.places.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)
     }
 
-    /// Opens a run that is in the store and drives it on. `word` reaches it before anything else.
+    /// Opens a run from the store and drives it. `word` is handled first.
     async fn take_up(self: &Arc<Self>, run: &RunId, place: Option<OwnedSemaphorePermit>, word: Option<Control>) -> Result<()> {
         if self.active(run).is_some() && word.is_none() {
             return Ok(());
@@ -473,7 +472,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// A run that is over is not taken up; one whose flow crashed may be, in case it is mended.
+/// A run that has ended cannot be resumed, except one whose flow panicked: the flow may have been fixed.
 fn must_be_open(row: &RunRow) -> Result<()> {
     match closing_of(row) {
         Some(closing) if !matches!(closing.outcome, Outcome::Failed { fault: graph::Fault::Crash { .. } }) => {
@@ -483,7 +482,7 @@ fn must_be_open(row: &RunRow) -> Result<()> {
     }
 }
 
-/// How a run that is over ended.
+/// The result of a run that has ended.
 pub fn closing_of(row: &RunRow) -> Option<Closing> {
     if !row.status.is_over() {
         return None;

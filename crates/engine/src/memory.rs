@@ -1,13 +1,12 @@
-//! What a run is told of the time before it, and what is kept of it afterwards, per user and thread.
+//! The context that a run receives from earlier runs, and the notes it leaves for later ones, per user and thread.
 //!
 //! ```text
 //!   start, or a child's start ─► Context: history, last outcome, preferences, notes ─► Graph::recall ─► input ─► journal
 //!   last commit of a run that ended well ◄─ notes ◄─ Run::notes
 //! ```
 //!
-//! While a run goes, its context is in its state; between runs it is in the store, and nowhere else: a copy in memory would have to be told
-//! what other processes write. Notes go into the commit that ends a run, in whichever process that is, so they are neither lost nor kept twice.
-//! They are dropped after `Settings::notes_ms`; what was said stays as long as its thread.
+//! During a run its context is in its state; between runs it is in the store only, because a copy in memory would not see what other processes write. Notes go into the commit that ends a run, so they are neither lost nor written twice.
+//! They are dropped after `Settings::notes_ms`; messages are kept as long as their thread.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,16 +18,16 @@ use store::{NOTES_MAX, NewNote, NoteFilter, RunFilter, RunRow, Status, StoreErro
 use crate::open::words_of;
 use crate::{Inner, Result};
 
-/// The end of a conversation that flows are given; each takes what it wants of it.
+/// Number of latest messages that are given to flows.
 const MESSAGES_MAX: u64 = 200;
 const HISTORY_BYTES_MAX: usize = 64 << 10;
-/// One long answer may not push out all else.
+/// A longer message is cut, so that it does not displace the others.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// Runs of the thread that are looked at; with a question and an answer each, they cover `MESSAGES_MAX`.
 const RUNS_MAX: usize = 100;
 
 impl Inner {
-    /// Puts into an input what its flow wants of the time before. Says whether words went in that may not be the user's own.
+    /// Adds context from earlier runs to an input. Returns whether the added text may be other than the user's own words.
     pub(crate) async fn recall(&self, graph: &Graph, user: &UserId, thread: &ThreadId, input: &mut Value) -> Result<bool> {
         if !graph.remembers() {
             return Ok(false);
@@ -81,11 +80,11 @@ impl Inner {
         Ok(())
     }
 
-    /// What a run that ended leaves for later ones.
+    /// The notes of a run that has ended.
     pub(crate) fn notes_of(&self, machine: &Run) -> Vec<NewNote> {
         let facts = machine.facts();
         let now_ms = (self.settings.clock)();
-        // Code of the flow. The run is over and its answer is good, so a mistake here costs only the notes.
+        // This is code of the flow. The run has ended, so a panic here loses only the notes.
         let notes = catch_unwind(AssertUnwindSafe(|| machine.notes())).unwrap_or_else(|panic| {
             tracing::error!(run = %facts.run, "nothing is kept of the run, because its flow crashed: {}", words_of(&*panic));
             Vec::new()

@@ -1,4 +1,4 @@
-//! A journal run again, without touching the world.
+//! Replays a journal without performing effects.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use store::Store;
 use crate::open::{Pages, apply, guarded, start_of};
 use crate::{EngineError, Flows, Result, closing_of};
 
-/// All that a journal says, from its first entry.
+/// Everything that follows from a journal.
 #[derive(Default)]
 pub struct History {
     /// How it was started.
@@ -21,7 +21,7 @@ pub struct History {
     pub lines: u64,
     /// When each journal line was written, in milliseconds since 1970.
     pub times_ms: Vec<i64>,
-    /// When each event was told.
+    /// When each event was published.
     pub told_ms: Vec<i64>,
     /// The state after the last line.
     pub state: Value,
@@ -44,7 +44,7 @@ impl History {
         trouble.map_or(Ok(history), Err)
     }
 
-    /// What can be told, and what stopped it: a flow that changed, or a damaged entry.
+    /// What can be read, and the error that ended it: a changed flow or a damaged entry.
     pub async fn as_far_as_it_goes(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<(History, Option<EngineError>)> {
         let start = start_of(store, run).await?;
         let graph =
@@ -84,20 +84,20 @@ impl History {
     }
 }
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Replayed {
     /// Lines of the journal that were compared.
     pub entries: u64,
     /// Events that followed from them.
     pub events: usize,
-    /// The first place where the flow now goes another way, in words.
+    /// The first difference between the journal and the flow as it is now.
     pub difference: Option<String>,
-    /// The graph is drawn differently now; by itself that need not change anything.
+    /// The graph has changed; that alone need not change the run.
     pub shape_changed: bool,
 }
 
-/// Runs a journal again and compares every effect, and the end.
+/// Replays a journal and compares every effect and the outcome.
 pub async fn replay(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<Replayed> {
     let (history, trouble) = History::as_far_as_it_goes(store, flows, run).await?;
     let row = store.run(run).await?.ok_or_else(|| store::StoreError::NoRun { run: run.clone() })?;

@@ -6,23 +6,23 @@ use serde_json::Value;
 /// How an engine behaves; the defaults suit one process on one machine.
 #[derive(Clone)]
 pub struct Settings {
-    /// Runs that go at once. Children of a run do not count: they would wait for the place their parent holds.
+    /// Runs in memory at the same time. Children do not count: they would wait for the permit that their parent holds.
     pub runs_max: usize,
-    /// Callers that may wait for a place.
+    /// Callers that may wait for a permit.
     pub queue_max: usize,
-    /// Who this process is, in leases.
+    /// The name of this process in leases.
     pub owner: String,
-    /// Whether the process that calls itself so is certainly dead; then its leases need not run out first.
+    /// Whether the process of that name has certainly exited; then its leases are taken over before they expire.
     pub is_gone: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// How long a lease lasts without being renewed. After a crash that `is_gone` cannot see, another process waits this long.
     pub lease_ms: i64,
-    /// How often to look for word from other processes, and how often watchers look at runs that others drive.
+    /// Interval at which signals of other processes, and runs that other processes drive, are read from the store.
     pub poll_ms: u64,
     /// A snapshot is written when the journal has grown by this many bytes since the last, and by four times its size.
     pub snapshot_bytes_min: usize,
-    /// What runs left for later ones is dropped after so long; 0 keeps nothing.
+    /// Notes are deleted after this time; 0 keeps none.
     pub notes_ms: i64,
-    /// Threads that were not used for so long are deleted with their runs, unless one of those is unfinished; 0 keeps them.
+    /// Threads that were not used for this time are deleted with their runs, unless one is unfinished; 0 keeps them.
     pub threads_ms: i64,
     /// The model that is recorded for runs which are started without one.
     pub default_model: Option<String>,
@@ -66,7 +66,7 @@ impl Default for Settings {
     }
 }
 
-/// For processes that cannot see one another.
+/// A random name, for processes that cannot check one another.
 fn gone_never(_owner: &str) -> bool {
     false
 }

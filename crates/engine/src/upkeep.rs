@@ -1,4 +1,4 @@
-//! What an engine does on the side: keeps its leases, looks for word from other processes, takes up what nobody drives.
+//! Background work of an engine: renews leases, delivers messages from other processes, resumes runs that no process drives.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::{Control, Engine, EngineError, Inner, Result};
 
-/// Runs looked at in one go.
+/// Runs read at once.
 const PAGE_RUNS: usize = 256;
 /// How often expired threads are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(3_600);
@@ -48,7 +48,7 @@ async fn expire_threads(engine: Weak<Inner>) {
     }
 }
 
-/// Renews the leases, and does nothing else: whatever is slow, this must not be. Ends when the engine is dropped, or stopped and without leases.
+/// Renews the leases and does nothing else, because a late renewal loses them. Ends when the engine is dropped, or stopped and without leases.
 async fn renew(engine: Weak<Inner>, every: Duration) {
     let mut ticks = interval(every);
     loop {
@@ -66,7 +66,7 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
     }
 }
 
-/// Delivers signals of other processes and takes up runs they left. Ends when the engine is stopped or dropped.
+/// Delivers signals of other processes and resumes their runs after they exit. Ends when the engine is stopped or dropped.
 async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration) {
     let mut ticks = interval(poll);
     let mut swept = Instant::now();
@@ -79,7 +79,7 @@ async fn look_around(engine: Weak<Inner>, poll: Duration, sweep_every: Duration)
         {
             tracing::warn!("word from other processes could not be read: {e}");
         }
-        // A peer on another machine that died is only noticed when its leases have run out.
+        // A process on another machine that exited is noticed only when its leases expire.
         if sweeps && swept.elapsed() >= sweep_every {
             swept = Instant::now();
             if let Err(e) = recover(&engine).await {
@@ -95,7 +95,7 @@ fn interval(every: Duration) -> Interval {
     ticks
 }
 
-/// Hands on what other processes left for runs that go here, and, when sweeping, for runs that nobody drives any more.
+/// Delivers signals for runs in memory here and, when sweeping, for runs that no process drives.
 async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
     let mut signals = engine.store.signals(&engine.settings.owner).await?;
     if sweeps {
@@ -131,7 +131,7 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
         let full = rows.len() == PAGE_RUNS;
         before = rows.last().map(|row| row.run.clone());
         for row in rows {
-            // Of those that ask, only orphans are anybody's business but the person's.
+            // A run that waits for a person is left alone, unless its parent has ended.
             let may_be_an_orphan = row.parent.is_some();
             if engine.active(&row.run).is_none() && (row.status != Status::Asking || may_be_an_orphan) {
                 found += usize::from(take_care(engine, row).await?);
@@ -143,12 +143,12 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
     }
 }
 
-/// Takes up a run, or ends it if the run that wanted it is over. A child whose parent goes on is the parent's to take up.
+/// Resumes a run, or cancels it if its parent has ended. A child of an unfinished parent is resumed by the parent.
 async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     if let Some(parent) = &row.parent {
         let is_wanted = engine.store.run(parent).await?.is_some_and(|parent| !parent.status.is_over());
         if !is_wanted {
-            engine.cancel_child(&row.run, "the run that wanted it is over").await;
+            engine.cancel_child(&row.run, "the parent run has ended").await;
         }
         return Ok(false);
     }
@@ -163,7 +163,7 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
             Err(e) => Err(e),
         };
         match taken {
-            // Somebody else has it, or it ended meanwhile: as it should be.
+            // Another process drives it, or it ended meanwhile.
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(_)) => {
                 if let Err(EngineError::Store(e)) = &taken
                     && !matches!(e, StoreError::Held { .. })
@@ -172,7 +172,7 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
                 }
                 engine.seen().remove(&run);
             }
-            // Its journal does not fit the flow as it is now. That does not mend itself; it is said once.
+            // Its journal does not match the current flow. This is logged once, because it does not change.
             Err(e) => tracing::error!(%run, "an unfinished run cannot be taken up: {e}"),
         }
     });

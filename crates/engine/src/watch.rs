@@ -1,5 +1,5 @@
-//! Events of a run to anyone who wants them, from any number on. What is past comes out of the journal, what is new over a channel
-//! that drops rather than waits; a watcher that fell behind goes back to the journal. So a slow or late one costs nobody else.
+//! Events of a run, starting at any number. Past events are read from the journal; new ones come over a channel that drops events instead of blocking,
+//! and a watcher that missed some reads them from the journal.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use crate::replay::History;
 use crate::{EngineError, Inner, Result, closing_of};
 
-/// Events a watcher may be behind before it must go back to the journal.
+/// Events a watcher may be behind before it must read the journal.
 const BEHIND_MAX: usize = 1_024;
 
 /// What a watcher of a run gets.
@@ -20,7 +20,7 @@ const BEHIND_MAX: usize = 1_024;
 pub enum Seen {
     /// Durable, numbered without gaps; and when it was written, in milliseconds since 1970.
     Told(Arc<Told>, i64),
-    /// A piece of an answer while it is being made. Not kept; the whole comes with the reply.
+    /// A piece of an answer that is being generated. Not stored; the reply has the whole text.
     Delta {
         /// Which effect.
         task: TaskId,
@@ -38,7 +38,7 @@ pub(crate) struct TreeEvent {
     pub(crate) seen: Seen,
 }
 
-/// The events of a run for those who watch it. The channels are made for the first watcher; most runs are never watched.
+/// The channels of a run's events. Created for the first watcher, since most runs have none.
 #[derive(Default)]
 pub(crate) struct Feed {
     own: OnceLock<broadcast::Sender<Seen>>,
@@ -144,7 +144,7 @@ impl Watcher {
             if self.is_over {
                 return None;
             }
-            // Who listened before the run began has heard all of it, with the pieces of answers that a journal does not have.
+            // A watcher that subscribed before the run started has received everything, including deltas.
             if let Some((Listening::Early, live)) = &self.live
                 && !live.is_empty()
             {
@@ -160,7 +160,7 @@ impl Watcher {
             }
             let heard = match &mut self.live {
                 None => {
-                    // Listens first and reads the past after, so that nothing falls between the two.
+                    // Subscribes before it reads the journal, so that no event is missed.
                     self.live = Some(self.engine.listen(&self.run));
                     self.has_read = false;
                     continue;
@@ -199,7 +199,7 @@ impl Watcher {
         Some(Err(error))
     }
 
-    /// What the journal has that was not told yet. A caller may drop this anywhere.
+    /// Events in the journal that were not delivered yet. Cancel-safe.
     async fn catch_up(&mut self) -> Result<()> {
         let row = self.engine.row(&self.run).await?;
         let closing = closing_of(&row);
@@ -208,7 +208,7 @@ impl Watcher {
         }
         let past = match History::of(&*self.engine.store, &self.engine.flows, &self.run).await {
             Ok(past) => past,
-            // The flow crashes on this journal, as it did then; how it ended is known all the same.
+            // The flow panics on this journal, as it did before; its outcome is in the row.
             Err(EngineError::Crashed { .. }) if closing.is_some() => History::default(),
             Err(e) => return Err(e),
         };

@@ -1,9 +1,10 @@
 //! Passages of different sources that state the contrary of each other.
 //!
-//! Sentences that share most of their words are candidates; a model judges each in both directions, and both must be contradictions. Passages often differ
-//! without a contradiction (two people of one name, two years), so the threshold is high; `lab/train/README.md` has the measured false alarms.
+//! Sentences with the same names that share most of their words are candidates; a model judges each in both directions, and both must be contradictions.
+//! Passages often differ without a contradiction (two seasons of a club, two albums), so candidates are few and the threshold is high;
+//! `lab/train/MODEL_CARD.md` has the measured false alarms.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +35,11 @@ pub(crate) struct Candidate {
 /// Sentences that are compared with each other.
 const SENTENCES_MAX: usize = 200;
 const CANDIDATES_MAX: usize = 12;
-/// Meaningful words that two sentences about the same thing share, and their share of the shorter one.
+/// Meaningful words that two sentences about the same thing share, and their share of all words of both: one fact may differ, not three.
 const SHARED_MIN: usize = 3;
-const SHARE_MIN: f32 = 0.6;
+const SHARE_MIN: f32 = 0.65;
+/// Words at the start of a sentence whose subject is elsewhere.
+const PRONOUNS: [&str; 12] = ["it", "its", "he", "his", "she", "her", "they", "their", "this", "these", "that", "there"];
 const STEMS_MIN: usize = 4;
 /// Probability from which on a contradiction is reported, in each direction.
 const CONTRADICTED_MIN: f32 = 0.9;
@@ -44,15 +47,18 @@ const CONTRADICTED_MIN: f32 = 0.9;
 pub(crate) fn candidates(spans: &Spans<'_>) -> Vec<Candidate> {
     let prose = spans.all().iter().enumerate().filter(|(_, span)| span.form == Form::Text && is_english(&span.text));
     let parts = prose.flat_map(|(at, span)| sentences(&span.text).into_iter().map(move |range| (at, span, span.text[range].trim())));
-    let parts: Vec<(usize, &Span, &str, HashSet<String>)> =
-        parts.map(|(at, span, text)| (at, span, text, stems(text))).filter(|(.., stems)| stems.len() >= STEMS_MIN).take(SENTENCES_MAX).collect();
+    let parts: Vec<(usize, &Span, &str, HashSet<String>)> = parts
+        .map(|(at, span, text)| (at, span, text, stems(text)))
+        .filter(|(_, _, text, stems)| stems.len() >= STEMS_MIN && names(text).is_some())
+        .take(SENTENCES_MAX)
+        .collect();
     let mut found: Vec<(f32, Candidate)> = Vec::new();
     for (index, (a, span_a, text_a, stems_a)) in parts.iter().enumerate() {
         for (b, span_b, text_b, stems_b) in &parts[index + 1..] {
             let is_one_source = a == b || (span_a.address == span_b.address && span_a.title == span_b.title);
             let shared = stems_a.intersection(stems_b).count();
-            let share = shared as f32 / stems_a.len().min(stems_b.len()) as f32;
-            if is_one_source || shared < SHARED_MIN || share < SHARE_MIN || stems_a == stems_b {
+            let share = shared as f32 / stems_a.union(stems_b).count() as f32;
+            if is_one_source || shared < SHARED_MIN || share < SHARE_MIN || stems_a == stems_b || names(text_a) != names(text_b) {
                 continue;
             }
             let titled = |span: &Span, text: &str| text_of(&Span { text: text.to_owned(), ..span.clone() });
@@ -62,6 +68,14 @@ pub(crate) fn candidates(spans: &Spans<'_>) -> Vec<Candidate> {
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found.into_iter().take(CANDIDATES_MAX).map(|(_, candidate)| candidate).collect()
+}
+
+/// The words with a capital letter, but for the first; `None` for a sentence that names nothing or begins with a pronoun.
+fn names(text: &str) -> Option<BTreeSet<&str>> {
+    let mut words = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    let first = words.next()?.to_lowercase();
+    let names: BTreeSet<&str> = words.filter(|word| word.starts_with(char::is_uppercase)).collect();
+    (!names.is_empty() && !PRONOUNS.contains(&first.as_str())).then_some(names)
 }
 
 impl Candidate {

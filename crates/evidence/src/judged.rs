@@ -178,6 +178,10 @@ impl Judged {
         let is_open = |sentence: &&Sentence| match sentence.status {
             Status::NoClaim => false,
             Status::Weak | Status::NotChecked => true,
+            // Rules that only miss shared words know nothing of the sense.
+            Status::Unsupported if sentence.by == DecidedBy::Rules => {
+                !sentence.problems.is_empty() && sentence.problems.iter().all(|problem| problem.kind == ProblemKind::Words)
+            }
             Status::Supported | Status::Unsupported | Status::Contradicted => {
                 sentence.by == DecidedBy::Verifier && UNCERTAIN.contains(&sentence.score)
             }

@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn what_is_certain_is_not_asked_again_and_failures_leave_what_was_known() {
         let means = Means { verify: Verify::Model, model: &LARGE };
-        let mut certain = Check::new(ANSWER, &spans(), means);
+        let mut certain = Check::new("Recovery starts where the state was saved most recently [1].", &spans(), means);
         let reply = judgements(&certain, 0.99, 0.0);
         certain.take(&spans(), means, Ok(&reply));
         assert!(certain.is_done(), "{certain:?}");

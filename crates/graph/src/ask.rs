@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Effect, Limits, Usage};
 
-/// What a node needs from the world: effects that may need one another, as a DAG. They are performed as soon as what they
-/// need is there.
+/// The effects that a node requests, as a DAG. Each is performed as soon as the effects it depends on have replied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ask {
     /// The effects, in order; others refer to them by index.
@@ -24,7 +23,7 @@ impl Ask {
         Ask { requests: vec![request.into()] }
     }
 
-    /// Adds an effect and says by which index others can need it.
+    /// Adds an effect and returns its index, by which others can depend on it.
     pub fn add(&mut self, request: impl Into<Request>) -> usize {
         self.requests.push(request.into());
         self.requests.len() - 1
@@ -69,10 +68,10 @@ impl Ask {
     }
 }
 
-/// One effect, and how hard to try. All of it is data; the machine decides what follows from it.
+/// One effect with its retry and deadline settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// A few words for people who watch.
+    /// A short label for people.
     pub label: String,
     /// What is to be performed.
     pub effect: Effect,
@@ -89,7 +88,7 @@ pub struct Request {
     pub deadline_ms: u64,
     /// The pauses between attempts.
     pub backoff: Backoff,
-    /// The most this may cost, promised to the budget while it is in flight.
+    /// The most this may cost, reserved in the budget while it is performed.
     pub estimate: Usage,
     /// The answer itself: may spend what the budget holds in reserve.
     pub is_last: bool,
@@ -125,7 +124,7 @@ impl Request {
         self
     }
 
-    /// Performed after `index` has been answered, well or badly.
+    /// Performed after `index` has replied, with a result or a failure.
     pub fn whatever_became_of(mut self, index: usize) -> Self {
         self.needs.push(Need { of: index, even_if_failed: true });
         self
@@ -218,7 +217,7 @@ impl Hole {
 }
 
 /// Waiting times between attempts: `first_ms`, then times `factor` each time, never over `most_ms`. Half of each is jitter
-/// drawn from the effect's key, so that a crowd spreads out and a replay does not differ.
+/// drawn from the effect's key, so that many runs do not retry at the same moment and a replay gives the same times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// Before the second attempt, in milliseconds.

@@ -50,7 +50,7 @@ impl Usage {
     }
 }
 
-/// What a run may spend. `None` is no limit. Checked before every attempt, never after the money is gone.
+/// What a run may spend. `None` is no limit. Checked before every attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
@@ -91,7 +91,7 @@ impl Reserve {
     }
 }
 
-/// What is already gone or promised when an attempt is about to be released.
+/// What is spent or reserved when an attempt is about to be released.
 pub(crate) struct Account {
     /// Answered attempts, and the estimates of those in flight.
     pub(crate) committed: Usage,
@@ -114,8 +114,8 @@ impl Budget {
         }
     }
 
-    /// What a child may spend that starts now and whose parent promised `estimate` for it: no more than that, and no more than
-    /// there is. So children that go side by side cannot together spend what one of them could.
+    /// The budget of a child that starts now and for which `estimate` is reserved: at most that, and at most what is left. So parallel children cannot
+    /// together exceed the budget.
     pub(crate) fn for_child(&self, account: &Account, estimate: Usage) -> Budget {
         let others = account.committed.minus(estimate);
         let part = |max: Option<u64>, spent: u64, promised: u64| {

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Everything a flow can want from the world. Closed on purpose: a new kind is a tour of the house.
+/// Everything a flow can request. Deliberately exhaustive: a new kind changes every `match`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -61,7 +61,7 @@ impl Message {
     }
 }
 
-/// A tool as a model is told of it.
+/// A tool as it is described to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// What the model calls it.
@@ -96,7 +96,7 @@ pub struct AgentCall {
 pub struct Question {
     /// The text they are shown.
     pub prompt: String,
-    /// The JSON schema of a good answer, for whoever draws the form.
+    /// The JSON schema of a valid answer, from which a form can be drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
 }
@@ -132,7 +132,7 @@ impl Effect {
         }
     }
 
-    /// Whom it is addressed to: a purpose, a tool, an agent.
+    /// Its name: the purpose of a model call, the tool, or the agent.
     pub fn name(&self) -> &str {
         match self {
             Effect::CallModel(call) => &call.purpose,

@@ -8,7 +8,7 @@ use crate::{Addresses, Budget, Digest, HeldCall, Name, Reply, RunId, TaskId, Thr
 /// The version this build writes, and the newest it reads.
 pub const ENTRY_VERSION: u32 = 1;
 
-/// One thing that happened to a run. The list of them is the run; everything else is derived.
+/// One journal entry of a run. Everything else about the run is derived from the list of entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -25,7 +25,7 @@ pub enum Entry {
         /// What came back.
         reply: Arc<Reply>,
     },
-    /// After a crash: begun, and nobody knows whether it happened.
+    /// The attempt was started before a crash, and it is unknown whether it happened.
     Doubted {
         /// Which effect.
         task: TaskId,
@@ -101,7 +101,7 @@ pub struct RunContext {
     /// The user that the run belongs to.
     #[serde(default, skip_serializing_if = "is_default")]
     pub user: UserId,
-    /// The model that answers calls which name none, as `family/model`. Journals of older versions have none: the world's own choice answers then.
+    /// The model that answers calls which name none, as `family/model`. Journals of older versions have none: the default model answers then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tool calls that were allowed when the run was started: `server.tool`, a server, or [`crate::ALLOW_ALL`].

@@ -16,7 +16,7 @@ pub struct Told {
     pub event: Event,
 }
 
-/// What a run tells. Everything here is derived from the journal and therefore durable; tokens as they stream are not.
+/// An event of a run. Events are derived from the journal and therefore durable; streamed tokens are not events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -67,7 +67,7 @@ pub enum Event {
         /// The reason.
         failure: Failure,
     },
-    /// Nobody knows whether an attempt happened; a person must say.
+    /// It is unknown whether an attempt happened; a person must decide.
     Doubted {
         /// Which effect.
         task: TaskId,
@@ -83,7 +83,7 @@ pub enum Event {
         /// The reason, for the person.
         why: String,
     },
-    /// The flow said something to whoever watches.
+    /// The flow published a note for watchers.
     Noted {
         /// Which step.
         step: u64,
@@ -108,7 +108,7 @@ pub enum Event {
         /// The node that follows, or the end.
         to: Name,
     },
-    /// Somebody changed the state at this step when they branched the run.
+    /// The state was changed at this step when the run was forked.
     Edited {
         /// Which step.
         step: u64,

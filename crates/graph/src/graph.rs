@@ -9,11 +9,10 @@ use serde_json::Value;
 
 use crate::{Ask, Budget, Context, Digest, Go, Limits, Name, Node, Note, Replies};
 
-/// The name every way out leads to.
+/// The name of the end of every graph.
 pub const END: &str = "end";
 
-/// A flow: nodes, the edges between them, limits. Cheap to clone; its state type is forgotten, so that one driver can drive
-/// every flow.
+/// A flow: nodes, the edges between them, limits. Cheap to clone; its state type is erased, so that one driver can drive every flow.
 #[derive(Clone)]
 pub struct Graph(pub(crate) Arc<Inner>);
 
@@ -29,7 +28,7 @@ pub(crate) struct Inner {
     pub(crate) blank: Name,
     pub(crate) shape: Digest,
     pub(crate) behaviour: Box<dyn Behaviour>,
-    /// What it makes of the time before; `None` if it wants to know nothing.
+    /// Adds context from earlier runs to an input; `None` if the flow uses none.
     recall: Option<Recall>,
     delegates: bool,
 }
@@ -88,13 +87,12 @@ impl Graph {
         self.0.shape
     }
 
-    /// Whether a run of it wants to know of the time before.
+    /// Whether a run of it uses context from earlier runs.
     pub fn remembers(&self) -> bool {
         self.0.recall.is_some()
     }
 
-    /// Puts into an input what the flow wants of the time before, where the caller has not said otherwise. Says whether words went in that may
-    /// not be the user's own.
+    /// Adds context from earlier runs to an input, except where the caller has set it. Returns whether the added text may be other than the user's own words.
     pub fn recall(&self, input: &mut Value, context: &Context) -> bool {
         self.0.recall.as_ref().is_some_and(|recall| recall(input, context))
     }
@@ -161,7 +159,7 @@ where
         self
     }
 
-    /// What a run may spend when its starter does not say.
+    /// The budget of a run that is started without one.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
@@ -187,13 +185,13 @@ where
         self
     }
 
-    /// What a finished run answers; the whole state otherwise.
+    /// The output of a finished run; by default the whole state.
     pub fn output(mut self, output: impl Fn(&S) -> Value + Send + Sync + 'static) -> Self {
         self.output = Box::new(output);
         self
     }
 
-    /// How a run is told of the time before it: what goes into its input ([`Graph::recall`]), before the input is read.
+    /// How context from earlier runs is added to the input ([`Graph::recall`]), before the input is read.
     pub fn recall(mut self, recall: impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.recall = Some(Box::new(recall));
         self
@@ -205,13 +203,13 @@ where
         self
     }
 
-    /// What a run that ended well leaves for later ones of the same flow.
+    /// The notes that a finished run leaves for later runs of the same flow.
     pub fn keep(mut self, keep: impl Fn(&S) -> Vec<Note> + Send + Sync + 'static) -> Self {
         self.keep = Box::new(keep);
         self
     }
 
-    /// Checks the drawing. A mistake names the node.
+    /// Checks the graph. An error names the node.
     pub fn build(self) -> Result<Graph, GraphError> {
         let graph = self.name.clone();
         let mut index = BTreeMap::new();
@@ -316,10 +314,10 @@ pub enum GraphError {
     EmptyPhase { graph: String, phase: String },
 }
 
-/// A state whose type only its graph knows.
+/// A state with erased type.
 pub(crate) type State = Box<dyn Any + Send>;
 
-/// A flow's own code behind the forgotten state type.
+/// The code of a flow behind the erased state type.
 pub(crate) trait Behaviour: Send + Sync {
     fn begin(&self, input: Value) -> Result<State, String>;
     fn load(&self, value: Value) -> Result<State, String>;

@@ -1,4 +1,4 @@
-//! Names that are made from position, not from chance, so that a second process arrives at the same ones.
+//! Ids that are derived from positions, so that a second process computes the same ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub struct ThreadId(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunId(Arc<str>);
 
-/// Whose it is. Nothing of one user is ever given to another.
+/// The user that data belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UserId(Arc<str>);
 
 impl Default for UserId {
-    /// Whoever sits at this machine.
+    /// The local user of this machine.
     fn default() -> Self {
         UserId("local".into())
     }
@@ -85,7 +85,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// An effect's name in the outside world: the same across attempts, restarts and processes. It goes out as idempotency
+/// An effect's id for other systems: the same across attempts, restarts and processes. It goes out as idempotency
 /// key, as MCP `_meta`, as a mail's Message-ID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key([u8; 16]);

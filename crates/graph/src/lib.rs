@@ -1,7 +1,7 @@
-//! The machine: what a flow is and how a run of it goes on, as plain values.
+//! The state machine: what a flow is and how a run of it proceeds, as plain values.
 //!
-//! A flow is a [`Graph`] of nodes. A [`Node`] is two pure functions: `ask(state)` says what it needs from the world,
-//! `fold(state, replies)` says what the replies mean and where to go next. A [`Run`] is a value that holds one execution:
+//! A flow is a [`Graph`] of nodes. A [`Node`] is two pure functions: `ask(state)` returns the effects it needs,
+//! `fold(state, replies)` updates the state and returns the next node. A [`Run`] is a value that holds one execution:
 //!
 //! ```text
 //!            ┌───────────── next() ─────────────┐

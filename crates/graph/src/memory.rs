@@ -4,7 +4,7 @@
 //!   Context ── recall ──► input ── run ──► Done ── keep ──► Notes
 //! ```
 //!
-//! What was recalled is in the run's input and so in its journal; a run that is taken up or replayed never looks at the memory again.
+//! What was recalled is in the run's input and so in its journal; a run that is resumed or replayed does not read the memory again.
 
 use std::collections::BTreeMap;
 
@@ -17,24 +17,24 @@ use crate::Message;
 /// ask first?"), or nothing was found. Later runs of the thread are told which messages of the history are such answers.
 pub const WITHOUT_FINDINGS: &str = "without_findings";
 
-/// What is known when a run begins, of one user in one thread.
+/// The context of one user in one thread when a run starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
-    /// The end of what was said in the thread, oldest first.
+    /// The latest messages of the thread, oldest first.
     pub history: Vec<Message>,
     /// Indexes into `history` of answers that hold no findings (see [`WITHOUT_FINDINGS`]).
     pub without_findings: Vec<usize>,
-    /// How often somebody asked something in the thread.
+    /// Number of the user's messages in the thread.
     pub turns: u64,
-    /// The run before this one in the thread did not end well.
+    /// The previous run of the thread failed or was cancelled.
     pub has_failed_before: bool,
-    /// What the user likes, by name.
+    /// The user's preferences, by name.
     pub preferences: BTreeMap<String, Value>,
-    /// What earlier runs of the same flow left, newest first.
+    /// Notes of earlier runs of the same flow, newest first.
     pub notes: Vec<Note>,
 }
 
-/// Something a run found out that a later run of the same flow may use.
+/// A finding of a run that a later run of the same flow may use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// What kind of note it is, for the flow that reads it.
@@ -45,15 +45,15 @@ pub struct Note {
     pub value: Value,
     /// Who finds it later.
     pub reach: Reach,
-    /// It is true no longer than this, whatever the driver's time is.
+    /// It expires after this time at the latest.
     pub ms_max: Option<i64>,
 }
 
-/// Where a note is of use.
+/// Where a note applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Wherever the same user asks.
+    /// In all threads of the user.
     User,
     /// Only in the thread it was made in.
     Thread,

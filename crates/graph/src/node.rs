@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::run::Task;
 use crate::{Ask, Failure, FailureKind, Reply};
 
-/// A step of a flow over the state `S`: what it needs, and what the replies mean. Both functions are pure, and a node asks
-/// once; work that must ask again is a cycle in the graph, where it can be seen, saved and bounded.
+/// A step of a flow over the state `S`: which effects it needs, and how their replies change the state. Both functions are pure, and a node requests
+/// effects once; repeated requests are a cycle in the graph, which is visible, stored and limited.
 pub trait Node<S>: Send + Sync + 'static {
     /// What the node needs, from the state alone.
     fn ask(&self, state: &S) -> Ask;
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Where to go, and what to tell on the way.
+/// The next node, with notes and messages.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Go {
@@ -57,12 +57,12 @@ impl Go {
         Go { target: Target::End, notes: Vec::new(), says: Vec::new() }
     }
 
-    /// Gives up: the run ends as failed, with these words for the user.
+    /// Ends the run as failed, with this message for the user.
     pub fn fail(why: impl Into<String>) -> Self {
         Go { target: Target::Fail(why.into()), notes: Vec::new(), says: Vec::new() }
     }
 
-    /// Tells watchers something the flow found out: a plan, a decision, a verdict.
+    /// Publishes a note to watchers: a plan, a decision, a verdict.
     pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.notes.push((name.into(), value.into()));
         self

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::Usage;
 
-/// What the world said to one attempt at one effect. A failure is a value too: a flow may think about it.
+/// The result of one attempt at one effect. A failure is a value too, which a flow can react to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     /// The value, or why there is none.
@@ -11,7 +11,7 @@ pub struct Reply {
     /// What it used.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
-    /// How long it took, measured by whoever performed it; the only way time enters a run.
+    /// How long it took, measured by the handler; the only source of time in a run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub took_us: u64,
     /// Who answered and how (`{"model": …, "finish": …}`), for people and for accounts. It stays in the journal, and no flow
@@ -49,13 +49,13 @@ impl Reply {
         self
     }
 
-    /// Marks a tool's reply that holds no foreign text: all of it is Baton's own, or of servers that the user trusts. Only the world says this.
+    /// Marks a tool's reply that holds no foreign text: all of it is Baton's own, or of servers that the user trusts. Only handlers set this.
     pub fn without_foreign_text(self) -> Self {
         self.about(json!({ NO_FOREIGN_TEXT: true }))
     }
 
     /// Marks a tool's reply that holds nothing private, because it is published for everybody or computed from the arguments alone, and names the addresses
-    /// of its results. Only the world says this.
+    /// of its results. Only handlers set this.
     pub fn without_private_text(mut self, addresses: Vec<String>) -> Self {
         let mut about = self.about.take().unwrap_or_else(|| json!({}));
         about[NO_PRIVATE_TEXT] = Value::Bool(true);
@@ -65,7 +65,7 @@ impl Reply {
         self.about(about)
     }
 
-    /// Marks a failure whose message was written by a server that is not trusted. Only the world says this.
+    /// Marks a failure whose message was written by a server that is not trusted. Only handlers set this.
     pub fn with_foreign_error(mut self) -> Self {
         let mut about = self.about.take().unwrap_or_else(|| json!({}));
         about[FOREIGN_ERROR] = Value::Bool(true);
@@ -93,7 +93,7 @@ const FOREIGN_ERROR: &str = "foreign_error";
 const NO_PRIVATE_TEXT: &str = "no_private_text";
 const ADDRESSES: &str = "addresses";
 
-/// Why an effect has no result, in words for a person and a kind for a flow.
+/// Why an effect has no result: a message for people and a kind for flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct Failure {
@@ -104,10 +104,10 @@ pub struct Failure {
     /// Whether another attempt makes sense.
     #[serde(default, skip_serializing_if = "Retry::is_no")]
     pub retry: Retry,
-    /// What the other side said all the same, in its own words: a flow may find in it what it needs. A long one is cut.
+    /// The text that the model or tool returned although it failed, shortened to a limit. A flow may use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// A run that failed, or one below it, had begun something by then that changes things outside. Said of children only.
+    /// A run that failed, or one below it, had started an effect that is not repeatable. Set for child runs only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_acted: bool,
 }
@@ -130,7 +130,7 @@ impl Failure {
         self
     }
 
-    /// Words that say nothing are left out.
+    /// Blank text is left out.
     pub fn saying(mut self, said: impl Into<String>) -> Self {
         let said: String = said.into();
         self.said = (!said.trim().is_empty()).then_some(said);
@@ -138,7 +138,7 @@ impl Failure {
     }
 }
 
-/// Whether another attempt is safe and makes sense; said by whoever performed the effect.
+/// Whether another attempt is safe and useful; set by the handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
@@ -167,7 +167,7 @@ pub enum FailureKind {
     Timeout,
     /// Arguments or a reply were not of the expected form.
     Invalid,
-    /// The other side will not: no such tool, no right, no key.
+    /// Refused: no such tool, no permission, no key.
     Refused,
     /// The tool, agent or model ran and reported an error of its own.
     Tool,
@@ -179,7 +179,7 @@ pub enum FailureKind {
     Need,
     /// A reference into another reply found nothing there, or nothing that fits.
     Reference,
-    /// It was begun and nobody knows whether it happened.
+    /// It was started, and it is unknown whether it happened.
     InDoubt,
     /// The run was stopped.
     Cancelled,

@@ -1,4 +1,4 @@
-//! Recordings of a world, one line of JSON for each effect and its reply, and a world that plays them back.
+//! Recordings of effects, one line of JSON for each effect and its reply, and a handler that plays them back.
 //!
 //! ```text
 //! {"v":1,"asked":"5b0c…","effect":{"call_model":{…}},"reply":{"result":{"Ok":"…"},"usage":{…},"took_us":812}}
@@ -41,7 +41,7 @@ pub enum CassetteError {
     Line { path: String, line: usize, why: String },
 }
 
-/// Performs through another world, and writes down what came of it.
+/// Performs effects through another handler and records the replies.
 pub struct Recording<W> {
     inner: W,
     file: Mutex<File>,
@@ -96,7 +96,7 @@ impl<W: World> World for Recording<W> {
     }
 }
 
-/// A world that answers from a recording, and calls nobody.
+/// Answers from a recording and calls nothing.
 pub struct Replaying {
     lines: Vec<(Effect, usize)>,
     replies: Mutex<HashMap<Digest, VecDeque<Reply>>>,

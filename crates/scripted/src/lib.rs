@@ -1,4 +1,4 @@
-//! A world that does what a script says, for tests and samples: one rule a line, the first that fits wins.
+//! An effect handler that follows a script, for tests and samples: one rule a line, the first that fits wins.
 //!
 //! ```text
 //! when tool search query~rust   reply {"hits": 3}        after 20ms

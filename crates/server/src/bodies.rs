@@ -54,7 +54,7 @@ impl HttpBody for Counted {
     }
 }
 
-/// Whether a body broke off because there is no room for it.
+/// Whether reading a body failed because of these limits.
 pub(crate) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<BodiesFull>())
 }

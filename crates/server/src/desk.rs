@@ -1,6 +1,8 @@
-//! What the API needs of the house beyond the engine: how a question becomes a run, who thinks, what documents there are.
+//! What the API needs beyond the engine: how a question becomes a run, which model answers, which documents there are.
 //!
-//! Whoever puts the program together stands behind this; the server knows no vendor, no folder and no index.
+//! The program implements this trait; the server knows no vendor, no folder and no index.
+
+use std::net::IpAddr;
 
 use async_trait::async_trait;
 use engine::Order;
@@ -24,11 +26,11 @@ pub trait Desk: Send + Sync + 'static {
     }
     /// Whether a flow's input has room for a conversation that the caller keeps.
     fn takes_history(&self, flow: &str) -> bool;
-    /// What every run of this user is given beside what its caller says, by whichever protocol it is started.
+    /// Input fields that every run of this user receives in addition to those of its caller, in every protocol.
     fn given(&self, user: &UserId) -> Map<String, Value>;
-    /// Who thinks, unless somebody names another.
+    /// The model that answers unless a request names another.
     fn chosen(&self) -> api::Chosen;
-    /// Every way to a model, and how it stands.
+    /// Every source of models and its state.
     async fn models(&self) -> Result<api::Models>;
     /// A value as it is kept under that name of a preference; `null` takes it back.
     fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>>;
@@ -39,18 +41,21 @@ pub trait Desk: Send + Sync + 'static {
     /// A document that this user uploaded.
     async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>>;
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()>;
-    /// The very place of a span in its document, if it is one that this user may read here.
+    /// The text around a span in its document, if this user may read it.
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;
 
     /// A file that runs of this thread wrote. Whether the thread is the caller's was checked before.
     async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>>;
+
+    /// Whether an address belongs to the internet at large; what clients name is called only then.
+    fn is_public(&self, address: IpAddr) -> bool;
 
     /// Removes the files that runs of a thread wrote, after the thread was deleted.
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;
 
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;
-    /// Markdown as a fragment that may stand in a page: no script, no style, no picture.
+    /// Markdown as an HTML fragment without scripts, styles and pictures.
     fn html(&self, markdown: &str) -> String;
 }
 

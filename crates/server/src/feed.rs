@@ -1,6 +1,6 @@
-//! Threads as they change, for everybody's list: one look at the store for all who listen, and none while nobody does.
+//! Changes of threads, for lists: one query of the store for all subscribers, and none without subscribers.
 //!
-//! The store is looked at rather than the engine, because other processes on the same database change threads too.
+//! The store is queried and not the engine, because other processes on the same database change threads too.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +51,7 @@ impl Feed {
         Listener { user, changes, greets: true }
     }
 
-    /// A thread was deleted here. What other processes delete is noticed when somebody opens it.
+    /// A thread was deleted here. A deletion by another process is noticed when the thread is opened.
     pub(crate) fn gone(&self, user: &UserId, thread: &ThreadId) {
         let data = serde_json::to_string(&api::Gone { thread: thread.to_string() }).unwrap_or_default();
         let _ = self.0.changes.send(Change { user: user.clone(), frame: format!("event: gone\ndata: {data}\n\n").into() });
@@ -61,7 +61,7 @@ impl Feed {
 impl Inner {
     async fn look(self: Arc<Self>) {
         let mut known: HashMap<ThreadId, CardRow> = HashMap::new();
-        // What was there before is in the list that the page has asked for; it is not news.
+        // Existing threads are in the list that the page has requested, so they are not reported.
         let mut is_first = true;
         let mut since_ms = now_ms() - OVERLAP_MS;
         loop {
@@ -77,7 +77,7 @@ impl Inner {
                         let is_news = !is_first || row.thread.updated_ms >= now_ms() - 2 * EVERY.as_millis() as i64;
                         if let Some(user) = row.thread.user.clone().filter(|_| is_news) {
                             let data = serde_json::to_string(&card(&row)).unwrap_or_default();
-                            // Nobody may be listening at this moment.
+                            // Fails if nobody is subscribed at the moment.
                             let _ = self.changes.send(Change { user, frame: format!("event: thread\ndata: {data}\n\n").into() });
                         }
                         known.insert(row.thread.thread.clone(), row);
@@ -111,7 +111,7 @@ impl Listener {
             match tokio::time::timeout(KEEP_ALIVE, self.changes.recv()).await {
                 Ok(Ok(change)) if change.user == self.user => return Some(change.frame),
                 Ok(Ok(_)) => {}
-                // Too slow: what was missed comes with the next change of it, or the next list.
+                // Too slow: a missed change is reported with the next change of the thread or the next list.
                 Ok(Err(RecvError::Lagged(_))) => {}
                 Ok(Err(RecvError::Closed)) => return None,
                 Err(_) => return Some(Bytes::from_static(b":\n\n")),

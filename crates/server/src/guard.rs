@@ -1,9 +1,9 @@
-//! Who may use a server: the account that started it, and whoever has a token.
+//! Who may use a server: the account that started it, and callers with a token.
 //!
 //! A server on loopback can be reached by every account of the machine, and by any page in a browser there through a name that points to loopback. So without
 //! configured tokens
 //!
-//! - a caller is the operator if the kernel says that its end of the connection belongs to the account of the server ([`crate::peer_user`]), the `Host` is a name
+//! - a caller is the operator if its end of the connection belongs, according to the kernel, to the account of the server ([`crate::peer_user`]), the `Host` is a name
 //!   of loopback, no proxy passed the request on, and a browser's page is one of this server;
 //! - everybody else needs the token that was made for this start. It is in a file that only the account can read, and in a link for browsers.
 //!
@@ -56,7 +56,7 @@ const SESSION_MS: i64 = 30 * 86_400_000;
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 const KNOWN_MAX: usize = 10_000;
 
-/// Who asks.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     pub user: UserId,
@@ -138,7 +138,7 @@ impl Guard {
         self
     }
 
-    /// As if the server ran under this account; `None` is one that cannot be told from others.
+    /// As if the server ran under this account; `None` if accounts cannot be distinguished.
     #[cfg(test)]
     fn with_account(mut self, account: Option<u32>) -> Self {
         Arc::get_mut(&mut self.0).unwrap().account = account;
@@ -170,9 +170,9 @@ impl Guard {
         Ok(has_users)
     }
 
-    /// Who sends this, or why it is refused.
+    /// The sender of a request, or why it is refused.
     async fn who(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Who, Problem> {
-        // Browsers say so even where they send no origin, as with a picture; a page elsewhere could use up limits with those.
+        // Browsers send this even without an origin, as with a picture; a page of another site could use up limits with such requests.
         if origin::is_cross_site(headers) {
             return Err(foreign_page());
         }
@@ -203,7 +203,7 @@ impl Guard {
         }
     }
 
-    /// Whether the caller is the account of this server, without anybody between. An error if it is, but a page elsewhere sends this.
+    /// Whether the caller is the account of this server and no proxy is between. An error if it is, but the request comes from a page of another site.
     async fn is_own_account(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<bool, Problem> {
         let (Some(account), Some(peer)) = (self.0.account, peer) else { return Ok(false) };
         if !peer.remote.ip().to_canonical().is_loopback() || origin::is_forwarded(headers) {
@@ -218,7 +218,7 @@ impl Guard {
         Ok(peer.account().await == Some(account))
     }
 
-    /// Whose token this is. Wrong ones are counted by where they come from.
+    /// The user of a token. Wrong tokens are counted by network.
     pub(crate) async fn of_token(&self, given: &str, peer: Option<&Peer>) -> Result<Who, Problem> {
         match self.find(&digest(given.trim())).await? {
             Some(who) => Ok(who),
@@ -315,7 +315,7 @@ impl Guard {
         self.0.token.as_ref() == Some(digest) || self.0.start_token.as_ref() == Some(digest)
     }
 
-    /// A cookie for the page of whoever has this token. The page must be one of this server.
+    /// A cookie in exchange for a token. The page must be one of this server.
     pub(crate) async fn open_session(&self, token: &str, headers: &HeaderMap, peer: Option<&Peer>) -> Result<String, Problem> {
         if origin::is_cross_site(headers) || !origin::is_same_origin(headers) {
             return Err(foreign_page());
@@ -404,7 +404,7 @@ pub enum Scope {
 /// How tokens that only read begin.
 const READING: &str = "baton_read_";
 
-/// A token for a user. It is shown once and kept nowhere.
+/// A token for a user. It is shown once and not stored.
 pub fn secret() -> Result<String, Problem> {
     secret_for(Scope::All)
 }
@@ -439,8 +439,10 @@ fn unauthorized(words: &str) -> Problem {
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, given)| given.trim())
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '));
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, given)| given.trim());
+    // Where clients of LangGraph send theirs. A browser sends neither by itself.
+    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()).map(str::trim).filter(|given| !given.is_empty()))
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {

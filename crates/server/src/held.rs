@@ -1,4 +1,4 @@
-//! A response body that keeps something until it is sent or given up: a permit, or the place of a connection.
+//! A response body that holds a guard, such as a permit, until it is sent or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

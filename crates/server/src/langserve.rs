@@ -1,4 +1,4 @@
-//! Flows, served as LangServe serves a graph: any LangServe client can call them, and so can a supervisor elsewhere.
+//! Flows over LangServe's protocol, for its clients and for supervisors in other processes.
 //!
 //! ```text
 //! POST /{path}/invoke | batch | stream | stream_log | stream_events        GET /{path}/input_schema | output_schema | config_schema
@@ -8,19 +8,19 @@
 //! A flow is served in one of three [`Dress`]es: as an agent of a team, whose state is `messages`, `next`, `context`; as something that answers a question,
 //! which takes the same state, or `{"question": …}`, or a text; or with its own input and output as they are.
 //!
-//! `Idempotency-Key` names the run: whoever asks again with the same key gets what came of the first time, after a restart too, and meanwhile nothing is done
-//! twice. A caller that goes away leaves the run going. `x-baton-depth` says how many agents stand between a person and the call; agents that call one another
-//! in a circle are cut at the engine's `depth_max`. A run that only a person can move answers with its questions under `context.waiting`; the answers are
+//! `Idempotency-Key` names the run: a second request with the same key returns the result of the first, also after a restart, and nothing is performed
+//! twice. A run continues when its caller disconnects. `x-baton-depth` is the number of agents between a person and the call; agents that call one another
+//! in a circle are stopped at the engine's `depth_max`. A run that waits for a person answers with its questions under `context.waiting`; the answers are
 //! sent to the same endpoint under `context.answers`, each with the `value` beside the fields it came with.
 //!
-//! A run is its caller's, as the guard knows them, and so must be the thread it names (`configurable.thread_id`) and what it answers.
+//! A run belongs to its authenticated caller, and so must the thread it names (`configurable.thread_id`) and what it answers.
 //!
 //! `config.configurable` holds the flow's settings by name; a wrong one is refused. Keys that LangChain's clients send for themselves are left alone.
 //!
-//! What goes wrong is said in LangServe's forms: 422 with a `detail`, and in a stream, where the status has been said, as `event: error`.
+//! Errors have LangServe's forms: 422 with a `detail`, and `event: error` in a stream, whose status was sent before.
 
 mod batch;
-mod run_config;
+pub(crate) mod run_config;
 mod state;
 mod streams;
 
@@ -63,7 +63,7 @@ const KEY_BYTES_MAX: usize = 500;
 pub struct Served {
     pub flow: String,
     pub dress: Dress,
-    /// What every run is given beside what its caller says; a caller cannot change it.
+    /// Input fields that every run receives; a caller cannot change them.
     pub base: Map<String, Value>,
     pub settings: FlowSettings,
 }
@@ -92,7 +92,7 @@ impl FlowSettings {
     }
 
     /// The settings among what a client configures.
-    fn of(&self, config: &Config) -> Result<Value, Refused> {
+    pub(crate) fn of(&self, config: &Config) -> Result<Value, Refused> {
         let is_setting = |key: &str| !CLIENT_KEYS.contains(&key) && !CLIENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
         let configured = config.configurable.iter().flatten().filter(|(key, _)| is_setting(key));
         let given: Map<String, Value> = configured.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -118,15 +118,15 @@ const CLIENT_PREFIXES: [&str; 2] = ["__", "langgraph_"];
 
 /// What is served. Cheap to clone.
 #[derive(Clone)]
-pub struct Service(Arc<Inner>);
+pub struct Service(pub(crate) Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner {
-    engine: Engine,
-    served: BTreeMap<String, Served>,
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) served: BTreeMap<String, Served>,
     description: Option<Description>,
-    /// Where it is one protocol beside others and its callers are many: what the API counts and limits is counted and limited together.
-    api: Option<Api>,
+    /// The API it is served with, whose limits and counters it shares.
+    pub(crate) api: Option<Api>,
 }
 
 impl Service {
@@ -144,7 +144,7 @@ impl Service {
         self.routes().layer(from_fn_with_state(guard.clone(), guard::check))
     }
 
-    /// Without a guard: whoever mounts it brings one.
+    /// Without a guard; the caller adds one.
     pub fn routes(self) -> Router {
         Router::new()
             .route("/{path}/invoke", post(invoke))
@@ -164,11 +164,11 @@ impl Service {
         self.0.served.get(path).ok_or_else(|| Refused::plain(StatusCode::NOT_FOUND, "Not Found"))
     }
 
-    /// A place among its user's runs, if those are counted, for a run that is not there yet. One of a batch waits for it.
-    async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+    /// A permit for a new run, if the runs of its user are counted. A run of a batch waits for it.
+    pub(crate) async fn place(&self, call: &Call) -> Result<Option<OwnedSemaphorePermit>, Refused> {
         let Some(api) = &self.0.api else { return Ok(None) };
         let is_begun = match &call.order.run {
-            // The run waits for a person and holds no place.
+            // The run waits for a person and holds no permit.
             _ if !call.answers.is_empty() => false,
             Some(run) => self.0.engine.store().run(run).await.map_err(|error| Refused::of(error.into()))?.is_some(),
             None => false,
@@ -186,10 +186,10 @@ impl Service {
         Ok(Some(place))
     }
 
-    /// Starts the run, or finds it, or tells it what people answered, and waits until it is over or only a person can move it.
+    /// Starts the run, finds it, or delivers answers to it, and waits until it has ended or waits for a person.
     async fn finish(&self, call: Call) -> Result<(RunId, Value), Refused> {
         let Some(place) = self.place(&call).await? else { return call.finish(&self.0.engine).await };
-        // A task of its own keeps the place for as long as the run goes, whoever goes away meanwhile.
+        // A separate task holds the permit until the run rests, also if the caller disconnects.
         let engine = self.0.engine.clone();
         let finishing = tokio::spawn(async move {
             let finished = call.finish(&engine).await;
@@ -200,10 +200,10 @@ impl Service {
     }
 }
 
-/// Who calls, and what they say beside the body.
-struct Caller {
-    who: Who,
-    headers: HeaderMap,
+/// The caller and its headers.
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    pub(crate) headers: HeaderMap,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -215,8 +215,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// A body of JSON, within a size and a time. Browsers ask before they send that to somebody else's server, so the type is insisted on.
-struct Sent(Bytes);
+/// A JSON body within a size and a time. The content type is required, because browsers preflight it across origins.
+pub(crate) struct Sent(pub(crate) Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = Refused;
@@ -241,8 +241,8 @@ async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) ->
 }
 
 /// One run that is about to be started or answered.
-struct Call {
-    order: Order,
+pub(crate) struct Call {
+    pub(crate) order: Order,
     came: Came,
     answers: Vec<state::Answer>,
     settings: Arc<Value>,
@@ -251,7 +251,14 @@ struct Call {
 
 impl Call {
     /// `index` says which of a batch it is.
-    fn of(service: &Service, served: &Served, caller: &Caller, input: Value, config: &RunConfig, index: Option<usize>) -> Result<Call, Refused> {
+    pub(crate) fn of(
+        service: &Service,
+        served: &Served,
+        caller: &Caller,
+        input: Value,
+        config: &RunConfig,
+        index: Option<usize>,
+    ) -> Result<Call, Refused> {
         let Caller { who, headers } = caller;
         let mut base = served.base.clone();
         if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {
@@ -271,7 +278,7 @@ impl Call {
     }
 
     /// The order with the settings in its input.
-    fn take_order(&mut self) -> Order {
+    pub(crate) fn take_order(&mut self) -> Order {
         let mut order = std::mem::replace(&mut self.order, Order::new("", Value::Null));
         if let (Value::Object(fields), false) = (&mut order.input, self.settings.is_null()) {
             fields.insert("settings".to_owned(), Value::clone(&self.settings));
@@ -296,7 +303,7 @@ impl Call {
     }
 }
 
-/// What a run came to, as its caller is told.
+/// The result of a run in the caller's form.
 async fn outcome(engine: &Engine, run: &RunId, at: At, came: &Came) -> Result<Value, Refused> {
     match at {
         At::Over(closing) => match &closing.outcome {
@@ -311,7 +318,7 @@ async fn outcome(engine: &Engine, run: &RunId, at: At, came: &Came) -> Result<Va
 }
 
 /// The run that a key names. Different users, flows and places in a batch have different runs.
-fn keyed(headers: &HeaderMap, user: &UserId, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
+pub(crate) fn keyed(headers: &HeaderMap, user: &UserId, flow: &str, index: Option<usize>) -> Result<Option<RunId>, Refused> {
     let Some(key) = headers.get(KEY) else { return Ok(None) };
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(Refused::wrong("value_error", &[KEY], format!("a key has 1 to {KEY_BYTES_MAX} bytes")));
@@ -368,31 +375,31 @@ async fn describe(State(service): State<Service>) -> Response {
     }
 }
 
-/// Why somebody gets no answer, with the status it is said by.
-struct Refused {
-    status: StatusCode,
+/// Why a request is refused, with its status.
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
     body: Value,
-    /// Asking again may help, and after how long.
+    /// When a retry may succeed.
     again: bool,
     after_s: Option<u64>,
 }
 
 impl Refused {
-    fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
+    pub(crate) fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
         Refused { status, body: json!({ "detail": words.into() }), again: status.is_server_error(), after_s: None }
     }
 
-    fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
+    pub(crate) fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
         let body = serde_json::to_value(Refusal::of(kind, at, words)).unwrap_or_default();
         Refused { status: StatusCode::UNPROCESSABLE_ENTITY, body, again: false, after_s: None }
     }
 
-    /// The run itself did not end well. It is remembered by its key, so the same call would be told the same.
+    /// The run failed. It is stored under its key, so a retry returns the same error.
     fn failed(words: impl Into<String>) -> Refused {
         Refused { again: false, ..Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, words) }
     }
 
-    fn of(error: EngineError) -> Refused {
+    pub(crate) fn of(error: EngineError) -> Refused {
         match error {
             EngineError::Run(error) => Refused::wrong("value_error", &["input"], error.to_string()),
             EngineError::Busy { .. } | EngineError::Stopping => Refused::plain(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
@@ -405,7 +412,7 @@ impl Refused {
         }
     }
 
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         wire::langserve::error_words(&self.body.to_string(), 2_000)
     }
 }
@@ -431,11 +438,11 @@ impl IntoResponse for Refused {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     if let Ok(read) = serde_json::from_slice(body) {
         return Ok(read);
     }
-    // Only what cannot be read is looked at twice, to say what is wrong with it.
+    // Parsed a second time only after an error, to describe it.
     let value: Value = serde_json::from_slice(body).map_err(|_| Refused {
         status: StatusCode::UNPROCESSABLE_ENTITY,
         body: json!({ "detail": ["Invalid JSON body"] }),
@@ -450,7 +457,7 @@ fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     })
 }
 
-fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
+pub(crate) fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
     let (status, body) = match serde_json::to_vec(value) {
         Ok(body) => (status, body),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, json!({ "detail": error.to_string() }).to_string().into_bytes()),
@@ -462,7 +469,7 @@ fn json_of(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 /// Clients of LangServe read the id of a run as a UUID; ours are the same digits without the dashes.
-fn uuid_of(run: &RunId) -> String {
+pub(crate) fn uuid_of(run: &RunId) -> String {
     let text = run.as_str();
     match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]),

@@ -1,9 +1,10 @@
-//! One file per protocol, each a map to the engine and back; and the page.
+//! The protocols of the server, one module each, and the page.
 //!
-//! - [`api`]: our own, under `/api`: REST and streams of events. [`desk`] is what it needs of the house beyond the engine.
+//! - [`api`]: our own, under `/api`: REST and streams of events. [`backend`] is what it needs beyond the engine.
 //! - [`page`]: the page's files.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
+//! - [`langgraph`]: flows as assistants of a LangGraph server.
 //! - [`mcp`]: any MCP server over streamable HTTP.
 //! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
 //! - [`openai`]: flows as OpenAI's models: chat completions and responses.
@@ -21,6 +22,7 @@ mod events;
 mod feed;
 pub mod guard;
 mod held;
+pub(crate) mod langgraph;
 pub mod langserve;
 pub mod limits;
 pub mod listen;
@@ -43,6 +45,11 @@ mod traced;
 mod turn;
 
 pub use axum::Router;
+
+/// LangServe's and LangGraph's routes over flows alone, without the API and what it limits and counts.
+pub fn protocols(flows: &langserve::Service, guard: &guard::Guard) -> Router {
+    flows.clone().routes().merge(langgraph::routes(flows)).layer(axum::middleware::from_fn_with_state(guard.clone(), guard::check))
+}
 
 /// Serves until an error, with the default limits. Here, so that other crates need not depend on the HTTP libraries.
 pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {

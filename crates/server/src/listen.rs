@@ -116,7 +116,7 @@ pub async fn listen_with(
         };
         let Ok(local) = stream.local_addr() else { continue };
         let peer = Peer { is_tls: tls.is_some(), ..Peer::new(remote, local) };
-        // Without a place the stream is dropped, which closes it.
+        // Without a slot the connection is dropped, which closes it.
         let Some(place) = connections.add(&peer) else {
             tracing::warn!(%remote, "a connection was refused: all places are taken by requests in progress");
             continue;
@@ -184,7 +184,7 @@ struct Open {
     by_network: BTreeMap<IpAddr, usize>,
 }
 
-/// A connection's place; free again when this is dropped.
+/// The slot of an open connection, which is freed on drop.
 struct Place {
     number: u64,
     table: Arc<Table>,

@@ -72,12 +72,14 @@ impl IntoResponse for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        let words = error.to_string();
         match error {
             StoreError::NoRun { .. } => Problem::not_found("run"),
             StoreError::NoThread { .. } | StoreError::NotYours { .. } => Problem::not_found("thread"),
             StoreError::Held { .. } => Problem::conflict("something is going on in this thread in another process; try again when it is done"),
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
             other => Problem::internal(&other),
         }
     }

@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use crate::api::Api;
 use crate::problem::Problem;
-use crate::{agui, mcp_flows, openai};
+use crate::{agui, langgraph, mcp_flows, openai};
 
 pub(crate) struct Protocol {
     /// Where all its paths begin.
@@ -34,10 +34,13 @@ pub(crate) fn routes(api: &Api) -> Router {
 pub(crate) async fn own_form(request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
     let is_below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let protocol = ALL.iter().find(|protocol| is_below(protocol.prefix));
+    let protocol = ALL.iter().find(|protocol| is_below(protocol.prefix)).map(|protocol| protocol.error);
+    // LangGraph's routes are made with those of LangServe, over the same flows.
+    let error =
+        protocol.or_else(|| langgraph::PREFIXES.iter().any(|prefix| is_below(prefix)).then_some(langgraph::error as fn(&Problem) -> Response));
     let mut response = next.run(request).await;
-    let (Some(protocol), Some(problem)) = (protocol, response.extensions_mut().remove::<Problem>()) else { return response };
-    let mut own = (protocol.error)(&problem);
+    let (Some(error), Some(problem)) = (error, response.extensions_mut().remove::<Problem>()) else { return response };
+    let mut own = error(&problem);
     let headers: HeaderMap = std::mem::take(response.headers_mut());
     for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name?, value))) {
         if !own.headers().contains_key(&name) && name != axum::http::header::CONTENT_LENGTH {

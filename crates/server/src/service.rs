@@ -1,4 +1,4 @@
-//! Everything that `baton serve` answers, behind one door.
+//! The router of everything that `baton serve` serves.
 //!
 //! ```text
 //!   request ─► counted and logged ─► headers that keep browsers strict ─► guard ─► quota ─► API, registry, metrics, LangServe's routes
@@ -23,6 +23,7 @@ use crate::api::Api;
 use crate::bodies;
 use crate::guard::{self, Who};
 use crate::held::Held;
+use crate::langgraph;
 use crate::langserve;
 use crate::metrics::Now;
 use crate::page::Page;
@@ -31,8 +32,8 @@ use crate::protocols;
 use crate::registry::Registry;
 use crate::traced::traced;
 
-/// The whole, ready to be served. What LangServe's clients find stands beside the page, `/graph/invoke` and `/{flow}/invoke`: no path of the API or the page
-/// has such an end, and where one had, its own name would go before a flow's.
+/// All routes. LangServe's `/graph/invoke` and `/{flow}/invoke` are beside the page: no path of the API or the page ends like that, and if one did, it
+/// would take precedence over a flow's.
 pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<langserve::Service>) -> Router {
     let mut inside = api.routes().layer(from_fn(traced)).merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
     if let Some(registry) = registry {
@@ -40,7 +41,8 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
     }
     inside = inside.merge(protocols::routes(api).layer(from_fn(traced)));
     if let Some(flows) = flows {
-        inside = inside.merge(flows.shared(api).routes());
+        let flows = flows.shared(api);
+        inside = inside.merge(flows.clone().routes()).merge(langgraph::routes(&flows));
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
     let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));

@@ -1,4 +1,4 @@
-//! What the API needs of this program: how a question becomes a run, who thinks, documents, files.
+//! Implements what the API needs: how a question becomes a run, models, documents, files.
 
 use async_trait::async_trait;
 use engine::Order;
@@ -32,7 +32,7 @@ pub(crate) struct House {
     default_flow: String,
     registry: Registry,
     flows: Vec<api::Flow>,
-    /// None where a script plays the world.
+    /// None where a script replaces models and tools.
     config: Option<Config>,
     settings: Configured,
     wish: Option<String>,
@@ -258,6 +258,10 @@ impl Desk for House {
         let (workspaces, thread, path) = (self.workspaces.clone(), thread.to_string(), path.to_owned());
         // Whatever keeps a file from being read, it is not there for whoever asks.
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
+    }
+
+    fn is_public(&self, address: std::net::IpAddr) -> bool {
+        tools::fetch::is_public(address)
     }
 
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()> {

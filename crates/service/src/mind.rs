@@ -1,4 +1,4 @@
-//! Which model thinks, made ready: chosen, its weights fetched if that is what it takes, and said aloud.
+//! Which model answers: chooses it, downloads its weights if necessary, and reports the choice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::place::Place;
 use crate::pull;
 use crate::thinker::Lent;
 
-/// The options of every command that lets a flow think.
+/// The options of every command that runs flows.
 #[derive(clap::Args, Default)]
 pub struct Thinking {
     /// The model to use: openai/…, anthropic/…, gemini/…, ollama/…, compat/NAME/…, triton/…, embedded/…, extract; `baton models list`
@@ -32,10 +32,10 @@ pub struct Thinking {
     /// Never fetch the embedded model's weights by itself
     #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub no_pull: bool,
-    /// Write everything the world says into FILE, to be played back
+    /// Record the replies of models and tools in FILE, to be played back
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub record: Option<std::path::PathBuf>,
-    /// Let a recording answer instead of the world; prompts depend on the model, so name the one it was made with
+    /// Play back a recording instead of calling models and tools; prompts depend on the model, so name the one it was made with
     #[arg(long, value_name = "FILE")]
     pub replay: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -46,12 +46,12 @@ pub struct Thinking {
 }
 
 impl Thinking {
-    /// The world as these options want it, and who thinks in it. Says who, unless programs read along.
+    /// Prepares models, tools and agents as these options say. Reports the chosen model unless `is_quiet`.
     pub async fn house(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<House> {
         let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
         if let Some(path) = &self.replay {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
-            // The prompts must be those of the recording, and they depend on who would think. Nobody does, so no key is needed.
+            // The prompts must be those of the recording, and they depend on the model. It is not called, so no key is needed.
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
             // Recordings and scripts have no verifier.
             let mind = ModelProfile { has_verifier: false, ..named.map(|name| mind_of(&name, config)).unwrap_or_default() };
@@ -98,7 +98,7 @@ impl Thinking {
             if !weights::is_there(&folder, &pinned)
                 && let Err(why) = pull::pull(&pinned, &folder, weights::Sources::all(None), is_quiet).await
             {
-                // What somebody named stands or falls by itself.
+                // A model that was named is not replaced by another.
                 if matches!(choice.by, Source::Flag | Source::Configuration) || matches!(why, Trouble::Stopped(..)) {
                     return Err(why);
                 }
@@ -113,13 +113,13 @@ impl Thinking {
     }
 }
 
-/// A world made ready, and what else is known of it.
+/// Prepared effect handlers, and what is known of them.
 pub struct House {
     pub world: Arc<dyn World>,
     pub mind: ModelProfile,
-    /// The tools in it, if they are real ones.
+    /// The tools, unless a script or a recording answers.
     pub tools: Option<Tools>,
-    /// Who thinks, if somebody does.
+    /// The chosen model, unless a script or a recording answers.
     pub choice: Option<Choice>,
 }
 
@@ -156,7 +156,7 @@ fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
     Ok(models.with(name, model.clone()))
 }
 
-/// Every pulled model stands ready, and none is loaded before it is asked.
+/// Adds every downloaded model. Each is loaded when it is first called.
 fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
     let folder = config.embedded.folder()?;
     for pinned in weights::all() {
@@ -252,7 +252,7 @@ pub fn word(source: Source) -> &'static str {
     }
 }
 
-/// Who thinks, and for those without any model how to do better.
+/// Reports the chosen model and, without any model, how to get one.
 pub fn say(choice: &Choice) {
     let by = match choice.by {
         Source::Flag => "--model",

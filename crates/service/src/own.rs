@@ -1,4 +1,4 @@
-//! The world as one user of a server may use it: the tools that are open to them.
+//! Limits the tools that the users of a server may call.
 //!
 //! What a user may call is checked here, where effects are performed: a plan may come from a model, or from a fork whose replies the user wrote. Which
 //! documents a user may read is checked by the index, with the user that each call carries.

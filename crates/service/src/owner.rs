@@ -1,7 +1,7 @@
-//! Who this process is in leases, and whether another one is certainly dead.
+//! The name of this process in leases, and whether another process has certainly exited.
 //!
 //! An owner is `host/boot-namespace/pid/started`: a process number alone comes round again, and means nothing in another
-//! container or after a reboot. Only a process that this one could see is ever called gone; for all others the lease runs out.
+//! container or after a reboot. Only a process in the same PID namespace and boot is reported as gone; leases of all others expire.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub(crate) fn this() -> String {
     format!("{}/{pid}/{started}", view())
 }
 
-/// Whether the process of that name is certainly dead.
+/// Whether the process of that name has certainly exited.
 pub(crate) fn is_gone(owner: &str) -> bool {
     let mut parts = owner.rsplitn(3, '/');
     let (Some(began), Some(pid), Some(seen_from)) = (parts.next(), parts.next(), parts.next()) else { return false };
@@ -34,7 +34,7 @@ fn view() -> String {
     format!("{}/{boot}-{namespace}", read("/proc/sys/kernel/hostname").replace('/', "-"))
 }
 
-/// When a process began, in ticks since boot; `None` for one that is not there, or is dead and only not yet buried.
+/// When a process began, in ticks since boot; `None` for one that does not exist or is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in brackets and may hold anything, brackets too.

@@ -1,4 +1,4 @@
-//! Where the database is, and what is found there.
+//! The options of every command: database, configuration, script.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub struct Place {
     /// The configuration file [default: baton/baton.toml in the user's configuration folder]
     #[arg(long, env = "BATON_CONFIG", global = true, value_name = "FILE", hide_env = true)]
     pub config: Option<PathBuf>,
-    /// A script that plays the world, for tests; `sample` is the built-in one
+    /// A script that replaces models and tools, for tests; `sample` is the built-in one
     #[arg(long, env = "BATON_SCRIPT", global = true, value_name = "FILE", hide = true)]
     pub script: Option<PathBuf>,
     /// The flows of this program.

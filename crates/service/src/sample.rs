@@ -1,4 +1,4 @@
-//! The world until real models and tools are connected: a script answers, and what it changes is really changed.
+//! Effects performed by a script, whose changes are kept in a file.
 //!
 //! Everything a script marks as a change (`notes.append`, `mail.send`) is a line in a file beside the database. The line *is* the
 //! change, so another process that looks after a crash sees the truth: it is there, or it did not happen.

@@ -1,4 +1,4 @@
-//! Where indexes and weights are kept: in the user's cache, since all of it can be had again.
+//! Where indexes and weights are kept: in the user's cache folder, because all of it can be created again.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The models, lent to a tool that writes.
+//! The models, for the tool that writes summaries.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::mind::{self, Thinking};
 pub(crate) struct Lent(Arc<Models>);
 
 impl Lent {
-    /// Nobody, if they could only pick sentences: the tools do that better with what they know of the texts.
+    /// `None` if only extraction is available: the tool itself picks sentences better.
     pub(crate) fn of(models: &Arc<Models>) -> Option<Arc<dyn Thinker>> {
         (models.chosen().family != Family::Extract).then(|| Arc::new(Lent(models.clone())) as Arc<dyn Thinker>)
     }

@@ -1,4 +1,4 @@
-//! Puts the concrete parts together: this store, this world, these flows make this engine.
+//! Builds engines from a store, effect handlers and flows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::place::Place;
 use crate::sample::SampleWorld;
 use crate::{audited, thread_files};
 
-/// An engine that can think, over the database, which is made if there is none. Called inside a runtime: an engine has work on the
-/// side. Says who thinks, unless programs read along.
+/// An engine over the database, which is created if there is none. Must be called inside a runtime, because an engine spawns background tasks. Reports
+/// the chosen model unless `is_quiet`.
 pub async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
     let house = house(place, thinking, is_quiet).await?;
     let models = RunModels::recorded(house.choice.as_ref());
@@ -36,7 +36,7 @@ pub async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinki
     Ok((engine_in(house.world, store, place, RunModels { replacing, ..models })?, house.mind))
 }
 
-/// An engine in a world that is ready.
+/// An engine with prepared handlers.
 pub fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place, models: RunModels) -> Result<Engine> {
     engine(place, store, world, &memory(place)?, models)
 }
@@ -57,12 +57,12 @@ impl RunModels {
     }
 }
 
-/// An engine for commands that look at runs or leave word for them, and perform nothing.
+/// An engine for commands that read runs or send them messages, and perform no effects.
 pub fn idle_engine(place: &Place) -> Result<Engine> {
     idle_engine_over(Arc::new(place.open()?), place)
 }
 
-/// The same, over a store that is open. What runs to its end here asks nobody anything, and leaves no notes.
+/// The same over an open store. Runs that end here perform no effects and leave no notes.
 pub fn idle_engine_over(store: Arc<SqliteStore>, place: &Place) -> Result<Engine> {
     engine(
         place,
@@ -91,7 +91,7 @@ pub fn block_on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Result<T>
 
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// A script plays the whole world; otherwise it is the real one.
+/// The handlers of the script if there is one, otherwise real models and tools.
 pub async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<House> {
     let Some(path) = &place.script else {
         return thinking.house(place, &Config::read(place)?, is_quiet).await;
@@ -115,7 +115,7 @@ struct Kept {
     runs_max: usize,
 }
 
-/// A script plays a world without a configuration, unless one is named.
+/// With a script, the configuration is read only if it was named.
 fn memory(place: &Place) -> Result<Kept> {
     let config = if place.script.is_some() && place.config.is_none() { Config::default() } else { Config::read(place)? };
     Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })

@@ -27,6 +27,10 @@ pub enum StoreError {
     Open { path: String, why: String },
     #[error("the disk under {path} is full; free some space and start again, nothing that was confirmed is lost")]
     Full { path: String },
+    #[error("a document has {bytes} bytes, more than the {bytes_max} allowed; make it smaller, or split it")]
+    TooLarge { bytes: usize, bytes_max: usize },
+    #[error("there are {count_max} documents of kind {kind} already; delete some first")]
+    TooMany { kind: String, count_max: usize },
     #[error("the database failed: {0}")]
     Database(String),
     #[error("the store was closed")]

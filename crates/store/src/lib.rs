@@ -22,7 +22,8 @@ pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote,
-    NewPermission, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Retention,
+    NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
+    RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention,
     RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
@@ -107,6 +108,15 @@ pub trait Store: Send + Sync + 'static {
     async fn keep_permission(&self, permission: NewPermission) -> Result<u64>;
     /// Takes one of a user's permissions back. Says whether there was one.
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool>;
+
+    /// Keeps a document of a user, in place of one of the same kind and key, which keeps its `created_ms`. Refused when it is too large or there are
+    /// too many of its kind (`TooLarge`, `TooMany`).
+    async fn put_record(&self, record: NewRecord) -> Result<()>;
+    async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>>;
+    /// In the order of their keys.
+    async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>>;
+    /// Deletes a document. Says whether there was one.
+    async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool>;
 
     /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
     /// live lease is kept.

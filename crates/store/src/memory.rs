@@ -5,6 +5,7 @@
 
 mod cards;
 mod permissions;
+mod records;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,8 @@ use graph::{Reach, RunId, TaskId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission, NewToken, NoteFilter,
-    NoteRow, PermissionRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission, NewRecord, NewToken,
+    NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
 };
 
 #[derive(Default)]
@@ -110,7 +111,7 @@ impl Store for MemoryStore {
             let lines = thread.runs.iter().filter_map(|run| rooms.runs.get(run)).flat_map(|run| &run.lines).map(|(_, bytes)| bytes.len());
             lines.sum::<usize>() + thread.messages.iter().map(|message| message.content.len()).sum::<usize>()
         };
-        Ok(threads.map(of_thread).sum::<usize>() as u64)
+        Ok((threads.map(of_thread).sum::<usize>() + rooms.records_bytes(user)) as u64)
     }
 
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
@@ -216,6 +217,22 @@ impl Store for MemoryStore {
         Ok(self.rooms().revoke_permission(user, permission))
     }
 
+    async fn put_record(&self, record: NewRecord) -> Result<()> {
+        self.rooms().put_record(record)
+    }
+
+    async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
+        Ok(self.rooms().record(user, kind, key))
+    }
+
+    async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
+        Ok(self.rooms().records(&filter))
+    }
+
+    async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {
+        Ok(self.rooms().drop_record(user, kind, key))
+    }
+
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
         Ok(self.rooms().retain(retention, now_ms))
     }
@@ -247,6 +264,7 @@ struct Rooms {
     notes: BTreeMap<u64, Note>,
     notes_made: u64,
     preferences: BTreeMap<UserId, BTreeMap<String, Value>>,
+    records: records::Records,
     tokens: cards::Tokens,
     tokens_made: u64,
     permissions: permissions::Permissions,

@@ -355,6 +355,50 @@ pub struct CardFilter {
     pub limit: usize,
 }
 
+/// Documents of one kind that a user can have, and the bytes of one.
+pub const RECORDS_MAX: usize = 20_000;
+pub const RECORD_BYTES_MAX: usize = 4 << 20;
+
+/// A JSON document that a protocol keeps for a user beside runs and threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRecord {
+    pub user: UserId,
+    pub kind: String,
+    pub key: String,
+    pub value: Value,
+    pub at_ms: i64,
+}
+
+impl NewRecord {
+    pub(crate) fn must_fit(&self, bytes: usize) -> Result<(), StoreError> {
+        match bytes <= RECORD_BYTES_MAX {
+            true => Ok(()),
+            false => Err(StoreError::TooLarge { bytes, bytes_max: RECORD_BYTES_MAX }),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordRow {
+    pub user: UserId,
+    pub kind: String,
+    pub key: String,
+    pub value: Value,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+/// Which documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordFilter {
+    pub kind: String,
+    /// Of everybody otherwise.
+    pub user: Option<UserId>,
+    /// Empty is any.
+    pub key_prefix: String,
+    pub limit: usize,
+}
+
 /// Tokens that are made with one token, which are sessions of pages; the oldest are dropped.
 pub const SESSIONS_MAX: usize = 100;
 

@@ -206,7 +206,7 @@ fn the_file_says_what_it_is() {
     let raw = Connection::open(&path).unwrap();
     let ask = |pragma: &str| raw.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
     assert_eq!(ask("application_id"), 0x4261_746e_i64.into());
-    assert_eq!(ask("user_version"), 5_i64.into());
+    assert_eq!(ask("user_version"), 6_i64.into());
     assert_eq!(ask("journal_mode"), "wal".to_owned().into());
     assert_eq!(ask("auto_vacuum"), 2_i64.into());
 }

@@ -6,10 +6,13 @@
 //! - [`openai`]: chat completions and responses of OpenAI's API.
 //! - [`agui`]: what front ends that speak AG-UI send.
 //!
+//! - [`langgraph`]: what clients of a LangGraph server send.
+//!
 //! One file a protocol.
 
 pub mod agui;
 pub mod api;
+pub mod langgraph;
 pub mod langserve;
 pub mod openai;
 pub mod registry;

@@ -11,7 +11,8 @@ use futures::future;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PermissionRow, Result,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow,
+    RecordFilter, RecordRow, Result,
     Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
 };
 use tokio::sync::Notify;
@@ -263,6 +264,23 @@ impl Store for GatedStore {
 
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
         self.write("revoke permission", user.as_str(), self.inner.revoke_permission(user, permission)).await
+    }
+
+    async fn put_record(&self, record: NewRecord) -> Result<()> {
+        let key = record.key.clone();
+        self.write("put_record", &key, self.inner.put_record(record)).await
+    }
+
+    async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
+        self.read(self.inner.record(user, kind, key)).await
+    }
+
+    async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
+        self.read(self.inner.records(filter)).await
+    }
+
+    async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {
+        self.write("drop_record", key, self.inner.drop_record(user, kind, key)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

@@ -53,9 +53,9 @@ struct Part {
 const PAGE_PORT: u16 = 8080;
 const PAUSE_MIN: Duration = Duration::from_millis(300);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Who lived this long did not die of how it was started.
+/// Uptime after which the restart back-off is reset.
 const LIFE_LONG: Duration = Duration::from_secs(60);
-/// Time to put everything away.
+/// Time for the processes to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Up {

@@ -94,7 +94,9 @@ pub(super) fn may_agree(sentence: &str, source: &str) -> bool {
         })
     };
     let is_part = own.windows(2).any(|pair| matches!((pair[0].as_str(), pair[1].as_str()), ("but", "not") | ("aber", "nicht")));
-    is_part || has_prefixed(&own, &other) || has_prefixed(&other, &own)
+    let has = |words: &[String], one: &str| words.iter().any(|word| word == one);
+    let is_without = has(&own, "not") && has(&other, "without") || has(&own, "without") && has(&other, "not");
+    is_part || is_without || has_prefixed(&own, &other) || has_prefixed(&other, &own)
 }
 
 /// A draft without the word that answers a yes-or-no question: it negates the question and not the sentence.
@@ -126,6 +128,7 @@ mod tests {
         assert!(may_be_no_name("Sonntags kommt die Linie 7 im Viertelstundentakt.", "Viertelstundentakt"));
         assert!(!may_be_no_name("Dresden was the place of the premiere.", "Dresden") && !may_be_no_name("It was in Dresden.", "Dresden"));
         assert!(may_agree("They liked it, but not the libretto.", "Critics praised it.") && may_agree("He was not happy.", "He was unhappy."));
+        assert!(may_agree("At most three rents, utilities not included.", "Up to three rents without utilities."));
         assert!(!may_agree("The fee is not refunded.", "The fee is refunded."));
         for (text, rest) in [("No, don't.", "don't."), ("No. It closed.", "It closed."), ("Nothing changed.", "Nothing changed."), ("No", "No")] {
             assert_eq!(without_yes_or_no(text), rest);

@@ -85,8 +85,11 @@ const SENTENCE_CHARS_MAX: usize = 160;
 const NO_SOURCE_SCORE_MAX: f32 = 0.4;
 /// Probability from which on the verifier outweighs a name, a negation or an order of words that the rules miss.
 const BELIEVED_MIN: f32 = 0.9;
-/// Probability from which on its contradiction rejects a draft by itself.
+/// Probability from which on its contradiction rejects a draft by itself; more is needed against a sentence whose numbers and names are all in the sources.
 const DENIED_MIN: f32 = 0.85;
+const DENIED_FACTS_MIN: f32 = 0.97;
+/// Probability below which the verifier finds that the sources do not speak of what a sentence says.
+const CARRIED_MIN: f32 = 0.1;
 /// A draft about something else may share so many words with a passage by chance.
 const NEAR_WORDS_MAX: usize = 1;
 /// A draft of fewer words is a name or a number, which need not repeat the question.
@@ -113,9 +116,15 @@ pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
     // Facts that all hold are from the sources, in whatever words.
     let holds = |sentence: &Sentence| {
         let has_source = !sentence.problems.iter().any(|problem| problem.kind == ProblemKind::NoSource);
-        sentence.facts > 0 && has_source && !is_rejected(&of_sentence(sentence, &spans, &asked))
+        let findings = of_sentence(sentence, &spans, &asked);
+        // Where nobody reads more than words, a doubt about a fact is no reason to call it made up.
+        sentence.facts > 0 && has_source && if sentence.verifier.is_some() { findings.is_empty() } else { !is_rejected(&findings) }
     };
-    let is_carried = claims.iter().any(|sentence| sentence.status == Status::Supported || sentence.score >= NO_SOURCE_SCORE_MAX || holds(sentence));
+    let is_near_enough = |sentence: &Sentence| match sentence.verifier {
+        Some(verifier) => verifier.supported >= CARRIED_MIN,
+        None => sentence.score >= NO_SOURCE_SCORE_MAX,
+    };
+    let is_carried = claims.iter().any(|sentence| sentence.status == Status::Supported || is_near_enough(sentence) || holds(sentence));
     let words = evidence::content_words(text);
     let is_near = draft.spans.iter().any(|span| evidence::shared_words(text, &span.text) > NEAR_WORDS_MAX);
     if shared == 0 && words >= TOPIC_WORDS_MIN && !is_carried && !is_near {
@@ -160,8 +169,11 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
     }
     let mut findings = Vec::new();
     let nearest = spans.nearest(&sentence.text);
+    let is_fact = |kind: ProblemKind| matches!(kind, ProblemKind::Number | ProblemKind::Date | ProblemKind::Name | ProblemKind::Quotation);
+    let has_facts = sentence.facts > 0 && !sentence.problems.iter().any(|problem| is_fact(problem.kind));
+    let denied_min = if has_facts { DENIED_FACTS_MIN } else { DENIED_MIN };
     let is_believed = sentence.verifier.is_some_and(|verifier| verifier.supported >= BELIEVED_MIN);
-    let is_denied = sentence.by == DecidedBy::Model || sentence.verifier.is_some_and(|verifier| verifier.contradicted >= DENIED_MIN);
+    let is_denied = sentence.by == DecidedBy::Model || sentence.verifier.is_some_and(|verifier| verifier.contradicted >= denied_min);
     for problem in &sentence.problems {
         let kind = match problem.kind {
             ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, &spans.all().iter().map(|span| span.text.as_str())) => continue,

@@ -51,6 +51,10 @@ fn k1_the_graph_has_the_edges_of_the_table_and_the_approval() {
             Step::Finalizer => Some("end"),
             _ => None,
         });
+        // To itself, until what it works on is checked.
+        if matches!(step, Step::CriticResearcher | Step::CriticExpert | Step::Finalizer) && !expected.contains(&name) {
+            expected.push(name);
+        }
         assert_eq!(to, expected, "{name}");
     }
     assert_eq!(drawing["nodes"].as_array().unwrap().len(), 9);

@@ -58,7 +58,7 @@ fn s13_every_setting_is_listed_with_its_default_and_nothing_internal_is() {
 #[test]
 fn s13_a_setting_has_its_type_default_bounds_and_help() {
     let all = list("search");
-    assert_eq!(all.iter().map(|setting| setting.name.as_str()).collect::<Vec<_>>(), ["max_turn_iterations", "enabled_tools"]);
+    assert_eq!(all.iter().map(|setting| setting.name.as_str()).collect::<Vec<_>>(), ["max_turn_iterations", "enabled_tools", "verify"]);
     let turns = &all[0];
     assert_eq!((turns.kind, &turns.default, turns.expected().as_str()), (Kind::Integer, &json!(1), "a whole number from 1 to 10"));
     assert!(turns.help.starts_with("How often a plan is made"), "{}", turns.help);
@@ -71,7 +71,9 @@ fn s13_a_setting_has_its_type_default_bounds_and_help() {
     assert_eq!((of("reason", "depth").kind, of("reason", "depth").choices.len()), (Kind::Choice, 3));
     let format = of("writer", "format");
     assert_eq!((format.kind, format.default, format.choices.len()), (Kind::Choice, json!("pdf"), 4));
-    assert_eq!(names("direct"), <[String; 0]>::default());
+    let verify = of("direct", "verify");
+    assert_eq!((verify.kind, verify.default, verify.choices), (Kind::Choice, json!("fast"), ["fast", "model", "rules"].map(str::to_owned).to_vec()));
+    assert_eq!(names("panel_expert"), <[String; 0]>::default());
     assert_eq!(names("no_such_flow"), <[String; 0]>::default());
 }
 
@@ -89,6 +91,7 @@ fn s13_a_text_becomes_what_the_setting_declares() {
         ("mailer", "me=ann=x@example.org", json!("ann=x@example.org")),
         ("writer", "format=docx", json!("docx")),
         ("auto", "max_turn_iterations=2", json!(2)),
+        ("auto", "verify=model", json!("model")),
         ("search", "search.max_turn_iterations=2", json!(2)),
     ] {
         assert_eq!(parse(flow, pair).unwrap().1, expected, "{flow} {pair}");
@@ -99,12 +102,12 @@ fn s13_a_text_becomes_what_the_setting_declares() {
         ("search", "max_turn_iterations=1.5", "a whole number from 1 to 10"),
         ("search", "max_turn_iterations=11", "cannot be 11: it is a whole number from 1 to 10"),
         ("search", "max_turn_iterations=0", "from 1 to 10"),
-        ("search", "max_turn_iteration=3", "did you mean max_turn_iterations? Its settings are: max_turn_iterations, enabled_tools"),
+        ("search", "max_turn_iteration=3", "did you mean max_turn_iterations? Its settings are: max_turn_iterations, enabled_tools, verify"),
         ("search", "enabled_tools=[1]", "a list of texts"),
         ("panel", "parallel_research=maybe", "true or false"),
         ("reason", "way=fast", "one of direct, agentic"),
         ("reason", "remembered=[]", "no setting \"remembered\""),
-        ("direct", "depth=1", "the flow direct has no settings"),
+        ("panel_expert", "depth=1", "the flow panel_expert has no settings"),
         ("auto", "retry_limit=0", "the setting panel.retry_limit cannot be 0: it is a whole number from 1 to 50"),
     ] {
         let error = parse(flow, pair).unwrap_err().to_string();
@@ -152,7 +155,7 @@ fn s13_a_flow_that_calls_others_takes_their_settings() {
     assert!(error.contains("Name the flow: panel.tool_calls_max, supervise.researcher.tool_calls_max"), "{error}");
     let of_auto = schema("auto").unwrap();
     assert_eq!(of_auto.pointer("/properties/panel.retry_limit/maximum"), Some(&json!(50)));
-    assert_eq!(schema("direct"), None);
+    assert_eq!(schema("panel_expert"), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{Effect, Question, Reply};
 
-/// Why a person must agree before an effect is performed. Written by the world, in text that is safe to show.
+/// Why a person must agree before an effect is performed. Written by the handler, in text that is safe to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objection {
     /// The reason, for the person.

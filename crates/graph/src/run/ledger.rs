@@ -2,10 +2,10 @@ use crate::budget::Account;
 use crate::graph::Phase;
 use crate::{Event, Told, Usage};
 
-/// What a run has spent, and its clocks. Time is what replies said, never what a clock said.
+/// What a run has spent, and its clocks. Time comes from replies only.
 pub(super) struct Ledger {
     pub(super) spent: Usage,
-    /// Estimates of the attempts that are out.
+    /// Estimates of the attempts that are being performed.
     pub(super) promised: Usage,
     /// Time of all finished steps; a step takes as long as its longest path.
     pub(super) elapsed_us: u64,
@@ -26,12 +26,12 @@ impl Ledger {
         }
     }
 
-    /// A ledger that goes on from a snapshot.
+    /// A ledger that continues from a snapshot.
     pub(super) fn resumed(spent: Usage, elapsed_us: u64, clocks_us: Vec<u64>, phases: &[Phase]) -> Self {
         Ledger { spent, elapsed_us, clocks_us, ..Ledger::new(phases) }
     }
 
-    /// How things stand `offset_us` into the current step.
+    /// The account `offset_us` into the current step.
     pub(super) fn account(&self, offset_us: u64) -> Account {
         Account { committed: self.spent.plus(self.promised), elapsed_us: self.elapsed_us.saturating_add(offset_us) }
     }
@@ -71,7 +71,7 @@ impl Ledger {
     }
 }
 
-/// Numbers what happens and keeps it until the driver tells it on.
+/// Numbers events and keeps them until the driver takes them.
 #[derive(Default)]
 pub(super) struct Teller {
     pub(super) seq: u64,

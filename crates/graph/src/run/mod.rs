@@ -7,11 +7,10 @@
 //!                                 ▲      │
 //!                                 └─feed─┘   a task: Blocked → Due → Flying → Answered
 //!                                                              ▲       ├─► Due again (retry)
-//!                                                              │       └─► Doubted ─► a person says
+//!                                                              │       └─► Doubted ─► a person decides
 //! ```
 //!
-//! Taking in and thinking are apart: `feed` and `apply` only record, and no code of a flow runs in them; `next` folds what is
-//! complete and goes on. So a reply is in the journal before the flow sees it, whatever the flow then does with it.
+//! Recording and deciding are separate: `feed` and `apply` only record and run no code of the flow; `next` folds complete steps and continues. So a reply is in the journal before the flow sees it, whatever the flow then does with it.
 
 mod consent;
 mod ledger;
@@ -72,7 +71,7 @@ pub enum Next {
     Perform(Vec<Job>),
     /// Nothing new; answers to earlier jobs are still out.
     Await,
-    /// Only people can move this run; it may be put away until one does.
+    /// The run waits for people and may be removed from memory.
     Wait(Vec<Waiting>),
     /// It is over.
     Done(Arc<Outcome>),
@@ -122,7 +121,7 @@ pub struct Job {
     pub budget: Budget,
 }
 
-/// A question that is open before a person.
+/// An open question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waiting {
     /// Which effect.
@@ -139,7 +138,7 @@ pub struct Waiting {
     pub why: Option<String>,
 }
 
-/// A person's word on an effect of which nobody knows whether it happened.
+/// A person's decision on an effect of which it is unknown whether it happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
@@ -151,7 +150,7 @@ pub enum Verdict {
     },
     /// It did not happen, or may happen twice: do it.
     Again,
-    /// Leave it; the flow goes on with a failure.
+    /// Skip it; the flow continues with a failure.
     Failed,
 }
 
@@ -191,8 +190,7 @@ impl Run {
         Entry::Started(Box::new((*self.start).clone()))
     }
 
-    /// Thinks as far as the answers reach, and says what to do now. Jobs are handed out once; a run that was rebuilt hands out
-    /// again what had no answer.
+    /// Continues as far as the replies allow and returns what to do next. Jobs are returned once; a rebuilt run returns again those without a reply.
     // Not an iterator: what it gives depends on what it is fed.
     /// What has to happen before the run can go on.
     #[allow(clippy::should_implement_trait)]
@@ -223,7 +221,7 @@ impl Run {
         }
     }
 
-    /// After a crash: the attempt was begun, and nobody can say whether it happened. It goes before a person.
+    /// After a crash: the attempt was started, and it is unknown whether it happened. A person decides.
     pub fn doubt(&mut self, task: TaskId, attempt: u32) -> Result<Entry, FeedError> {
         let not_in_flight = FeedError::NotInFlight { task };
         let Some(asking) = self.find(task)? else { return Err(not_in_flight) };
@@ -278,7 +276,7 @@ impl Run {
         Ok(Entry::Edited { step: self.step, patch })
     }
 
-    /// Takes up one entry of the journal, as it was written. A flow that now goes another way is told, not followed.
+    /// Applies one journal entry. A flow that requests something else now is an error.
     pub fn apply(&mut self, entry: Entry) -> Result<(), RunError> {
         self.settle();
         let at = self.entries;
@@ -326,7 +324,7 @@ impl Run {
         std::mem::take(&mut self.teller.outbox)
     }
 
-    /// How it ended, once `next` has found that it did.
+    /// The outcome, after `next` has reached the end.
     pub fn outcome(&self) -> Option<&Arc<Outcome>> {
         match &self.position {
             Position::Ended(outcome) => Some(outcome),
@@ -334,7 +332,7 @@ impl Run {
         }
     }
 
-    /// What is worth keeping of it, once it ended well. A run that did not has nothing to teach.
+    /// The notes of a run that succeeded; none for other runs.
     pub fn notes(&self) -> Vec<Note> {
         match self.outcome().map(|outcome| &**outcome) {
             Some(Outcome::Done { .. }) => self.graph.0.behaviour.keep(&self.state),
@@ -427,13 +425,13 @@ impl Run {
     }
 }
 
-/// What a reply may tell about itself; it is a line of notes, not a second reply.
+/// Upper limit for the metadata of a reply, in bytes.
 const ABOUT_BYTES_MAX: usize = 16 << 10;
 
-/// What a failure may quote of what was said; an answer is seldom longer.
+/// Upper limit for text quoted in a failure, in bytes.
 const SAID_BYTES_MAX: usize = 64 << 10;
 
-/// The reply as the run will remember it: one that is too large or too deep becomes a failure that says so.
+/// The reply as it is recorded: one that is too large or too deep becomes a failure.
 fn bounded(reply: Reply, limits: &Limits) -> Reply {
     let Reply { result, usage, took_us, about } = reply;
     let result = result.and_then(|value| match measure(&value, limits.reply_bytes_max, "reply_bytes_max", limits.json_depth_max) {

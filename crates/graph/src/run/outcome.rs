@@ -32,12 +32,12 @@ impl Outcome {
     }
 }
 
-/// Why a run could not end well.
+/// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum Fault {
-    /// The flow gave up, in its own words.
+    /// The flow ended itself with this message.
     #[error("{why}")]
     Flow { why: String },
     #[error("step {step} would pass steps_max = {steps_max}; raise the limit or look for a loop that does not end")]

@@ -76,7 +76,7 @@ impl Run {
         })
     }
 
-    /// Takes a run up where a snapshot left it. The events of its step are told again, under their old numbers.
+    /// Continues a run from a snapshot. The events of its step are published again with the same numbers.
     pub fn restore(graph: &Graph, start: Start, snapshot: Snapshot) -> Result<Run, RunError> {
         let unfit = |why: String| RunError::Snapshot { at: snapshot.entries, why };
         let inner = &graph.0;

@@ -20,7 +20,7 @@ pub(super) struct Taint<'a> {
     pub(super) addresses: &'a Arc<Addresses>,
 }
 
-/// The current step while answers are out.
+/// The current step while replies are missing.
 pub(super) struct Asking {
     pub(super) node: usize,
     pub(super) tasks: Vec<Task>,
@@ -38,7 +38,7 @@ pub(super) struct Asking {
 }
 
 impl Run {
-    /// Thinks: folds what is complete, and goes on until something is asked or the run ends.
+    /// Folds complete steps and continues until effects are requested or the run ends.
     pub fn settle(&mut self) {
         loop {
             match &self.position {
@@ -220,7 +220,7 @@ impl Asking {
                         task.at_us = task.at_us.saturating_add(ms.saturating_mul(1_000));
                         match release.attempt(task, index, node, attempt + 1, ms, open.effect) {
                             Ok(()) => self.made_due(index),
-                            // The failure that was to be retried says more than the limit that forbids it.
+                            // The original failure is more useful than the limit that prevents its retry.
                             Err(_) => self.settled(index, reply),
                         }
                     }
@@ -253,7 +253,7 @@ impl Asking {
                 match Consent::of(&reply, objection.call.as_ref()) {
                     Ok(Consent::Once | Consent::Conversation | Consent::Tool | Consent::Server) => {
                         task.is_allowed = true;
-                        // Being asked was no attempt.
+                        // The question to the person does not count as an attempt.
                         task.request.attempts_max = task.request.attempts_max.saturating_add(1);
                         self.once_more(index, open, &mut release);
                     }
@@ -288,7 +288,7 @@ impl Asking {
         true
     }
 
-    /// Makes due again what a person has sent back.
+    /// Makes due again what a person wants to be retried.
     fn once_more(&mut self, index: usize, open: Attempt, release: &mut Release<'_>) {
         let task = &mut self.tasks[index];
         let again = Attempt { after_ms: 0, number: open.number + 1, ..open };

@@ -39,11 +39,11 @@ pub(super) enum Progress {
     Due(Attempt),
     /// Handed out.
     Flying(Attempt),
-    /// Before a person, as its nature is.
+    /// A question to a person.
     Person(Arc<Effect>),
-    /// Before a person, because nobody knows whether it happened.
+    /// A person decides, because it is unknown whether it happened.
     Doubted(Attempt),
-    /// Before a person, because one must agree first.
+    /// A person must agree first.
     Held(Attempt, Objection),
     Answered(Arc<Reply>),
 }
@@ -183,7 +183,7 @@ impl Release<'_> {
         Ok(())
     }
 
-    /// Books what an attempt cost, and says how long to wait before another, if another makes sense.
+    /// Adds the cost of an attempt, and returns the delay before the next one if it is to be retried.
     pub(super) fn book(&mut self, task: &mut Task, index: usize, number: u32, reply: &Reply) -> Option<u64> {
         let estimate = task.estimate();
         self.ledger.promised = self.ledger.promised.minus(estimate);

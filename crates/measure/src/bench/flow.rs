@@ -1,4 +1,4 @@
-//! What is measured: flows that do nothing but pass on, and a world that answers at once or after a nap.
+//! What is measured: flows that do nothing but pass on, and an effect handler that answers at once or after a delay.
 
 use std::time::Duration;
 

@@ -15,6 +15,7 @@ mod flows;
 mod ground;
 mod memory;
 pub(crate) mod models;
+mod langgraph_api;
 mod peer;
 mod protocols;
 mod report;

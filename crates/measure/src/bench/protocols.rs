@@ -23,27 +23,29 @@ use terminal::remark;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{How, peer, wrong};
+use super::{How, langgraph_api, peer, wrong};
 
-/// Measure the server: calls a second of `/graph/invoke` and `/v1/chat/completions`, at 1, 16 and 64 clients
+/// Measure the server: calls a second of `/graph/invoke` and `/v1/chat/completions`, at 1, 16 and 64 clients, and times of LangGraph's `/runs/wait` and `/runs/stream`
 #[derive(clap::Args)]
 #[command(
-    after_help = "Rows: invoke1, invoke16, invoke64 (LangServe), chat1, chat16, chat64 (OpenAI, with users and quotas). Baton's runs are durable: each is on the disk before it is answered.
+    after_help = "Rows: invoke1, invoke16, invoke64 (LangServe), chat1, chat16, chat64 (OpenAI, with users and quotas), runs_wait, first_event (LangGraph). Baton's runs are durable: each is on the disk before it is answered.
 
 Example:
-  baton bench protocols --versus langserve --json"
+  baton bench protocols --versus langserve,langgraph --json"
 )]
 pub struct ProtocolsBench {
-    /// Measure a peer as well, in turns, and print both
-    #[arg(long, value_name = "PEER")]
-    versus: Option<Peer>,
+    /// Measure peers as well, in turns, and print both
+    #[arg(long, value_name = "PEER", value_delimiter = ',')]
+    versus: Vec<Peer>,
     #[command(flatten)]
     how: How,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Peer {
     Langserve,
+    /// `langgraph dev`
+    Langgraph,
 }
 
 const PINNED: [&str; 5] = ["langserve==0.3.3", "langgraph==1.2.20", "fastapi==0.162.4", "sse-starlette==1.8.2", "uvicorn"];
@@ -82,10 +84,9 @@ impl ProtocolsBench {
         let place = ground.place()?;
         let load = if ground.sizes.is_quick { Duration::from_millis(200) } else { LOAD };
         let ours = Running::ours(place.path())?;
-        let theirs = match self.versus {
-            Some(Peer::Langserve) => Some(Running::theirs(place.path())?),
-            None => None,
-        };
+        let theirs = self.versus.contains(&Peer::Langserve).then(|| Running::theirs(place.path())).transpose()?;
+        let graph_server = self.versus.contains(&Peer::Langgraph).then(|| langgraph_api::theirs(place.path())).transpose()?;
+        let (mut times, mut times_beside) = (langgraph_api::Times::default(), langgraph_api::Times::default());
         let chat = Running::chat(place.path())?;
         let (mut best, mut beside) = (BTreeMap::new(), BTreeMap::new());
         for round in 1..=self.how.rounds {
@@ -98,6 +99,11 @@ impl ProtocolsBench {
                         keep(&mut beside, key, measure(call, peer.port, clients, load)?);
                     }
                 }
+            }
+            remark(&format!("round {round} of {}: runs_wait, first_event", self.how.rounds));
+            langgraph_api::measure(ours.port, load, &mut times)?;
+            if let Some(graph_server) = &graph_server {
+                langgraph_api::measure(graph_server.port, load, &mut times_beside)?;
             }
         }
         let mut report = Map::new();
@@ -112,6 +118,7 @@ impl ProtocolsBench {
             });
             report.insert(format!("{}{}", key.0, key.1), row);
         }
+        langgraph_api::rows(&mut times, graph_server.is_some().then_some(&mut times_beside), &mut report);
         let mut out = anstream::stdout();
         if self.how.json {
             report.insert("durability".into(), json!("baton: every run in SQLite, fsync before the answer; peer: none"));
@@ -128,7 +135,7 @@ impl ProtocolsBench {
     }
 }
 
-fn round(number: f64) -> f64 {
+pub(super) fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
@@ -140,9 +147,9 @@ fn keep(best: &mut BTreeMap<(&'static str, usize), Measured>, key: (&'static str
 }
 
 /// A server in a process of its own; it goes with this value.
-struct Running {
-    child: Child,
-    port: u16,
+pub(super) struct Running {
+    pub(super) child: Child,
+    pub(super) port: u16,
 }
 
 impl Running {
@@ -208,7 +215,7 @@ pub(super) async fn serve(folder: &Path) -> Result<()> {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
     });
-    server::serve(listener, Service::new(engine, served, None).router(&guard)).await?;
+    server::serve(listener, server::protocols(&Service::new(engine, served, None), &guard)).await?;
     Ok(())
 }
 

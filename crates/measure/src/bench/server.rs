@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::service::wiring;
+use ::service::{Result, Trouble};
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
@@ -24,8 +26,6 @@ use server::page::Page;
 use server::problem::Problem;
 use server::quota::Quota;
 use server::{listen, service};
-use ::service::wiring;
-use ::service::{Result, Trouble};
 use terminal::remark;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -368,6 +368,10 @@ impl Desk for BenchDesk {
 
     async fn workspace_file(&self, _: &ThreadId, _: &str) -> server::desk::Result<Vec<u8>> {
         nothing()
+    }
+
+    fn is_public(&self, address: std::net::IpAddr) -> bool {
+        tools::fetch::is_public(address)
     }
 
     async fn thread_deleted(&self, _: &ThreadId) -> server::desk::Result<()> {

@@ -40,7 +40,7 @@ pub(super) async fn start(
 ) -> Result<(StatusCode, Json<api::Posted>), Problem> {
     let engine = &api.0.engine;
     let named = named(&who.user, &headers)?;
-    // Asked again: whatever became of it, nothing new is begun.
+    // A retry starts nothing, whatever the state of the run.
     let again = match &named {
         Some(run) => engine.store().run(run).await?,
         None => None,
@@ -55,7 +55,7 @@ pub(super) async fn start(
     let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
     let order = Order { run: named, ..api.0.desk.order(&who.user, &thread, &wish)? };
     if !wait.is_wanted() {
-        // Whether a model streams is decided when it is asked; whoever will follow this run is not here yet.
+        // Whether a model streams is decided when it is called, and the follower of this run has not connected yet.
         let (run, thread, place) = begin(&api, &who.user, expected(&api, order)).await?;
         hold(engine, &run, place);
         return Ok((StatusCode::CREATED, started(&run, &thread)));
@@ -65,7 +65,7 @@ pub(super) async fn start(
     let at = engine.wait(&run).await?;
     drop(place);
     let At::Over(closing) = at else { return Ok((StatusCode::CREATED, waited(&api, &run).await?)) };
-    // All of it is known here, but for the very milliseconds in the store; that is not worth another look at it.
+    // Everything but the exact times in the store is known here, so the store is not read.
     let status = match closing.outcome {
         Outcome::Done { .. } => Status::Done,
         Outcome::Failed { .. } => Status::Failed,
@@ -84,7 +84,7 @@ async fn waited(api: &Api, run: &RunId) -> Result<Json<api::Posted>, Problem> {
     Ok(Json(api::Posted::Waited(Box::new(described(api, row).await?))))
 }
 
-/// Starts a run, if its user has a place for it.
+/// Starts a run within the limit of its user.
 pub(crate) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(RunId, ThreadId, OwnedSemaphorePermit), Problem> {
     api.check_storage(user).await?;
     let place = api.0.quota.run(user)?;
@@ -97,7 +97,7 @@ pub(crate) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(Run
     Ok((run, thread, place))
 }
 
-/// Listens to a run that is about to be started, until whoever wanted it does.
+/// Subscribes to a run that is about to be started, until its follower connects.
 fn expected(api: &Api, order: Order) -> Order {
     let run = order.run.clone().unwrap_or_else(engine::fresh);
     let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
@@ -105,11 +105,11 @@ fn expected(api: &Api, order: Order) -> Order {
     Order { run: Some(run), thread: Some(thread), ..order }
 }
 
-/// Keeps a user's place until the run rests.
+/// Holds a user's permit until the run rests.
 pub(crate) fn hold(engine: &Engine, run: &RunId, place: OwnedSemaphorePermit) {
     let (engine, run) = (engine.clone(), run.clone());
     tokio::spawn(async move {
-        // However it ended, it is in the store; here it is only counted.
+        // The outcome is in the store; here the run is only counted.
         let _ = engine.wait(&run).await;
         drop(place);
     });
@@ -121,7 +121,7 @@ fn named(user: &UserId, headers: &HeaderMap) -> Result<Option<RunId>, Problem> {
     Ok(key.map(|key| RunId::from(digest_of(&["idempotency", user.as_str(), key], 16))))
 }
 
-/// What a header says that names something; `None` without it.
+/// The value of a header that names something; `None` without it.
 pub(crate) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| !text.trim().is_empty() && text.len() <= HEADER_BYTES_MAX);
@@ -207,7 +207,7 @@ pub(super) async fn resume(
             hold(&api.0.engine, &row.run, place);
             delivered(Delivery::Taken)
         }
-        // Another process has it, which is what was wanted.
+        // Another process drives it, which is as good.
         Err(engine::EngineError::Store(StoreError::Held { .. })) => delivered(Delivery::Posted),
         Err(error) => Err(error.into()),
     }
@@ -224,7 +224,7 @@ pub(super) async fn answer(
         return Err(Problem::conflict("the run is over; nobody asks anything any more"));
     }
     let task = TaskId::from(given.task);
-    // A run that waits for a person holds no place among its user's runs; the answer lets it go on.
+    // A run that waits for a person holds no permit; it gets one with the answer.
     let place = match row.status {
         Status::Asking | Status::Waiting => Some(api.0.quota.run(&who.user)?),
         Status::Running | Status::Done | Status::Failed | Status::Cancelled => None,
@@ -264,7 +264,7 @@ fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::Delivered>), P
     Ok((StatusCode::ACCEPTED, Json(api::Delivered { delivery })))
 }
 
-/// A run as the API says it. What it has spent is known when it is over; until then its events say it.
+/// A run in the form of the API. Its cost is known when it has ended; until then it is in its events.
 pub(super) async fn described(api: &Api, row: RunRow) -> Result<api::Run, Problem> {
     let closing = engine::closing_of(&row);
     let waiting = match row.status {
@@ -298,7 +298,7 @@ async fn waiting(api: &Api, row: &RunRow) -> Result<Vec<api::Waiting>, Problem> 
     let engine = &api.0.engine;
     let open = match engine.open_questions(row).await {
         Ok(open) => open,
-        // It went on while we looked.
+        // It continued meanwhile.
         Err(engine::EngineError::Over { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };

@@ -1,4 +1,4 @@
-//! What a request says, read with care: its body within a size and a time, as JSON of the right shape; its query the same.
+//! Extractors of the API: JSON bodies and files within a size and a time, and query parameters.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub(crate) const JSON_WITHIN: Duration = Duration::from_secs(20);
 const FILE_WITHIN: Duration = Duration::from_secs(300);
 
-/// A body of JSON. Browsers ask before they send that to somebody else's server, so the type is insisted on; an empty one is `{}`.
+/// A JSON body; an empty one is `{}`. The content type is required, because browsers preflight it across origins.
 pub(crate) struct Said<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
@@ -25,7 +25,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
         must_be(request.headers(), "application/json")?;
         let bytes = read_within(request, |limits| limits.body_bytes_max, JSON_WITHIN).await?;
         let text = if bytes.is_empty() { b"{}" } else { &*bytes };
-        // A list would be taken for the fields in their order, which nobody means.
+        // serde would read a list as the fields in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err(Problem::invalid("the body must be a JSON object"));
         }
@@ -36,7 +36,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
     }
 }
 
-/// A file.
+/// The body of an uploaded file.
 pub(crate) struct Raw(pub(crate) Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for Raw {
@@ -48,7 +48,7 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     }
 }
 
-/// The query of an address.
+/// The query parameters of an address.
 pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {

@@ -1,4 +1,4 @@
-//! How far somebody has heard a run and those below it: for each of them the number of the next event.
+//! How far a client has read the events of a run and of those below it: for each run the number of the next event.
 //!
 //! Events of different runs have no order among them that would be the same a second time, so one number is not enough. Runs are named by the tasks
 //! that led to them, which any process finds again in the journals. `-12_3.0-5_3.0~1.2-7` is: 12 of the run itself, 5 of the one that its
@@ -13,7 +13,7 @@ use graph::TaskId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor(BTreeMap<Arc<str>, u64>);
 
-/// A cursor grows with the family; this is one of hundreds of runs.
+/// A cursor grows with the number of runs; this is enough for hundreds.
 const BYTES_MAX: usize = 16 << 10;
 
 impl Cursor {
@@ -32,7 +32,7 @@ impl Cursor {
         Some(cursor)
     }
 
-    /// Whether that event was heard.
+    /// Whether that event was read.
     pub(crate) fn has(&self, path: &str, seq: u64) -> bool {
         self.0.get(path).is_some_and(|next| seq < *next)
     }

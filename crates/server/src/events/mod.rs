@@ -1,12 +1,12 @@
-//! The events of a run and of all below it as one stream that many can follow, each from wherever they were.
+//! The events of a run and of all runs below it as one stream, which many clients can follow, each from its cursor.
 //!
 //! ```text
 //!   engine::Family ──► pump ──► log of frames, ready to be sent ──► stream, stream, stream …
-//!                        └────► nudges and deltas over a channel that drops rather than waits
+//!                        └────► wake-ups and deltas over a channel that drops instead of blocking
 //! ```
 //!
-//! One pump a run, and only while somebody follows it. A stream is a place in the log; one that fell behind goes on from there and misses
-//! only deltas, which nobody keeps. So an idle watcher costs its connection and little else.
+//! There is one pump per run, while it is followed. A stream is a position in the log; one that fell behind continues from there and misses only
+//! deltas, which are not stored.
 
 mod cursor;
 
@@ -22,23 +22,23 @@ use serde_json::json;
 use store::Status;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::{Cursor, path as path_of};
 
-/// Nudges and deltas that may wait for one stream.
+/// Wake-ups and deltas that may be queued for one stream.
 const LIVE_MAX: usize = 512;
-/// A line that says nothing, so that everybody between sees that the stream lives.
+/// An empty comment, so that proxies do not close an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const NOTHING: &str = ":\n\n";
-/// What is sent at once.
+/// Upper limit of one chunk, in bytes.
 const CHUNK_BYTES_MAX: usize = 64 << 10;
-/// Whoever starts a run has so long to follow it before nobody is thought to.
+/// Time in which the client that starts a run can connect to its stream.
 const EXPECTED_FOR: Duration = Duration::from_secs(5);
-/// A run that has come to rest may have told something that is still on its way.
+/// Time to wait for events that were published before the run came to rest.
 const LAST_EVENTS: Duration = Duration::from_millis(100);
 /// The same after its end, when everything comes, unless a journal cannot be read any more.
 const LAST_OF_ALL: Duration = Duration::from_secs(5);
 
-/// All that are followed now.
+/// The runs that are followed now.
 pub(crate) struct Hubs {
     engine: Engine,
     all: Mutex<HashMap<RunId, Weak<Hub>>>,
@@ -57,9 +57,9 @@ struct Log {
     /// That the run rests, and how often it came to rest.
     rest: Option<Bytes>,
     rests: u64,
-    /// Nothing comes any more.
+    /// No more events follow.
     is_over: bool,
-    /// Answers that are being made, as far as they are; and how many pieces there were in all.
+    /// The answers that are being generated, and the number of their pieces.
     open: Vec<OpenText>,
     deltas: u64,
 }
@@ -76,7 +76,7 @@ struct OpenText {
 struct Entry {
     path: Arc<str>,
     seq: u64,
-    /// How far somebody is who heard the log up to here.
+    /// The cursor of a client that has read the log up to here.
     id: String,
     /// All but the id.
     frame: Bytes,
@@ -101,7 +101,7 @@ impl Hubs {
     /// Follows a run that is in the store.
     pub(crate) fn follow(self: &Arc<Self>, thread: &ThreadId, run: &RunId, from: Cursor) -> Follower {
         let mut all = self.lock();
-        // Subscribed under the lock: a pump that is about to leave looks under it whether somebody came.
+        // Subscribed under the lock: a pump that is about to end checks for subscribers under it.
         let (hub, live) = match all.get(run).and_then(Weak::upgrade) {
             Some(hub) => (hub.clone(), hub.live.subscribe()),
             None => {
@@ -117,7 +117,7 @@ impl Hubs {
         Follower { hub, live, next: 0, ahead, rests: 0, deltas_from: None, greets: true, is_done: false }
     }
 
-    /// Listens to a run that is about to be started, so that it knows of somebody from its first moment.
+    /// Subscribes to a run that is about to be started, so that its models stream from the start.
     pub(crate) fn expect(self: &Arc<Self>, thread: &ThreadId, run: &RunId) {
         let follower = self.follow(thread, run, Cursor::default());
         tokio::spawn(async move {
@@ -169,7 +169,7 @@ impl Hubs {
                         hub.rest(self.status(&hub.run).await, false);
                     }
                     Err(error) => {
-                        tracing::debug!(run = %hub.run, "no longer driven here: {error}");
+                        tracing::debug!(run = %hub.run, "this process no longer drives the run: {error}");
                         is_resting = true;
                     }
                 },
@@ -177,7 +177,7 @@ impl Hubs {
         }
     }
 
-    /// Stays until everybody has heard the end.
+    /// Waits until all followers have read the end.
     async fn end(&self, hub: &Arc<Hub>) {
         hub.rest(self.status(&hub.run).await, true);
         loop {
@@ -193,7 +193,7 @@ impl Hubs {
     async fn status(&self, run: &RunId) -> Status {
         match self.engine.store().run(run).await {
             Ok(Some(row)) => row.status,
-            // Deleted while somebody looked on.
+            // The run was deleted while it was followed.
             Ok(None) => Status::Cancelled,
             Err(error) => {
                 tracing::warn!(%run, "its status is not known: {error}");
@@ -207,7 +207,7 @@ impl Hubs {
     }
 }
 
-/// Hears what is on its way: until the family has nothing more to say, or for so long.
+/// Reads outstanding events until there are none, or until the time is over.
 async fn drain(hub: &Hub, family: &mut Family, patience: Duration, to_the_end: bool) {
     let all = async {
         loop {
@@ -222,7 +222,7 @@ async fn drain(hub: &Hub, family: &mut Family, patience: Duration, to_the_end: b
             }
         }
     };
-    // A run that talks without end is not waiting.
+    // A run that publishes without a pause does not rest.
     let _ = tokio::time::timeout(LAST_OF_ALL, all).await;
 }
 
@@ -296,7 +296,7 @@ impl Hub {
                 Live::Delta { number: log.deltas, frame: delta(&heard.run, *task, *attempt, at, text) }
             }
         };
-        // Nobody may be listening at this moment.
+        // Fails if nobody is subscribed at the moment.
         let _ = self.live.send(live);
     }
 
@@ -319,14 +319,14 @@ impl Hub {
     }
 }
 
-/// One who follows: a place in a run's log.
+/// A follower: a position in a run's log.
 pub(crate) struct Follower {
     hub: Arc<Hub>,
     live: broadcast::Receiver<Live>,
     next: usize,
-    /// What was heard before, as long as it is more than the log up to here.
+    /// What was read before, as long as it is ahead of the log position.
     ahead: Option<Cursor>,
-    /// Rests that were told.
+    /// Number of rests that were reported.
     rests: u64,
     /// Pieces of answers up to this one were there when this one came.
     deltas_from: Option<u64>,
@@ -335,9 +335,9 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// The next piece of the stream; `None` after the run is over and all was told.
+    /// The next piece of the stream; `None` after the run has ended and everything was sent.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
-        // So that the headers go out at once.
+        // Sent first, so that the headers are flushed.
         if std::mem::take(&mut self.greets) {
             return Some(Bytes::from_static(b"retry: 1000\n\n"));
         }
@@ -361,7 +361,7 @@ impl Follower {
         }
     }
 
-    /// What the log has that was not heard, and then that the run rests.
+    /// Unread entries of the log, then the report that the run rests.
     fn read(&mut self) -> Option<Bytes> {
         let log = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut chunk = String::new();
@@ -384,7 +384,7 @@ impl Follower {
             chunk.push_str(&format!("id: {id}\n"));
             chunk.push_str(std::str::from_utf8(&entry.frame).unwrap_or_default());
         }
-        // Whoever has caught up is told what is being said, as far as it is.
+        // A follower that is up to date receives the partial answers.
         if self.next == log.entries.len() && self.deltas_from.is_none() {
             self.deltas_from = Some(log.deltas);
             for open in &log.open {

@@ -31,6 +31,20 @@ async fn status(guard: &Guard, request: &Request<Body>) -> u16 {
     guard.who(request.headers(), peer(request).as_ref()).await.map_or_else(|problem| problem.status.as_u16(), |_| 200)
 }
 
+/// Where the system does not say whose a connection is, the account itself needs the token of the start.
+#[cfg(not(all(target_os = "linux", not(feature = "portable"))))]
+#[tokio::test]
+async fn where_no_account_is_known_a_token_is_always_needed() {
+    let guard = Guard::new(None).with_start_token("of the start");
+    let (_client, _server, here) = own_connection();
+    for (headers, wanted) in [(&[][..], 401), (&[("authorization", "Bearer of the start")][..], 200)] {
+        let mut request = request("localhost", Method::GET, headers);
+        request.extensions_mut().insert(here.clone());
+        assert_eq!(status(&guard, &request).await, wanted, "{headers:?}");
+    }
+}
+
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 #[tokio::test]
 async fn without_a_token_the_account_of_the_server_is_the_operator() {
     let open = Guard::new(Some(" "));

@@ -15,14 +15,14 @@ const TAGS_MAX: usize = 100;
 const TAG_BYTES_MAX: usize = 200;
 
 /// What a client configures, checked and reduced to what a run needs. Runs of a batch share it.
-pub(super) struct RunConfig {
+pub(crate) struct RunConfig {
     /// Copied into the input of a run only when that is begun.
-    pub(super) settings: Arc<Value>,
-    pub(super) thread: Option<ThreadId>,
+    pub(crate) settings: Arc<Value>,
+    pub(crate) thread: Option<ThreadId>,
 }
 
 impl RunConfig {
-    pub(super) async fn of(service: &Service, served: &Served, caller: &Caller, config: &Config) -> Result<RunConfig, Refused> {
+    pub(crate) async fn of(service: &Service, served: &Served, caller: &Caller, config: &Config) -> Result<RunConfig, Refused> {
         let settings = served.settings.of(config)?;
         let bytes = serde_json::to_string(&settings).map_or(0, |text| text.len());
         if bytes > SETTINGS_BYTES_MAX {

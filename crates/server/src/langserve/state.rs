@@ -8,7 +8,7 @@ use wire::langserve::{Message, Speaker, state_schema};
 
 use super::Refused;
 
-/// How a flow looks to LangServe's clients.
+/// Which input and output a flow has for LangServe's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dress {
     /// An agent of a team: it takes a state and gives one.
@@ -20,7 +20,7 @@ pub enum Dress {
 }
 
 impl Dress {
-    pub(super) fn input_schema(self, flow: &str) -> Value {
+    pub(crate) fn input_schema(self, flow: &str) -> Value {
         let state = || state_schema(&format!("{flow}Input"));
         match self {
             Dress::Agent => state(),
@@ -35,7 +35,7 @@ impl Dress {
         }
     }
 
-    pub(super) fn output_schema(self, flow: &str) -> Value {
+    pub(crate) fn output_schema(self, flow: &str) -> Value {
         match self {
             Dress::Agent => state_schema(&format!("{flow}Output")),
             Dress::Question | Dress::Bare => json!({ "title": format!("{flow}Output"), "type": "object" }),
@@ -43,15 +43,15 @@ impl Dress {
     }
 }
 
-/// What came, as far as the answer depends on it.
-pub(super) enum Came {
+/// The form of the request, which decides the form of the response.
+pub(crate) enum Came {
     State { messages: Vec<Message>, context: Map<String, Value>, rest: Map<String, Value>, dress: Dress },
     Other,
 }
 
-/// A person's word, for a question that was told under `waiting`.
+/// A person's answer to a question that was returned under `waiting`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     run: RunId,
     task: TaskId,
     attempt: u32,
@@ -71,7 +71,7 @@ pub(super) struct Asked {
 /// Names the fields of a state; others in it belong to the caller and are given back.
 const FIELDS: [&str; 3] = ["messages", "next", "context"];
 
-/// `base` goes over what the caller says.
+/// Fields of `base` replace those of the caller.
 pub(super) fn taken(dress: Dress, base: Map<String, Value>, input: Value) -> Result<(Value, Came, Vec<Answer>), Refused> {
     let (mut given, came, answers) = match (dress, input) {
         (Dress::Bare, input) => (input, Came::Other, Vec::new()),
@@ -122,7 +122,7 @@ fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came
             };
             let history: Vec<Value> = messages[..asked].iter().filter_map(said).collect();
             let mut given = json!({ "question": messages[asked].text() });
-            // Who brings no conversation has the thread's.
+            // Without messages of its own, the conversation is the thread's.
             if !history.is_empty() {
                 given["history"] = json!(history);
             }
@@ -166,7 +166,7 @@ impl Came {
         }
     }
 
-    /// What a caller is told while only a person can go on.
+    /// The response while the run waits for a person.
     pub(super) fn waiting(&self, asked: &[Asked]) -> Value {
         let Came::State { messages, context, rest, .. } = self else { return json!({ "waiting": asked }) };
         let words: Vec<&str> = asked.iter().map(|asked| asked.question.prompt.as_str()).collect();
@@ -227,7 +227,7 @@ fn child_of(thread: &ThreadId, run: &RunId, task: TaskId) -> RunId {
     child_run(Key::of(thread, run, task))
 }
 
-/// Hands people's answers to the runs that asked, and says which run is to be waited for: the one at the top.
+/// Delivers answers to the runs that asked, and returns the top-level run to wait for.
 pub(super) async fn answer(engine: &Engine, user: &UserId, flow: &str, answers: &[Answer]) -> Result<RunId, Refused> {
     let unknown = |run: &RunId| Refused::wrong("value_error", &["context", "answers"], format!("there is no run {run} here that asks"));
     let mut top = None;
@@ -237,7 +237,7 @@ pub(super) async fn answer(engine: &Engine, user: &UserId, flow: &str, answers: 
             let parent = parent.clone();
             row = engine.store().run(&parent).await.map_err(|error| Refused::of(error.into()))?.ok_or_else(|| unknown(&parent))?;
         }
-        // Only what was started through this door is answered through it, and by nobody else.
+        // Only runs that were started over LangServe by the same user can be answered here.
         let thread = engine.store().thread(&row.thread).await.map_err(|error| Refused::of(error.into()))?;
         let is_theirs = thread.is_some_and(|thread| thread.user.as_ref() == Some(user));
         if row.flow != flow || !is_theirs {
@@ -245,7 +245,7 @@ pub(super) async fn answer(engine: &Engine, user: &UserId, flow: &str, answers: 
         }
         match engine.answer(&answer.run, answer.task, answer.attempt, answer.value.clone()).await {
             Ok(Delivery::Taken | Delivery::Posted) => {}
-            // Said before: whoever lost the reply to it asks again.
+            // Answered before: this is a retry.
             Err(EngineError::Over { .. } | EngineError::Run(_)) => {}
             Err(error) => return Err(Refused::of(error)),
         }

@@ -1,7 +1,7 @@
-//! The three streams: what a run does, told as LangServe tells it, while it does it.
+//! LangServe's three streams of a run.
 //!
 //! `/stream` sends an update for each step that noted something, `{node: {…}}`, and last the whole of what came of it under the flow's name; `/stream_log` the same as
-//! JSON Patch; `/stream_events` as events, with the words of models as they come. A stream that nobody reads any more stops; its run does not.
+//! JSON Patch; `/stream_events` as events, with the words of models as they come. A stream ends when its client disconnects; its run continues.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
 use super::{Call, Caller, Came, Refused, RunConfig, Sent, Service, Watching, outcome, read, state, uuid_of};
 use crate::api::runs::hold;
 
-/// Events that may wait for a reader; past that the stream waits for it, and the run does not.
+/// Events that may be queued for a client; beyond that the stream waits, and the run does not.
 const BEHIND_MAX: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching
     let served = service.served(path)?;
     let run_config = RunConfig::of(&service, served, caller, &config).await?;
     let call = Call::of(&service, served, caller, input, &run_config, None)?;
-    // Whoever is refused hears it before a stream begins, where a status can still say it.
+    // Refused before the stream starts, while a status can be sent.
     let open = match &service.0.api {
         Some(api) => Some((api.0.quota.stream(&caller.who.user)?, api.0.metrics.stream_opened())),
         None => None,
@@ -74,7 +74,7 @@ async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePerm
     let engine = &service.0.engine;
     let mut order = call.take_order();
     let Call { came, answers, .. } = call;
-    // The run is named before it is started, so that its first words are heard.
+    // Subscribed before the run is started, so that no event is missed.
     let run = order.run.get_or_insert_with(engine::fresh).clone();
     let mut watcher = engine.watch(&run, 0);
     let (flow, user) = (order.flow.clone(), order.context.user.clone());
@@ -98,7 +98,7 @@ async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePerm
         loop {
             let seen = tokio::select! {
                 seen = watcher.next() => seen,
-                // A run that is put away tells nothing more until somebody answers.
+                // A parked run publishes nothing until it is answered.
                 () = parked(engine, &run) => None,
             };
             let is_heard = match seen {
@@ -114,11 +114,11 @@ async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePerm
     finish(engine, &run, &came, &flow, teller).await;
 }
 
-/// Ends when only a person can move the run.
+/// Resolves when the run waits for a person.
 async fn parked(engine: &Engine, run: &RunId) {
     match engine.wait(run).await {
         Ok(engine::At::Parked(_)) => {}
-        // It is over, and the watcher will say so.
+        // It has ended, which the watcher reports.
         _ => std::future::pending().await,
     }
 }
@@ -134,7 +134,7 @@ async fn finish(engine: &Engine, run: &RunId, came: &Came, flow: &str, teller: T
     }
 }
 
-/// Where a run is among its nodes, and what was noted there.
+/// The current node of a run and its notes.
 #[derive(Default)]
 struct Nodes {
     step: u64,
@@ -155,7 +155,7 @@ struct Teller {
 const CHAIN: &str = "chain";
 
 impl Teller {
-    /// Whether anybody still reads.
+    /// Whether the client is still connected.
     async fn send(&self, event: &str, data: &impl Serialize) -> bool {
         let data = serde_json::to_string(data).unwrap_or_default();
         self.to.send(Bytes::from(format!("event: {event}\r\ndata: {data}\r\n\r\n"))).await.is_ok()
@@ -290,7 +290,7 @@ impl Teller {
             Form::Events => true,
         };
         if is_heard {
-            // Whoever is gone by now has heard all that matters.
+            // A client that disconnected has received everything before.
             let _ = self.to.send(Bytes::from_static(b"event: end\r\n\r\n")).await;
         }
     }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::DEADLINE_MAX;
 
-/// Changes are told, so a list is good for a while.
+/// Clients may cache a list this long, because changes are announced.
 const FRESH_MS: u64 = 60_000;
 const PROGRESS_WAITING_MAX: usize = 64;
 
@@ -56,7 +56,7 @@ impl ServerHandler for Export {
         let is_allowed = context.meta.0.0.get(AGAIN).and_then(Value::as_bool) == Some(true);
         let (tell, mut told) = mpsc::channel::<String>(PROGRESS_WAITING_MAX);
         let token = context.meta.get_progress_token();
-        // What cannot be told as fast as it comes is left out: progress is for looking at.
+        // Progress that cannot be sent at once is dropped.
         let progress = if token.is_some() { Progress::to(move |text| drop(tell.try_send(text.trim_end().to_owned()))) } else { Progress::nowhere() };
         let options = CallOptions { key, is_allowed, deadline: DEADLINE_MAX, progress, ..CallOptions::default() };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
@@ -83,7 +83,7 @@ impl ServerHandler for Export {
         };
         Ok(match result {
             Ok(result) => result.into(),
-            // A mistake the caller can read and mend.
+            // An error that the caller can correct.
             Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.to_string())]).into(),
         })
     }
@@ -112,7 +112,7 @@ impl ServerHandler for Export {
         }
     }
 
-    /// Clients of the earlier revisions are told over their session.
+    /// Notifies clients of earlier revisions over their session.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let tools = self.tools.clone();
         tokio::spawn(async move {
@@ -127,7 +127,7 @@ impl ServerHandler for Export {
     }
 }
 
-/// Notices when the list becomes another. The hub tells of every change of health too, which is none here.
+/// Detects changes of the list. The hub also announces changes of health, which are ignored here.
 struct Watch {
     tools: Tools,
     changes: tokio::sync::watch::Receiver<u64>,

@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `GET /health` | whether it lives |
+//! | `GET /health` | whether it responds |
 //! | `GET /tools[?enabled=true]` · `GET /tools/{name}` | the list, from the cache · one tool |
 //! | `POST /tools/{name}/call` | `{"arguments": {…}, "deadline_ms"?, "key"?}` |
 //! | `POST /tools/{name}/enable` · `/disable` | kept between starts; a server that is a program wants `{"confirm": COMMAND LINE}` |
@@ -45,7 +45,7 @@ const SIZE_MAX: usize = 200;
 /// Whoever the guard let in.
 type Caller = Option<Extension<Who>>;
 
-/// What the registry stands on.
+/// The registry over a set of tools.
 #[derive(Clone)]
 pub struct Registry {
     tools: Tools,
@@ -76,7 +76,7 @@ impl Registry {
         self.routes().layer(from_fn_with_state(guard.clone(), guard::check))
     }
 
-    /// Without a guard: whoever mounts it brings one.
+    /// Without a guard; the caller adds one.
     pub(crate) fn routes(self) -> Router {
         let (tools, recorder) = (self.tools.clone(), self.recorder.clone());
         Router::new()
@@ -203,7 +203,7 @@ async fn import(
 }
 
 impl Registry {
-    /// Writes down what a list names, and adds it, switched off.
+    /// Writes the servers of a list to the file and adds them, switched off.
     pub fn import(&self, list: &serde_json::Value) -> Result<said::Imported, Failure> {
         let Some(path) = &self.imported else {
             return Err(Failure::new(FailureKind::Refused, "this registry has no place to keep imports"));
@@ -219,7 +219,7 @@ impl Registry {
     }
 }
 
-/// A tool as the registry says it.
+/// A tool in the form of the registry.
 pub fn tool(info: &ToolInfo) -> said::Tool {
     said::Tool {
         name: info.name.clone(),
@@ -237,7 +237,7 @@ pub fn tool(info: &ToolInfo) -> said::Tool {
     }
 }
 
-/// A server as the registry says it.
+/// A server in the form of the registry.
 pub fn server(health: Health) -> said::Server {
     let kind = match health.kind {
         Kind::Stdio => said::ServerKind::Stdio,
@@ -253,7 +253,7 @@ pub fn server(health: Health) -> said::Server {
     said::Server { name: health.server, kind, enabled: health.enabled, trusted: health.trusted, tools: health.tools, health: is }
 }
 
-/// A failure as HTTP says it.
+/// A failure as an HTTP response.
 struct Problem(Response);
 
 impl IntoResponse for Problem {

@@ -14,6 +14,7 @@ mod notes;
 mod open;
 mod permissions;
 mod read;
+mod records;
 mod retention;
 mod tokens;
 mod users;
@@ -29,8 +30,8 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewToken, NoteFilter, NoteRow, PermissionRow, Result,
-    Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow,
+    RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 pub use copy::{Checked, check_database, compact_database, copy_database, is_in_use};
 use read::Readers;
@@ -238,6 +239,24 @@ impl Store for SqliteStore {
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
         let user = user.clone();
         self.writer.write(0, move |tables| tables.revoke_permission(&user, permission)).await
+    }
+
+    async fn put_record(&self, record: NewRecord) -> Result<()> {
+        self.writer.write(0, move |tables| tables.put_record(&record)).await
+    }
+
+    async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
+        let (user, kind, key) = (user.clone(), kind.to_owned(), key.to_owned());
+        self.readers.read(move |rows| records::record(rows, &user, &kind, &key)).await
+    }
+
+    async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
+        self.readers.read(move |rows| records::records(rows, &filter)).await
+    }
+
+    async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {
+        let (user, kind, key) = (user.clone(), kind.to_owned(), key.to_owned());
+        self.writer.write(0, move |tables| tables.drop_record(&user, &kind, &key)).await
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {

@@ -82,6 +82,6 @@ pub(super) fn preferences(rows: &Connection, user: &UserId) -> Written<BTreeMap<
     Ok(select.query_map([user.as_str()], |row| Ok((row.get(0)?, json(row, 1)?)))?.collect::<rusqlite::Result<_>>()?)
 }
 
-fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
+pub(super) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
 }

@@ -39,7 +39,7 @@ impl Tables {
         for (thread, _) in &threads {
             runs += self.detach(*thread)?;
         }
-        for table in ["notes", "preferences", "permissions", "tokens", "stored"] {
+        for table in ["notes", "preferences", "permissions", "tokens", "records", "stored"] {
             self.connection.execute(&format!("DELETE FROM {table} WHERE user = ?1"), [user.as_str()])?;
         }
         Ok((threads.into_iter().map(|(_, name)| ThreadId::from(name)).collect(), runs))
@@ -48,7 +48,7 @@ impl Tables {
 
 fn users(rows: &Connection) -> Written<Vec<UserId>> {
     let sql = "SELECT user FROM threads WHERE user IS NOT NULL UNION SELECT user FROM notes UNION SELECT user FROM preferences
-               UNION SELECT user FROM permissions UNION SELECT user FROM tokens ORDER BY 1";
+               UNION SELECT user FROM permissions UNION SELECT user FROM tokens UNION SELECT user FROM records ORDER BY 1";
     let all = rows.prepare_cached(sql)?.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(all.into_iter().map(UserId::from).collect())
 }

@@ -11,6 +11,7 @@ mod leases;
 mod lists;
 mod notes;
 mod permissions;
+mod records;
 mod retention;
 mod signals;
 mod tokens;
@@ -133,6 +134,11 @@ promises! {
         a_token_is_over_after_its_time,
         what_was_made_with_a_token_goes_with_it,
         of_many_sessions_the_newest_are_kept,
+    }
+    mod records {
+        a_document_is_its_users_own_and_can_be_replaced,
+        documents_are_listed_in_order_by_user_and_prefix,
+        documents_count_as_stored_and_are_limited,
     }
     mod retention {
         the_last_ones_are_kept,

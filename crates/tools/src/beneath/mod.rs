@@ -75,6 +75,8 @@ mod tests {
             ("loop", Err(Errno::LOOP), Err(Errno::LOOP)),
             ("nothing", Err(Errno::NOENT), Err(Errno::NOENT)),
             ("a/file/x", Err(Errno::NOTDIR), Err(Errno::NOTDIR)),
+            ("a/file/", Err(Errno::NOTDIR), Err(Errno::NOTDIR)),
+            ("a/b/", Ok("a folder"), Ok("a folder")),
         ];
         for (path, inside, refused) in cases {
             assert_eq!(opened(&root, path, Links::Inside).as_deref(), inside.as_ref().map(|text| *text), "{path}");

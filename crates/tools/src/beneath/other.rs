@@ -15,11 +15,11 @@ const LINKS_MAX: usize = 40;
 /// Each is an open descriptor while the path is walked.
 const FOLDERS_MAX: usize = 128;
 
-pub(crate) fn open(folder: impl AsFd, path: &Path, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(folder: impl AsFd, path: &Path, mut flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
     let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // What is still to be walked, the next part last; and the way back up.
     let mut parts = Vec::new();
-    push_parts(&mut parts, path)?;
+    flags |= push_parts(&mut parts, path)?;
     let mut folders: Vec<OwnedFd> = Vec::new();
     let mut links_left = LINKS_MAX;
     while let Some(part) = parts.pop() {
@@ -41,7 +41,10 @@ pub(crate) fn open(folder: impl AsFd, path: &Path, flags: OFlags, links: Links) 
                     return Err(Errno::LOOP);
                 }
                 links_left -= 1;
-                push_parts(&mut parts, Path::new(OsStr::from_bytes(target.as_bytes())))?;
+                let target_flags = push_parts(&mut parts, Path::new(OsStr::from_bytes(target.as_bytes())))?;
+                if is_last {
+                    flags |= target_flags;
+                }
             }
         }
     }
@@ -49,7 +52,8 @@ pub(crate) fn open(folder: impl AsFd, path: &Path, flags: OFlags, links: Links) 
     retry_on_intr(|| openat(here, ".", flags, Mode::empty()))
 }
 
-fn push_parts(parts: &mut Vec<OsString>, path: &Path) -> Result<(), Errno> {
+/// Returns what else a path asks of its last part: one that ends with a slash must be a folder.
+fn push_parts(parts: &mut Vec<OsString>, path: &Path) -> Result<OFlags, Errno> {
     if path.as_os_str().is_empty() {
         return Err(Errno::NOENT);
     }
@@ -61,5 +65,6 @@ fn push_parts(parts: &mut Vec<OsString>, path: &Path) -> Result<(), Errno> {
             Component::RootDir | Component::Prefix(_) => return Err(Errno::XDEV),
         }
     }
-    Ok(())
+    let bytes = path.as_os_str().as_bytes();
+    Ok(if bytes.ends_with(b"/") || bytes.ends_with(b"/.") { OFlags::DIRECTORY } else { OFlags::empty() })
 }

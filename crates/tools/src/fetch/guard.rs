@@ -79,7 +79,7 @@ fn is_web_port(port: u16) -> bool {
 }
 
 /// Whether an address belongs to the internet at large. What is not known to be public is not.
-pub(super) fn is_public(ip: IpAddr) -> bool {
+pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
         IpAddr::V6(ip) => is_public_v6(ip),

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::reader::ReaderProcess;
 use crate::{Builtin, Hints, Kind, Mistake, Passage, Passages, Said, Settings, Tool, Toolset};
 use get::Getter;
+pub use guard::is_public;
 use guard::{Allowed, Lookup, SystemLookup};
 
 pub const KIND: Kind = Kind {

@@ -1,6 +1,7 @@
 //! Drafts with known faults, and sound ones: what critics are measured on (`baton eval critics`).
 //!
 //! 40 have one planted fault (wrong number, wrong name, no source, off topic; 10 each), 20 have none. They were written before the rules.
+//! Beside them, for `--data`: `tuned.jsonl` (46 drafts by which the weight of the verifier was chosen) and `unseen.jsonl` (40 that were only measured).
 
 use evidence::{Judged as Judgements, Span, Trust, found, task_label};
 use graph::{Ask, END, Go, Graph, GraphError, Replies};

@@ -1,7 +1,7 @@
 //! `baton bench flows`: what the flows cost beside their models and tools, how many calls they make, and how well they use the time that
 //! models and tools take.
 //!
-//! Models and tools answer in this process, after a fixed delay or at once ([`world`]); everything else is as always: the real flows, driven
+//! Models and tools answer in this process, after a fixed delay or at once ([`handler`]); everything else is as always: the real flows, driven
 //! and journalled over SQLite, and one run of each measurement replayed.
 //!
 //! ```text

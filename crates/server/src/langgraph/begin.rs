@@ -1,0 +1,390 @@
+//! From a client's request to a run: which assistant, in which thread, after what, with which input.
+//!
+//! ```text
+//!   request ─► assistant, thread, checks ─► lock of the thread ─┬─► an answer to the run that waits          (resume.rs)
+//!                                                               ├─► queued: later, or behind another run     (schedule.rs)
+//!                                                               ├─► a fork of an earlier run at a checkpoint
+//!                                                               └─► a new run
+//! ```
+
+use axum::http::StatusCode;
+use engine::{Family, Fork, Known, Order, Whom};
+use graph::{RunId, ThreadId};
+use serde_json::{Map, Value};
+use store::{RunRow, Status};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
+use wire::langgraph::{IfNotExists, MultitaskStrategy, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
+use wire::langserve::Message;
+
+use super::assistants::Assistant;
+use super::ids::CheckpointId;
+use super::resume::{self, Answers};
+use super::runs::RunRecord;
+use super::state_api::{add_messages, is_unfinished, read_messages};
+use super::threads::{Branch, Thread, ThreadRecord};
+use super::{LangGraph, check_metadata, ids, invalid, not_found, records, webhook};
+use crate::guard::now_ms;
+use crate::langserve::run_config::RunConfig;
+use crate::langserve::{self, Call, Caller, Dress, Refused};
+use crate::problem::Problem;
+
+/// How long a run may be put off.
+const AFTER_SECONDS_MAX: f64 = 30.0 * 86_400.0;
+
+/// A run that was begun, answered, queued, or found by its key.
+pub(super) struct Begun {
+    pub(super) run: RunId,
+    pub(super) thread: Thread,
+    pub(super) dress: Dress,
+    pub(super) assistant: Assistant,
+    /// Subscribed before the run began, where somebody wants its events.
+    pub(super) family: Option<Family>,
+    /// Events that were there before this request.
+    pub(super) known: Known,
+    /// The conversation before it, and what it was given.
+    pub(super) before: Vec<Message>,
+    pub(super) input: Value,
+    pub(super) is_stateless: bool,
+    /// Its thread is deleted when it is over.
+    pub(super) is_deleted_after: bool,
+    pub(super) cancels_on_disconnect: bool,
+    pub(super) is_queued: bool,
+}
+
+/// What to do to begin it.
+enum Start {
+    New(Box<Order>, Option<OwnedSemaphorePermit>),
+    Fork(RunId, Box<Fork>, Option<OwnedSemaphorePermit>),
+    Answer(Answers, Option<OwnedSemaphorePermit>),
+    Queue {
+        due_ms: i64,
+    },
+    /// It is there already.
+    Nothing,
+}
+
+/// Who wants what, in which thread; `run` is set where a queued run's time has come.
+pub(super) struct Wanted<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) thread: Option<&'a str>,
+    pub(super) wish: RunCreate,
+    pub(super) run: Option<RunId>,
+    pub(super) is_watched: bool,
+}
+
+impl LangGraph {
+    pub(super) async fn begin(&self, wanted: Wanted<'_>) -> Result<Begun, Refused> {
+        let Wanted { caller, thread: thread_id, mut wish, run: named, is_watched } = wanted;
+        let is_due = named.is_some();
+        let assistant = self
+            .assistant(&caller.who, &wish.assistant_id)
+            .await?
+            .ok_or_else(|| invalid(format!("there is no assistant or graph {:?}; there are: {}", wish.assistant_id, self.graph_ids().join(", "))))?;
+        check(&wish)?;
+        if let Some(url) = &wish.webhook {
+            webhook::check(self, url).await?;
+        }
+        let served = self.0.service.0.served.get(&assistant.graph_id).ok_or_else(|| not_found("Graph", &assistant.graph_id))?;
+        let dress = served.dress;
+        let is_stateless = thread_id.is_none();
+        let mut thread = self.thread_of(caller, thread_id, &wish).await?;
+        let key = match thread_id {
+            Some(_) => langserve::keyed(&caller.headers, &caller.who.user, &format!("{}/{}", served.flow, thread.id), None)?,
+            None => langserve::keyed(&caller.headers, &caller.who.user, &served.flow, None)?,
+        };
+        let is_deleted_after = is_stateless && key.is_none() && wish.on_completion != Some(OnCompletion::Keep);
+        let run = named.or(key.clone()).unwrap_or_else(engine::fresh);
+        if is_stateless {
+            // Named by its run, so that a repeated key finds it.
+            (thread.engine, thread.id) = (ThreadId::from(run.as_str()), ids::shown(run.as_str()));
+        }
+        let lock = self.lock(&thread.engine).await;
+        let config = assistant.configure(&wish);
+        let settings = RunConfig::of(&self.0.service, served, caller, &config).await?;
+        let mut begun = Begun {
+            run,
+            dress,
+            family: None,
+            known: Known::new(),
+            before: Vec::new(),
+            input: Value::Null,
+            is_stateless,
+            is_deleted_after,
+            cancels_on_disconnect: wish.on_disconnect == Some(OnDisconnect::Cancel),
+            is_queued: false,
+            assistant,
+            thread,
+        };
+        let settings = RunConfig { thread: Some(begun.thread.engine.clone()), ..settings };
+        let is_known = key.is_some() && self.store().run(&begun.run).await.map_err(Problem::from)?.is_some();
+        let start = match is_known {
+            true => {
+                begun.input = self.input_of(&begun.run).await?;
+                Start::Nothing
+            }
+            false => self.decide(&mut begun, caller, &mut wish, settings, is_due).await?,
+        };
+        self.record(&begun, caller, &wish).await?;
+        self.start(begun, start, caller, wish, is_watched, lock).await
+    }
+
+    /// The thread that is meant; a stateless run has one of its own, which is not kept.
+    async fn thread_of(&self, caller: &Caller, id: Option<&str>, wish: &RunCreate) -> Result<Thread, Refused> {
+        let Some(id) = id else {
+            return Ok(Thread { id: String::new(), engine: ThreadId::from(""), record: None, row: None });
+        };
+        match self.find_thread(&caller.who, id).await? {
+            Some(thread) => Ok(thread),
+            None if wish.if_not_exists == Some(IfNotExists::Create) => self.make_thread(&caller.who, Some(id), ThreadRecord::default()).await,
+            None => Err(not_found("Thread", id)),
+        }
+    }
+
+    async fn decide(&self, begun: &mut Begun, caller: &Caller, wish: &mut RunCreate, config: RunConfig, is_due: bool) -> Result<Start, Refused> {
+        let head = self.head(&begun.thread).await?;
+        if let Some(command) = &wish.command
+            && let Some(answer) = command.resume.clone()
+        {
+            let Some(head) = head else { return Err(invalid("this thread waits for no answer: it has no run")) };
+            let answers = resume::answers(self, &head, answer).await?;
+            if let Some(update) = command.update.clone().filter(|update| !update.is_null()) {
+                self.update_state(&caller.who, &begun.thread, update, None).await?;
+            }
+            begun.known = resume::known(self.engine(), &head.run).await;
+            begun.input = self.input_of(&head.run).await?;
+            begun.before = self.before(&begun.thread, &head.run, head.created_ms).await?.0;
+            begun.dress = self.dress(&head.flow);
+            begun.run = head.run;
+            let place = self.place_of(caller, false).await?;
+            return Ok(Start::Answer(answers, place));
+        }
+        if !is_due && let Some(start) = self.multitask(begun, caller, wish, head.as_ref()).await? {
+            return Ok(start);
+        }
+        if is_due && let Some(head) = head.as_ref().filter(|head| matches!(head.status, Status::Asking | Status::Waiting)) {
+            self.stop(head, "new input came in place of an answer").await?;
+        }
+        let input = wish.input.take().filter(|input| !input.is_null());
+        let input = input.or_else(|| wish.command.as_mut().and_then(|command| command.update.take()).filter(|update| !update.is_null()));
+        let from = wish.from_checkpoint().map(str::to_owned);
+        match (input, from) {
+            (None, from) => self.again(begun, caller, head.as_ref(), from.as_deref()).await,
+            (Some(input), from) => self.anew(begun, caller, input, from.as_deref(), head.as_ref(), config).await,
+        }
+    }
+
+    /// What becomes of a run that comes while another is active or waits. `None`: it may begin.
+    async fn multitask(&self, begun: &Begun, caller: &Caller, wish: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
+        if let Some(seconds) = wish.after_seconds.filter(|seconds| *seconds > 0.0) {
+            return Ok(Some(Start::Queue { due_ms: now_ms() + (seconds * 1_000.0) as i64 }));
+        }
+        if begun.is_stateless {
+            return Ok(None);
+        }
+        let strategy = wish.multitask_strategy.unwrap_or_default();
+        let is_queue = self.has_queued(&caller.who.user, &begun.thread.id).await?;
+        match (head.map(|head| (head, head.status)), strategy) {
+            (Some((_, Status::Running)), MultitaskStrategy::Reject) => Err(Refused::plain(
+                StatusCode::CONFLICT,
+                "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
+            )),
+            (Some((_, Status::Running)), MultitaskStrategy::Enqueue) => Ok(Some(Start::Queue { due_ms: 0 })),
+            (Some((head, Status::Running)), MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback) => {
+                self.stop(head, "a new run took its place").await?;
+                if strategy == MultitaskStrategy::Rollback {
+                    self.hide_run(&caller.who, &begun.thread.id, &head.run).await?;
+                }
+                Ok(None)
+            }
+            // New input replaces a question that nobody answered.
+            (Some((head, Status::Asking | Status::Waiting)), _) if wish.input.as_ref().is_some_and(|input| !input.is_null()) => {
+                self.stop(head, "new input came in place of an answer").await?;
+                Ok(None)
+            }
+            _ if is_queue && strategy == MultitaskStrategy::Enqueue => Ok(Some(Start::Queue { due_ms: 0 })),
+            _ => Ok(None),
+        }
+    }
+
+    /// Ends a run and waits until it is over.
+    pub(super) async fn stop(&self, row: &RunRow, reason: &str) -> Result<(), Refused> {
+        match self.engine().cancel(&row.run, reason).await {
+            Ok(_) | Err(engine::EngineError::Over { .. }) => {}
+            Err(error) => return Err(Refused::of(error)),
+        }
+        self.engine().wait(&row.run).await.map(drop).map_err(Refused::of)
+    }
+
+    /// Without input: from a checkpoint, or from where the newest run stopped.
+    async fn again(&self, begun: &mut Begun, caller: &Caller, head: Option<&RunRow>, from: Option<&str>) -> Result<Start, Refused> {
+        let (run, at_step) = match from.map(|id| CheckpointId::parse(id).ok_or_else(|| not_found("Checkpoint", id))).transpose()? {
+            Some(CheckpointId::Step { run, step }) => (run, step),
+            Some(CheckpointId::End { .. } | CheckpointId::Edit(_)) => return Err(invalid("nothing is left to do from this checkpoint; send input")),
+            None => {
+                let unfinished = head.filter(|head| is_unfinished(head));
+                let Some(head) = unfinished else { return Err(invalid("input is needed: no run of this thread can go on without it")) };
+                let last = self.moments(&begun.thread, head).await?.iter().rev().find_map(|moment| match &moment.id {
+                    CheckpointId::Step { step, .. } => Some(*step),
+                    CheckpointId::End { .. } | CheckpointId::Edit(_) => None,
+                });
+                (head.run.clone(), last.unwrap_or(0))
+            }
+        };
+        let row = self.run_in(&begun.thread, run.as_str()).await?;
+        begun.input = self.input_of(&row.run).await?;
+        begun.dress = self.dress(&row.flow);
+        let (before, _) = self.before(&begun.thread, &row.run, row.created_ms).await?;
+        self.rebase(caller, &mut begun.thread, before.clone()).await?;
+        begun.before = before;
+        let place = self.place_of(caller, true).await?;
+        let (thread, run) = (Some(begun.thread.engine.clone()), Some(begun.run.clone()));
+        Ok(Start::Fork(row.run, Box::new(Fork { at_step, thread, run, ..Fork::default() }), place))
+    }
+
+    /// With input: after the conversation as it is, or as it was at a checkpoint.
+    async fn anew(
+        &self,
+        begun: &mut Begun,
+        caller: &Caller,
+        input: Value,
+        from: Option<&str>,
+        head: Option<&RunRow>,
+        config: RunConfig,
+    ) -> Result<Start, Refused> {
+        if begun.dress != Dress::Bare && !begun.is_stateless {
+            match from {
+                Some(id) => {
+                    begun.before = self.moment_at(&begun.thread, id).await?.messages;
+                    self.rebase(caller, &mut begun.thread, begun.before.clone()).await?;
+                }
+                None => begun.before = self.messages(&begun.thread, head).await?,
+            }
+        }
+        let is_own = begun.thread.record.as_ref().is_some_and(|record| record.value.branch.is_some() || !record.value.hidden.is_empty());
+        let input = with_history(begun.dress, &begun.before, is_own, input)?;
+        let served = self.0.service.0.served.get(&begun.assistant.graph_id).ok_or_else(|| not_found("Graph", &begun.assistant.graph_id))?;
+        let mut call = Call::of(&self.0.service, served, caller, input, &config, None)?;
+        call.order.run = Some(begun.run.clone());
+        let place = self.0.service.place(&call).await?;
+        let order = call.take_order();
+        begun.input = order.input.clone();
+        Ok(Start::New(Box::new(order), place))
+    }
+
+    /// Makes a conversation the one that the thread goes on from.
+    async fn rebase(&self, caller: &Caller, thread: &mut Thread, messages: Vec<Message>) -> Result<(), Refused> {
+        let mut kept = thread.kept();
+        let since_seq = thread.row.as_ref().map_or(0, |row| row.messages);
+        kept.branch = Some(Branch { checkpoint: super::state::fresh_edit(), messages, since_seq, at_ms: now_ms() });
+        self.keep_thread(&caller.who, &thread.id, &kept).await?;
+        *thread = self.thread(&caller.who, &thread.id).await?;
+        Ok(())
+    }
+
+    /// A place among the user's runs for one that goes on; a new one is also held against what the user may store and spend.
+    async fn place_of(&self, caller: &Caller, is_new: bool) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+        let Some(api) = &self.0.service.0.api else { return Ok(None) };
+        let user = &caller.who.user;
+        if is_new {
+            api.check_storage(user).await?;
+            api.check_allowance(user, None).await?;
+        }
+        Ok(Some(api.0.quota.run(user)?))
+    }
+
+    /// What a client attached to the run, where that is not what every run has.
+    async fn record(&self, begun: &Begun, caller: &Caller, wish: &RunCreate) -> Result<(), Refused> {
+        let record = RunRecord {
+            assistant_id: begun.assistant.assistant_id.clone(),
+            metadata: wish.metadata.clone(),
+            multitask_strategy: wish.multitask_strategy.unwrap_or_default(),
+            thread: begun.thread.engine.to_string(),
+        };
+        let is_plain = record.metadata.is_empty() && begun.assistant.is_built_in && wish.multitask_strategy.is_none();
+        if is_plain || begun.is_deleted_after {
+            return Ok(());
+        }
+        records::put(self.store(), &caller.who.user, records::RUN, begun.run.as_str(), &record).await
+    }
+
+    async fn start(
+        &self,
+        mut begun: Begun,
+        start: Start,
+        caller: &Caller,
+        wish: RunCreate,
+        is_watched: bool,
+        lock: OwnedMutexGuard<()>,
+    ) -> Result<Begun, Refused> {
+        if is_watched {
+            begun.family = Some(Family::watch(self.engine(), &begun.thread.engine, &begun.run, begun.known.clone(), Whom::All));
+        }
+        if let Some(url) = &wish.webhook {
+            webhook::remember(self, &caller.who.user, &begun, url).await?;
+        }
+        let has_webhook = wish.webhook.is_some();
+        let place = match start {
+            Start::Nothing => None,
+            Start::Queue { due_ms } => {
+                begun.is_queued = true;
+                self.enqueue(caller, &begun, wish, due_ms).await?;
+                return Ok(begun);
+            }
+            Start::New(order, place) => {
+                self.engine().start(*order).await.map_err(Refused::of)?;
+                place
+            }
+            Start::Fork(run, fork, place) => {
+                self.engine().fork(&run, *fork).await.map_err(Refused::of)?;
+                place
+            }
+            Start::Answer(answers, place) => {
+                answers.give(self.engine()).await?;
+                place
+            }
+        };
+        drop(lock);
+        if place.is_some() || has_webhook {
+            self.after_rest(&begun, caller.who.user.clone(), place, has_webhook);
+        }
+        Ok(begun)
+    }
+}
+
+/// What no run of Baton can be asked for.
+fn check(wish: &RunCreate) -> Result<(), Refused> {
+    let names = |list: &Option<OneOrMany<String>>| list.clone().is_some_and(|list| !list.into_vec().is_empty());
+    if names(&wish.interrupt_before) || names(&wish.interrupt_after) {
+        return Err(invalid("interrupt_before and interrupt_after are not supported: a flow of Baton stops where it asks a person"));
+    }
+    if wish.command.as_ref().is_some_and(wire::langgraph::Command::goes_somewhere) {
+        return Err(invalid("a command's goto is not supported: a flow of Baton decides itself which step is next; start from a checkpoint instead"));
+    }
+    if let Some(seconds) = wish.after_seconds
+        && !(0.0..=AFTER_SECONDS_MAX).contains(&seconds)
+    {
+        return Err(invalid(format!("after_seconds is a number from 0 to {AFTER_SECONDS_MAX}")));
+    }
+    check_metadata(&wish.metadata)
+}
+
+/// An input with the conversation of its thread, where the flow is to be given it.
+fn with_history(dress: Dress, before: &[Message], is_own: bool, input: Value) -> Result<Value, Refused> {
+    let Value::Object(mut fields) = input else { return Ok(input) };
+    let wants_all = dress == Dress::Agent || (dress == Dress::Question && is_own);
+    if dress == Dress::Bare {
+        return Ok(Value::Object(fields));
+    }
+    if let (Some(question), true) = (fields.get("question").and_then(Value::as_str).map(str::to_owned), wants_all)
+        && !fields.contains_key("messages")
+    {
+        fields.remove("question");
+        fields.insert("messages".to_owned(), serde_json::json!([Message::human(question)]));
+    }
+    let Some(new) = fields.remove("messages") else { return Ok(Value::Object(fields)) };
+    let new = read_messages(new)?;
+    let all = if wants_all { add_messages(before.to_vec(), new) } else { new };
+    let mut whole: Map<String, Value> = fields;
+    whole.insert("messages".to_owned(), serde_json::json!(all));
+    Ok(Value::Object(whole))
+}

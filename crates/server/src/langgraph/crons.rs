@@ -1,0 +1,254 @@
+//! Crons: runs that begin by a schedule, in a thread or each in its own. They are documents of the store and go on after a restart.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{delete, post};
+use graph::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use wire::langgraph::{MultitaskStrategy, OnCompletion, RunCreate};
+
+use super::begin::Wanted;
+use super::calendar::{self, Schedule};
+use super::records::{self, CRON, Kept};
+use super::{Answer, LangGraph, contains, ids, invalid, limit_of, merged, not_found, page, read_or_default, stream, webhook};
+use crate::api::runs::digest_of;
+use crate::guard::{Who, now_ms};
+use crate::langserve::{Caller, Refused, Sent, json_of, read};
+
+pub(super) fn routes() -> Router<LangGraph> {
+    Router::new()
+        .route("/runs/crons", post(create_stateless))
+        .route("/runs/crons/search", post(search))
+        .route("/runs/crons/count", post(count))
+        .route("/runs/crons/{cron}", delete(remove).patch(change))
+        .route("/threads/{thread}/runs/crons", post(create))
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct CronRecord {
+    schedule: String,
+    timezone: Option<String>,
+    end_ms: Option<i64>,
+    enabled: bool,
+    thread: Option<String>,
+    is_operator: bool,
+    next_ms: Option<i64>,
+    wish: RunCreate,
+    /// What the client sent, as it is shown.
+    payload: Value,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Body {
+    schedule: Option<String>,
+    timezone: Option<String>,
+    end_time: Option<String>,
+    enabled: Option<bool>,
+    on_run_completed: Option<OnCompletion>,
+}
+
+/// What fits the rest of Baton's calendar: schedules are in UTC.
+fn check_timezone(timezone: Option<&str>) -> Result<(), Refused> {
+    match timezone {
+        None | Some("" | "UTC" | "utc" | "Etc/UTC" | "Z" | "GMT") => Ok(()),
+        Some(other) => Err(invalid(format!("schedules are in UTC here; {other:?} is not supported: shift the hours"))),
+    }
+}
+
+fn read_end(end: Option<&str>) -> Result<Option<i64>, Refused> {
+    end.map(|end| calendar::parse(end).ok_or_else(|| invalid("end_time is a time such as 2026-12-31T23:59:00Z"))).transpose()
+}
+
+fn schedule_of(text: &str) -> Result<Schedule, Refused> {
+    Schedule::parse(text).map_err(|why| invalid(format!("schedule: {why}")))
+}
+
+async fn create_stateless(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+    made(&graph, &caller, None, &body).await
+}
+
+async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+    let thread = graph.thread(&caller.who, &id).await?;
+    made(&graph, &caller, Some(thread.id), &body).await
+}
+
+async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: &[u8]) -> Answer {
+    let (settings, payload): (Body, Value) = (read(body)?, read(body)?);
+    let mut wish: RunCreate = read(body)?;
+    if graph.assistant(&caller.who, &wish.assistant_id).await?.is_none() {
+        return Err(invalid(format!("there is no assistant or graph {:?}", wish.assistant_id)));
+    }
+    if wish.input.as_ref().is_none_or(Value::is_null) {
+        return Err(Refused::wrong("missing", &["input"], "a cron needs the input of its runs"));
+    }
+    if let Some(url) = &wish.webhook {
+        webhook::check(graph, url).await?;
+    }
+    check_timezone(settings.timezone.as_deref())?;
+    let text = settings.schedule.ok_or_else(|| Refused::wrong("missing", &["schedule"], "Field required"))?;
+    wish.on_completion = settings.on_run_completed.or(wish.on_completion);
+    // A run of a schedule waits for its turn.
+    wish.multitask_strategy = Some(MultitaskStrategy::Enqueue);
+    let record = CronRecord {
+        next_ms: schedule_of(&text)?.after(now_ms()),
+        schedule: text,
+        timezone: settings.timezone,
+        end_ms: read_end(settings.end_time.as_deref())?,
+        enabled: settings.enabled.unwrap_or(true),
+        thread,
+        is_operator: caller.who.is_operator,
+        wish,
+        payload,
+    };
+    let id = ids::shown(engine::fresh().as_str());
+    records::put(graph.store(), &caller.who.user, CRON, &id, &record).await?;
+    graph.0.due.notify_one();
+    let kept = own(graph, &caller.who, &id).await?;
+    Ok(json_of(StatusCode::OK, &shown(&kept)))
+}
+
+async fn own(graph: &LangGraph, who: &Who, id: &str) -> Result<Kept<CronRecord>, Refused> {
+    records::get(graph.store(), &who.user, CRON, &ids::shown(id)).await?.ok_or_else(|| not_found("Cron", id))
+}
+
+fn shown(kept: &Kept<CronRecord>) -> Value {
+    let cron = &kept.value;
+    json!({
+        "cron_id": kept.key,
+        "assistant_id": cron.wish.assistant_id,
+        "thread_id": cron.thread,
+        "on_run_completed": cron.wish.on_completion,
+        "end_time": cron.end_ms.map(calendar::shown),
+        "schedule": cron.schedule,
+        "timezone": cron.timezone,
+        "created_at": calendar::shown(kept.created_ms),
+        "updated_at": calendar::shown(kept.updated_ms),
+        "payload": cron.payload,
+        "user_id": kept.user.as_str(),
+        "next_run_date": cron.next_ms.filter(|_| cron.enabled).map(calendar::shown),
+        "metadata": cron.wish.metadata,
+        "enabled": cron.enabled,
+    })
+}
+
+async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+    let (settings, fields): (Body, Map<String, Value>) = (read_or_default(&body)?, read_or_default(&body)?);
+    let mut kept = own(&graph, &caller.who, &id).await?;
+    let cron = &mut kept.value;
+    check_timezone(settings.timezone.as_deref())?;
+    if let Some(text) = settings.schedule {
+        cron.next_ms = schedule_of(&text)?.after(now_ms());
+        cron.schedule = text;
+    }
+    cron.timezone = settings.timezone.or(cron.timezone.take());
+    cron.end_ms = read_end(settings.end_time.as_deref())?.or(cron.end_ms);
+    if settings.enabled == Some(true) && !cron.enabled {
+        cron.next_ms = schedule_of(&cron.schedule)?.after(now_ms());
+    }
+    cron.enabled = settings.enabled.unwrap_or(cron.enabled);
+    // What else is sent takes the place of what the runs were started with.
+    let mut wish = serde_json::to_value(&cron.wish).map_err(|error| crate::problem::Problem::internal(&error))?;
+    if let Some(wish) = wish.as_object_mut() {
+        wish.extend(fields.clone());
+    }
+    cron.wish = serde_json::from_value(wish).map_err(|error| invalid(error.to_string()))?;
+    cron.wish.on_completion = settings.on_run_completed.or(cron.wish.on_completion);
+    if let Some(url) = &cron.wish.webhook {
+        webhook::check(&graph, url).await?;
+    }
+    if let Value::Object(payload) = &cron.payload {
+        cron.payload = Value::Object(merged(payload.clone(), fields));
+    }
+    records::put(graph.store(), &caller.who.user, CRON, &kept.key, &kept.value).await?;
+    graph.0.due.notify_one();
+    let kept = own(&graph, &caller.who, &id).await?;
+    Ok(json_of(StatusCode::OK, &shown(&kept)))
+}
+
+async fn remove(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    let kept = own(&graph, &caller.who, &id).await?;
+    records::remove(graph.store(), &caller.who.user, CRON, &kept.key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Search {
+    assistant_id: Option<String>,
+    thread_id: Option<String>,
+    enabled: Option<bool>,
+    metadata: Option<Map<String, Value>>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+}
+
+async fn found(graph: &LangGraph, who: &Who, search: &Search) -> Result<Vec<Value>, Refused> {
+    let all: Vec<Kept<CronRecord>> = records::list(graph.store(), Some(&who.user), CRON, "").await?;
+    let fits = |kept: &&Kept<CronRecord>| {
+        let cron = &kept.value;
+        search.assistant_id.as_ref().is_none_or(|id| *id == cron.wish.assistant_id)
+            && search.thread_id.as_ref().is_none_or(|id| Some(ids::shown(id)) == cron.thread)
+            && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
+            && search.metadata.as_ref().is_none_or(|filter| contains(&Value::Object(cron.wish.metadata.clone()), &Value::Object(filter.clone())))
+    };
+    Ok(all.iter().filter(fits).map(shown).collect())
+}
+
+async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+    let search: Search = read_or_default(&body)?;
+    let found = found(&graph, &caller.who, &search).await?;
+    let part: Vec<&Value> = found.iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)).collect();
+    Ok(page(found.len(), &part))
+}
+
+async fn count(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+    let search: Search = read_or_default(&body)?;
+    Ok(json_of(StatusCode::OK, &json!(found(&graph, &caller.who, &search).await?.len())))
+}
+
+/// Begins every run whose time has come. What was missed while no server ran is begun once.
+pub(super) async fn begin_due(graph: &LangGraph) -> Result<(), Refused> {
+    let all: Vec<Kept<CronRecord>> = records::list(graph.store(), None, CRON, "").await?;
+    for mut kept in all {
+        let (now, cron) = (now_ms(), &mut kept.value);
+        let Some(due_ms) = cron.next_ms.filter(|due_ms| cron.enabled && *due_ms <= now) else { continue };
+        if cron.end_ms.is_some_and(|end_ms| due_ms > end_ms) {
+            cron.enabled = false;
+            records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?;
+            continue;
+        }
+        let run = RunId::from(digest_of(&["cron", &kept.key, &due_ms.to_string()], 16));
+        let is_new = graph.store().run(&run).await.map_err(crate::problem::Problem::from)?.is_none();
+        if is_new {
+            begin(graph, &kept, run).await;
+        }
+        kept.value.next_ms = schedule_of(&kept.value.schedule)?.after(now);
+        records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?;
+    }
+    Ok(())
+}
+
+async fn begin(graph: &LangGraph, kept: &Kept<CronRecord>, run: RunId) {
+    let caller = Caller { who: Who { user: kept.user.clone(), is_operator: kept.value.is_operator }, headers: HeaderMap::new() };
+    let wanted =
+        Wanted { caller: &caller, thread: kept.value.thread.as_deref(), wish: kept.value.wish.clone(), run: Some(run.clone()), is_watched: true };
+    match graph.begin(wanted).await {
+        Ok(begun) => {
+            tracing::info!(cron = kept.key, %run, user = %kept.user, "a run of a schedule began");
+            if let Some(family) = begun.family {
+                stream::expect(family);
+            }
+            if begun.is_deleted_after {
+                let graph = graph.clone();
+                tokio::spawn(async move {
+                    let _ = graph.engine().wait(&run).await;
+                    graph.discard(&run).await;
+                });
+            }
+        }
+        Err(refused) => tracing::warn!(cron = kept.key, user = %kept.user, "a run of a schedule could not begin: {}", refused.words()),
+    }
+}

@@ -1,0 +1,199 @@
+//! Runs that begin later: put off, behind another run of their thread, or by the schedule of a cron.
+//!
+//! They are documents of the store, so they survive a restart. One task looks for what is due. A run has its id before it begins and a cron's run has one that
+//! follows from its time, so what began just before a crash, or in another process, does not begin twice.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue};
+use graph::{RunId, UserId};
+use serde::{Deserialize, Serialize};
+use store::Status;
+use wire::langgraph::{Run, RunCreate, RunStatus};
+
+use super::begin::{Begun, Wanted};
+use super::crons;
+use super::records::{self, Kept, QUEUED};
+use super::threads::Thread;
+use super::{LangGraph, calendar, ids, invalid, stream, webhook};
+use crate::guard::{Who, now_ms};
+use crate::langserve::{Caller, Refused};
+
+/// How long after the last look it is looked again, with something queued and without.
+const BUSY: Duration = Duration::from_millis(100);
+const IDLE: Duration = Duration::from_secs(2);
+/// Runs that may wait in one thread.
+const QUEUED_MAX: usize = 100;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Queued {
+    run: RunId,
+    /// As its client knows it; empty for a run that makes its own.
+    thread: String,
+    is_stateless: bool,
+    is_operator: bool,
+    depth: Option<String>,
+    due_ms: i64,
+    wish: RunCreate,
+}
+
+/// Looks for what is due for as long as the routes are served.
+pub(super) fn spawn(graph: &LangGraph) {
+    let inner = std::sync::Arc::downgrade(&graph.0);
+    tokio::spawn(keep_looking(inner));
+}
+
+async fn keep_looking(inner: Weak<super::Inner>) {
+    if let Some(inner) = inner.upgrade() {
+        webhook::recover(&LangGraph(inner)).await;
+    }
+    loop {
+        let Some(graph) = inner.upgrade().map(LangGraph) else { return };
+        let has_more = match look(&graph).await {
+            Ok(has_more) => has_more,
+            Err(refused) => {
+                tracing::debug!("queued runs could not be looked at: {}", refused.words());
+                false
+            }
+        };
+        let pause = if has_more { BUSY } else { IDLE };
+        let _ = tokio::time::timeout(pause, graph.0.due.notified()).await;
+    }
+}
+
+/// Begins what is due. Says whether something waits for another run to end.
+async fn look(graph: &LangGraph) -> Result<bool, Refused> {
+    crons::begin_due(graph).await?;
+    let queued: Vec<Kept<Queued>> = records::list(graph.store(), None, QUEUED, "").await?;
+    let mut has_more = false;
+    let mut seen = std::collections::BTreeSet::new();
+    for kept in &queued {
+        // Keys are in the order in which they were queued; of a thread only the first may begin.
+        let is_first = kept.value.is_stateless || kept.value.due_ms > 0 || seen.insert((kept.user.clone(), kept.value.thread.clone()));
+        if kept.value.due_ms > now_ms() {
+            has_more |= kept.value.due_ms - now_ms() < 2 * IDLE.as_millis() as i64;
+            continue;
+        }
+        match is_first {
+            true => has_more |= !begin(graph, kept).await?,
+            false => has_more = true,
+        }
+    }
+    Ok(has_more)
+}
+
+/// Begins one if its thread is free. What cannot begin at all is dropped, with the reason in the log.
+async fn begin(graph: &LangGraph, kept: &Kept<Queued>) -> Result<bool, Refused> {
+    let Queued { run, thread, is_stateless, is_operator, depth, wish, .. } = &kept.value;
+    let who = Who { user: kept.user.clone(), is_operator: *is_operator };
+    if !is_stateless
+        && let Some(found) = graph.find_thread(&who, thread).await?
+        && graph.head(&found).await?.is_some_and(|head| head.status == Status::Running && head.run != *run)
+    {
+        return Ok(false);
+    }
+    let mut headers = HeaderMap::new();
+    if let Some(depth) = depth.as_deref().and_then(|depth| HeaderValue::from_str(depth).ok()) {
+        headers.insert(agents::langserve::DEPTH, depth);
+    }
+    let caller = Caller { who, headers };
+    let thread_id = (!is_stateless).then_some(thread.as_str());
+    let has_begun = graph.store().run(run).await.map_err(crate::problem::Problem::from)?.is_some();
+    if !has_begun {
+        let wanted = Wanted { caller: &caller, thread: thread_id, wish: wish.clone(), run: Some(run.clone()), is_watched: true };
+        match graph.begin(wanted).await {
+            Ok(begun) => {
+                if let Some(family) = begun.family {
+                    stream::expect(family);
+                }
+                if begun.is_deleted_after {
+                    let (graph, run) = (graph.clone(), run.clone());
+                    tokio::spawn(async move {
+                        let _ = graph.engine().wait(&run).await;
+                        graph.discard(&run).await;
+                    });
+                }
+            }
+            // No place at the moment: tried again.
+            Err(refused) if refused.status.as_u16() == 429 || refused.status.as_u16() == 503 => return Ok(false),
+            Err(refused) => tracing::warn!(%run, user = %kept.user, "a queued run could not begin: {}", refused.words()),
+        }
+    }
+    records::remove(graph.store(), &kept.user, QUEUED, &kept.key).await?;
+    Ok(true)
+}
+
+impl LangGraph {
+    pub(super) async fn enqueue(&self, caller: &Caller, begun: &Begun, wish: RunCreate, due_ms: i64) -> Result<(), Refused> {
+        let prefix = prefix(&begun.thread.id);
+        if self.queued(&caller.who.user, &begun.thread.id).await?.len() >= QUEUED_MAX {
+            return Err(invalid(format!("{QUEUED_MAX} runs wait in this thread already; wait for some, or cancel some")));
+        }
+        let depth = caller.headers.get(agents::langserve::DEPTH).and_then(|depth| depth.to_str().ok()).map(str::to_owned);
+        let queued = Queued {
+            run: begun.run.clone(),
+            thread: begun.thread.id.clone(),
+            is_stateless: begun.is_stateless,
+            is_operator: caller.who.is_operator,
+            depth,
+            due_ms,
+            wish: RunCreate { after_seconds: None, ..wish },
+        };
+        let key = format!("{prefix}{:016}-{}", now_ms(), begun.run);
+        records::put(self.store(), &caller.who.user, QUEUED, &key, &queued).await?;
+        self.0.due.notify_one();
+        Ok(())
+    }
+
+    async fn queued(&self, user: &UserId, thread: &str) -> Result<Vec<Kept<Queued>>, Refused> {
+        records::list(self.store(), Some(user), QUEUED, &prefix(thread)).await
+    }
+
+    /// Whether runs wait behind others in a thread.
+    pub(super) async fn has_queued(&self, user: &UserId, thread: &str) -> Result<bool, Refused> {
+        Ok(self.queued(user, thread).await?.iter().any(|kept| kept.value.due_ms == 0))
+    }
+
+    pub(super) async fn is_queued(&self, user: &UserId, thread: &str, run: &RunId) -> Result<bool, Refused> {
+        Ok(self.queued(user, thread).await?.iter().any(|kept| kept.value.run == *run))
+    }
+
+    /// Takes runs out of the queue: one, or all of a thread. Says whether there were any.
+    pub(super) async fn drop_queued(&self, user: &UserId, thread: &str, run: Option<&RunId>) -> Result<bool, Refused> {
+        let mut was_there = false;
+        for kept in self.queued(user, thread).await? {
+            if run.is_none_or(|run| *run == kept.value.run) {
+                was_there |= records::remove(self.store(), user, QUEUED, &kept.key).await?;
+            }
+        }
+        Ok(was_there)
+    }
+
+    pub(super) async fn queued_runs(&self, who: &Who, thread: &Thread) -> Result<Vec<Run>, Refused> {
+        let shown = |kept: Kept<Queued>| {
+            let Queued { run, wish, .. } = kept.value;
+            Run {
+                run_id: ids::shown(run.as_str()),
+                thread_id: thread.id.clone(),
+                assistant_id: wish.assistant_id,
+                created_at: calendar::shown(kept.created_ms),
+                updated_at: calendar::shown(kept.updated_ms),
+                status: RunStatus::Pending,
+                metadata: wish.metadata,
+                multitask_strategy: wish.multitask_strategy.unwrap_or_default(),
+                kwargs: serde_json::Map::new(),
+            }
+        };
+        Ok(self.queued(&who.user, &thread.id).await?.into_iter().rev().map(shown).collect())
+    }
+
+    pub(super) async fn queued_run(&self, who: &Who, thread: &Thread, id: &str) -> Result<Option<Run>, Refused> {
+        let id = ids::shown(id);
+        Ok(self.queued_runs(who, thread).await?.into_iter().find(|run| run.run_id == id))
+    }
+}
+
+fn prefix(thread: &str) -> String {
+    format!("{thread}/")
+}

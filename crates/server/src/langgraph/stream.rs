@@ -1,0 +1,333 @@
+//! A run's events, sent as they come, and from any place on for whoever comes back.
+//!
+//! An event of the engine becomes a few frames ([`frames`]); the id of a frame says how far its reader is: the events of the run and of those below it, and
+//! where it is within the frames of one event. A reader that comes back with it gets the rest, after a restart too: events are the journal, read again. Pieces of answers have no ids:
+//! whoever missed some gets the whole answer with the next `values`.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use engine::{At, EngineError, Family, Heard, Seen};
+use futures::stream::unfold;
+use graph::{Event, RunId, UserId};
+use store::StoreError;
+use tokio::sync::mpsc;
+use tracing::Instrument as _;
+use wire::langgraph::StreamMode;
+
+use super::begin::Begun;
+use super::frames::{Frame, Teller};
+use super::runs::located;
+use super::{Answer, LangGraph};
+use crate::events::{Cursor, path_of};
+use crate::guard::Who;
+use crate::langserve::{Caller, Refused};
+use crate::metrics;
+use crate::quota::StreamPermit;
+
+/// Frames that may wait for a reader; past that the stream waits for it, and the run does not.
+const BEHIND_MAX: usize = 256;
+/// A line that says nothing, so that everybody between sees that the stream lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often it is looked whether a queued run has begun.
+pub(super) const POLL: Duration = Duration::from_millis(50);
+/// A run that waits for a person may have told something that is still on its way.
+const LAST_EVENTS: Duration = Duration::from_millis(50);
+/// Whoever starts a run in the background has so long to follow it before nobody is thought to.
+const EXPECTED_FOR: Duration = Duration::from_secs(5);
+
+/// A place among the streams of its user and of the server.
+pub(super) type Open = Option<(StreamPermit, metrics::Open)>;
+
+pub(super) fn open(graph: &LangGraph, caller: &Caller) -> Result<Open, Refused> {
+    Ok(match &graph.0.service.0.api {
+        Some(api) => Some((api.0.quota.stream(&caller.who.user)?, api.0.metrics.stream_opened())),
+        None => None,
+    })
+}
+
+/// Listens to a run until whoever wanted it does, so that its answer is generated in pieces.
+pub(super) fn expect(mut family: Family) {
+    tokio::spawn(async move {
+        let _ = tokio::time::timeout(EXPECTED_FOR, async { while family.next().await.is_some() {} }).await;
+    });
+}
+
+/// How far a reader is: `e-12_3.0-5`, and within the frames of the next event `e-12_3.0-5!3.0-5.2`.
+pub(super) struct Place {
+    heard: Cursor,
+    /// Of an event whose frames were not all read: its run, its number, and how many were.
+    within: Option<(String, u64, usize)>,
+}
+
+impl Place {
+    pub(super) fn parse(text: &str) -> Option<Place> {
+        let text = text.strip_prefix('e')?;
+        let (cursor, within) = text.split_once('!').map_or((text, None), |(cursor, within)| (cursor, Some(within)));
+        let within = match within {
+            None => None,
+            Some(within) => {
+                let (event, count) = within.rsplit_once('.')?;
+                let (path, seq) = event.rsplit_once('-')?;
+                Some((path.to_owned(), seq.parse().ok()?, count.parse().ok()?))
+            }
+        };
+        Some(Place { heard: Cursor::parse(cursor)?, within })
+    }
+
+    /// How many of an event's frames were read.
+    fn read_of(&self, path: &str, seq: u64) -> usize {
+        match &self.within {
+            _ if self.heard.has(path, seq) => usize::MAX,
+            Some((of, number, count)) if of == path && *number == seq => *count,
+            _ => 0,
+        }
+    }
+}
+
+/// Does what a client wanted to happen when it goes away.
+pub(super) struct Leaving {
+    graph: LangGraph,
+    run: RunId,
+    cancels: bool,
+    deletes: bool,
+    is_complete: bool,
+}
+
+impl Leaving {
+    pub(super) fn new(graph: &LangGraph, run: &RunId, cancels: bool, deletes: bool) -> Leaving {
+        Leaving { graph: graph.clone(), run: run.clone(), cancels, deletes, is_complete: false }
+    }
+
+    pub(super) fn is_complete(&mut self) {
+        self.is_complete = true;
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let is_cancelled = self.cancels && !self.is_complete;
+        if !is_cancelled && !self.deletes {
+            return;
+        }
+        let (graph, run, deletes) = (self.graph.clone(), self.run.clone(), self.deletes);
+        tokio::spawn(async move {
+            if is_cancelled && let Err(error) = graph.engine().cancel(&run, "its client went away").await {
+                tracing::debug!(%run, "a run whose client went away could not be cancelled: {error}");
+            }
+            if deletes {
+                let _ = graph.engine().wait(&run).await;
+                graph.discard(&run).await;
+            }
+        });
+    }
+}
+
+pub(super) fn follow(
+    graph: &LangGraph,
+    caller: &Caller,
+    mut begun: Begun,
+    modes: Vec<StreamMode>,
+    has_subgraphs: bool,
+    from: Option<Place>,
+    open: Open,
+) -> Answer {
+    let Some(family) = begun.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
+    let (to, receiver) = mpsc::channel::<Bytes>(BEHIND_MAX);
+    let teller = Teller::new(&begun, modes, has_subgraphs);
+    let leaving = Leaving::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
+    let task = Telling {
+        graph: graph.clone(),
+        run: begun.run.clone(),
+        user: caller.who.user.clone(),
+        thread: begun.thread.id.clone(),
+        is_queued: begun.is_queued,
+        is_unknown: begun.is_queued,
+        is_answered: !begun.known.is_empty(),
+        teller,
+        to,
+        heard: Cursor::default(),
+        from,
+        leaving,
+    };
+    tokio::spawn(task.tell(family).in_current_span());
+    let bytes = unfold((receiver, open), |(mut receiver, open)| async move {
+        let chunk = match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
+            Ok(chunk) => chunk?,
+            Err(_) => Bytes::from_static(b": heartbeat\n\n"),
+        };
+        Some((Ok::<_, Infallible>(chunk), (receiver, open)))
+    });
+    let mut response = Response::new(Body::from_stream(bytes));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(located(response, &begun, "stream"))
+}
+
+struct Telling {
+    graph: LangGraph,
+    run: RunId,
+    user: UserId,
+    thread: String,
+    is_queued: bool,
+    /// It was queued, and what it is given is not known yet.
+    is_unknown: bool,
+    is_answered: bool,
+    teller: Teller,
+    to: mpsc::Sender<Bytes>,
+    heard: Cursor,
+    from: Option<Place>,
+    leaving: Leaving,
+}
+
+/// The reader went away.
+struct Gone;
+
+impl Telling {
+    async fn tell(mut self, family: Family) {
+        // A reader that is gone has its wishes carried out when this is dropped.
+        if self.told(family).await.is_ok() {
+            self.leaving.is_complete();
+        }
+    }
+
+    async fn told(&mut self, mut family: Family) -> Result<(), Gone> {
+        let (graph, user, thread, run) = (self.graph.clone(), self.user.clone(), self.thread.clone(), self.run.clone());
+        let is_queued = self.is_queued;
+        let rest = async move { rests(&graph, &user, &thread, &run, is_queued).await };
+        tokio::pin!(rest);
+        // Whoever answers a question hears of a run that has told its start before.
+        if self.is_answered {
+            self.send(vec![self.teller.metadata()], None).await?;
+        }
+        let is_over = loop {
+            tokio::select! {
+                biased;
+                heard = family.next() => match heard {
+                    Some(Ok(heard)) => {
+                        if self.hear(&heard).await? {
+                            break true;
+                        }
+                    }
+                    Some(Err(error)) => {
+                        tracing::warn!(run = %self.run, "events can be told no further: {error}");
+                        self.send(vec![Frame::error("InternalError", &error.to_string())], None).await?;
+                        return Ok(());
+                    }
+                    None => break true,
+                },
+                is_parked = &mut rest => match is_parked {
+                    true => break false,
+                    false => {
+                        // It was taken back before it began.
+                        self.send(vec![Frame::error("UserInterrupt", "the run was cancelled before it began"), Frame::end()], None).await?;
+                        return Ok(());
+                    }
+                },
+                () = self.to.closed() => return Err(Gone),
+            }
+        };
+        if !is_over {
+            while let Ok(Some(Ok(heard))) = tokio::time::timeout(LAST_EVENTS, family.next()).await {
+                if self.hear(&heard).await? {
+                    return self.send(vec![Frame::end()], None).await;
+                }
+            }
+            let row = self.graph.store().run(&self.run).await.ok().flatten();
+            let interrupts = self.graph.interrupts(row.as_ref()).await.map_err(|_| Gone)?;
+            let frames = self.teller.interrupted(&interrupts);
+            self.send(frames, None).await?;
+        }
+        self.send(vec![Frame::end()], None).await
+    }
+
+    /// Says whether that was the end of the run.
+    async fn hear(&mut self, heard: &Heard) -> Result<bool, Gone> {
+        if std::mem::take(&mut self.is_unknown) {
+            self.learn().await;
+        }
+        let frames = self.teller.hear(heard);
+        let Seen::Told(told, _) = &heard.seen else {
+            self.send(frames, None).await?;
+            return Ok(false);
+        };
+        let path = path_of(&heard.path);
+        let skipped = match (&self.from, heard.is_known) {
+            (_, true) => usize::MAX,
+            (Some(from), false) => from.read_of(&path, told.seq),
+            (None, false) => 0,
+        };
+        let count = frames.len();
+        let before = self.heard.to_string();
+        self.heard.hear(&path, told.seq);
+        let after = format!("e{}", self.heard);
+        for (at, frame) in frames.into_iter().enumerate().skip(skipped) {
+            let id = if at + 1 == count { after.clone() } else { format!("e{before}!{path}-{}.{}", told.seq, at + 1) };
+            self.send(vec![frame], Some(&id)).await?;
+        }
+        Ok(heard.parent.is_none() && matches!(told.event, Event::Ended { .. }))
+    }
+
+    /// What a run that was queued was given, now that it has begun.
+    async fn learn(&mut self) {
+        let who = Who { user: self.user.clone(), is_operator: false };
+        let learnt = async {
+            let thread = self.graph.thread(&who, &self.thread).await?;
+            let row = self.graph.run_in(&thread, self.run.as_str()).await?;
+            let (before, _) = self.graph.before(&thread, &self.run, row.created_ms).await?;
+            Ok::<_, Refused>((before, self.graph.input_of(&self.run).await?))
+        };
+        if let Ok((before, input)) = learnt.await {
+            self.teller.began_with(before, input);
+        }
+    }
+
+    async fn send(&self, frames: Vec<Frame>, id: Option<&str>) -> Result<(), Gone> {
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for frame in frames {
+            text.push_str(&format!("event: {}\ndata: {}\n", frame.event, frame.data));
+            if let Some(id) = id {
+                text.push_str(&format!("id: {id}\n"));
+            }
+            text.push('\n');
+        }
+        self.to.send(text.into()).await.map_err(|_| Gone)
+    }
+}
+
+/// Ends when only a person can move the run (`true`), or when a queued one will never begin (`false`).
+async fn rests(graph: &LangGraph, user: &UserId, thread: &str, run: &RunId, is_queued: bool) -> bool {
+    let engine = graph.engine();
+    loop {
+        match engine.wait(run).await {
+            Ok(At::Parked(_)) => return true,
+            Err(EngineError::Store(StoreError::NoRun { .. })) => {
+                tokio::time::sleep(POLL).await;
+                // Asked in this order: a run leaves the queue after it has begun.
+                let is_waiting = is_queued && graph.is_queued(user, thread, run).await.unwrap_or(true);
+                if !is_waiting && matches!(engine.store().run(run).await, Ok(None)) {
+                    return false;
+                }
+            }
+            // It is over, and the events say so.
+            Ok(_) | Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// For tests of what is sent.
+#[cfg(test)]
+pub(super) fn parsed(text: &str) -> Vec<(String, serde_json::Value, Option<String>)> {
+    let field = |block: &str, name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let read = |block: &str| {
+        let data = field(block, "data: ").and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default();
+        field(block, "event: ").map(|event| (event, data, field(block, "id: ")))
+    };
+    text.split("\n\n").filter_map(read).collect()
+}

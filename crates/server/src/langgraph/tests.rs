@@ -1,0 +1,433 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use engine::{Engine, Settings};
+use graph::{Ask, END, Go, Graph, Replies};
+use scripted::{ScriptedWorld, mangled};
+use serde_json::{Map, Value, json};
+use store::{MemoryStore, Store};
+
+use super::begin::Wanted;
+use super::*;
+use crate::guard::{Guard, Who};
+use crate::langserve::{Caller, Dress, FlowSettings, Served};
+
+const SCRIPT: &str = "when tool count reply 1\nwhen tool slow reply 1 after 400ms\n";
+
+/// Answers questions: `ask…` asks a person, `fail` fails, `tool` and `slow` call tools; two steps.
+fn answers() -> Graph {
+    let question = |s: &Value| s["question"].as_str().unwrap_or_default().to_owned();
+    let ask = move |s: &Value| match question(s).as_str() {
+        "ask" => Ask::one(graph::person("Really?")),
+        "tool" => Ask::one(graph::tool("count", json!({ "n": 1 }))),
+        "slow" => Ask::one(graph::tool("slow", json!({}))),
+        _ => Ask::nothing(),
+    };
+    let think = move |s: &mut Value, replies: &Replies<'_>| {
+        if question(s) == "fail" {
+            return Go::fail("it hurts");
+        }
+        s["reply"] = replies.value(0).cloned().unwrap_or_default();
+        Go::to("tell").note("thought", question(s))
+    };
+    let tell = move |s: &mut Value, _: &Replies<'_>| {
+        let before = s["history"].as_array().map_or(0, Vec::len);
+        let answer = format!("to {} after {before}: {}", question(s), s["reply"]);
+        let asked = question(s);
+        *s = json!({ "answer": answer, "sources": ["a"] });
+        Go::end().say("user", asked).say("assistant", answer)
+    };
+    let nothing = |_: &Value| Ask::nothing();
+    Graph::of::<Value>("answers").node("think", (ask, think), &["tell"]).node("tell", (nothing, tell), &[END]).build().unwrap()
+}
+
+fn inc() -> Graph {
+    let inc = |s: &mut Value, _: &Replies<'_>| {
+        s["x"] = json!(s["x"].as_i64().unwrap_or(0) + 1);
+        Go::end()
+    };
+    Graph::of::<Value>("inc").node("inc", (|_: &Value| Ask::nothing(), inc), &[END]).build().unwrap()
+}
+
+fn service(store: Arc<dyn Store>) -> Service {
+    let world = ScriptedWorld::parse(SCRIPT).unwrap();
+    let engine = Engine::new(store, Arc::new(world), [answers(), inc()], Settings::default());
+    let one = |flow: &str, dress| Served { flow: flow.to_owned(), dress, base: Map::new(), settings: FlowSettings::none(flow) };
+    let served = BTreeMap::from([("answers".to_owned(), one("answers", Dress::Question)), ("inc".to_owned(), one("inc", Dress::Bare))]);
+    Service::new(engine, served, None)
+}
+
+/// A server that answers over HTTP.
+struct Server(String);
+
+async fn serve() -> Server {
+    serve_on(Arc::new(MemoryStore::new())).await
+}
+
+async fn serve_on(store: Arc<dyn Store>) -> Server {
+    let guard = Guard::new(None);
+    let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let router = routes(&service(store)).layer(axum::middleware::from_fn_with_state(guard.clone(), crate::guard::check));
+    tokio::spawn(async move { crate::serve(listener, router).await });
+    Server(base)
+}
+
+impl Server {
+    async fn send(&self, method: &str, path: &str, body: Value, headers: &[(&str, &str)]) -> (u16, String) {
+        let mut request = reqwest::Client::new().request(method.parse().unwrap(), format!("{}{path}", self.0));
+        if !body.is_null() {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = tokio::time::timeout(Duration::from_secs(20), request.send()).await.unwrap().unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    async fn json(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, text) = self.send(method, path, body, &[]).await;
+        assert!(status < 300, "{method} {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    async fn refused(&self, method: &str, path: &str, body: Value) -> (u16, String) {
+        let (status, text) = self.send(method, path, body, &[]).await;
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        assert!(body.get("detail").is_some(), "{method} {path}: {status} {text}");
+        (status, text)
+    }
+
+    async fn thread(&self) -> String {
+        self.json("POST", "/threads", json!({})).await["thread_id"].as_str().unwrap().to_owned()
+    }
+
+    async fn stream(&self, path: &str, body: Value) -> Vec<(String, Value, Option<String>)> {
+        let (status, text) = self.send("POST", path, body, &[]).await;
+        assert_eq!(status, 200, "{text}");
+        stream::parsed(&text)
+    }
+
+    async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..200 {
+            let found = self.json("GET", path, Value::Null).await;
+            if is_so(&found) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{path} never came to be: {}", self.json("GET", path, Value::Null).await)
+    }
+}
+
+fn asks(text: &str) -> Value {
+    json!({ "assistant_id": "answers", "input": { "messages": [{ "type": "human", "content": text }] } })
+}
+
+fn with(mut body: Value, fields: Value) -> Value {
+    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    body
+}
+
+fn last(values: &Value) -> &str {
+    values["messages"].as_array().and_then(|all| all.last()).and_then(|last| last["content"].as_str()).unwrap_or_default()
+}
+
+fn names(frames: &[(String, Value, Option<String>)]) -> Vec<&str> {
+    frames.iter().map(|(name, ..)| name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn p3_a_thread_holds_a_conversation_with_its_state_and_history() {
+    let server = serve().await;
+    let thread = server.thread().await;
+    let values = server.json("POST", &format!("/threads/{thread}/runs/wait"), asks("one")).await;
+    assert_eq!((last(&values), values["messages"].as_array().unwrap().len()), ("to one after 0: null", 2));
+    assert_eq!(values["output"]["sources"], json!(["a"]));
+    let values = server.json("POST", &format!("/threads/{thread}/runs/wait"), asks("two")).await;
+    assert_eq!(values["messages"].as_array().unwrap().len(), 4, "{values}");
+    let state = server.json("GET", &format!("/threads/{thread}/state"), Value::Null).await;
+    assert_eq!((&state["values"], &state["next"]), (&values, &json!([])));
+    let past = server.json("POST", &format!("/threads/{thread}/history"), json!({ "limit": 20 })).await;
+    let nexts: Vec<String> = past.as_array().unwrap().iter().map(|state| state["next"].to_string()).collect();
+    assert_eq!(nexts, ["[]", r#"["tell"]"#, r#"["think"]"#, "[]", r#"["tell"]"#, r#"["think"]"#]);
+    assert_eq!(last(&past[3]["values"]), "to one after 0: null");
+
+    // From after the first answer, the second question is another one.
+    let from = json!({ "checkpoint": { "checkpoint_id": past[3]["checkpoint_id"], "checkpoint_ns": "" } });
+    let other = server.json("POST", &format!("/threads/{thread}/runs/wait"), with(asks("three"), from)).await;
+    assert_eq!((last(&other), other["messages"].as_array().unwrap().len()), ("to three after 2: null", 4));
+    // The second step of the first run again, without input.
+    let from = json!({ "assistant_id": "answers", "checkpoint_id": past[4]["checkpoint_id"] });
+    let again = server.json("POST", &format!("/threads/{thread}/runs/wait"), from).await;
+    assert_eq!(last(&again), "to one after 0: null");
+
+    let copy = server.json("POST", &format!("/threads/{thread}/copy"), json!({})).await;
+    assert_eq!(copy["values"]["messages"], again["messages"]);
+    let changed = json!({ "values": { "messages": [{ "role": "user", "content": "by hand" }], "mood": "dry" } });
+    let id = copy["thread_id"].as_str().unwrap();
+    let checkpoint = server.json("POST", &format!("/threads/{id}/state"), changed).await;
+    let state = server.json("GET", &format!("/threads/{id}/state"), Value::Null).await;
+    assert_eq!((last(&state["values"]), &state["values"]["mood"]), ("by hand", &json!("dry")));
+    assert_eq!(state["checkpoint_id"], checkpoint["checkpoint"]["checkpoint_id"]);
+    let values = server.json("POST", &format!("/threads/{id}/runs/wait"), asks("four")).await;
+    assert_eq!(last(&values), "to four after 3: null");
+    let found = server.json("POST", "/threads/search", json!({ "limit": 5 })).await;
+    assert_eq!(found.as_array().unwrap().len(), 2);
+    assert_eq!(server.json("POST", "/threads/prune", json!({ "thread_ids": [id], "strategy": "keep_latest" })).await["pruned_count"], 1);
+    assert_eq!(last(&server.json("GET", &format!("/threads/{id}"), Value::Null).await["values"]), "to four after 3: null");
+    assert_eq!(server.send("DELETE", &format!("/threads/{id}"), Value::Null, &[]).await.0, 204);
+    assert_eq!(server.refused("GET", &format!("/threads/{id}"), Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn p3_every_stream_mode_tells_the_same_run() {
+    let server = serve().await;
+    let all = json!({ "stream_mode": ["values", "updates", "messages-tuple", "messages", "custom", "debug", "events", "tasks", "checkpoints"] });
+    let frames = server.stream("/runs/stream", with(asks("tool"), all)).await;
+    let names = names(&frames);
+    assert_eq!((names[0], names.last().unwrap()), ("metadata", &"end"));
+    for wanted in ["values", "updates", "messages", "messages/complete", "custom", "debug", "events", "tasks", "checkpoints"] {
+        assert!(names.contains(&wanted), "{wanted} is missing: {names:?}");
+    }
+    let of = |name: &str| frames.iter().filter(|(event, ..)| event == name).map(|(_, data, _)| data.clone()).collect::<Vec<_>>();
+    assert_eq!(of("updates")[0], json!({ "think": { "thought": "tool" } }));
+    assert_eq!(of("custom"), [json!({ "thought": "tool" })]);
+    assert_eq!(last(of("values").last().unwrap()), "to tool after 0: 1");
+    assert_eq!((of("values")[0]["messages"][0]["content"].as_str(), of("values").len()), (Some("tool"), 3));
+    assert_eq!((of("messages")[0][0]["type"].as_str(), of("messages")[1][0]["type"].as_str()), (Some("tool"), Some("ai")));
+    let events: Vec<String> = of("events").iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect();
+    assert!(events.contains(&"on_tool_start".to_owned()) && events.contains(&"on_tool_end".to_owned()), "{events:?}");
+    let failed = server.stream("/runs/stream", asks("fail")).await;
+    let (name, data, _) = failed.iter().rev().find(|(name, ..)| name != "end").unwrap();
+    assert_eq!((name.as_str(), &data["error"]), ("error", &json!("FlowError")));
+    let values = server.json("POST", "/runs/wait", asks("fail")).await;
+    assert_eq!(values["__error__"]["message"], "it hurts");
+    let bare = server.json("POST", "/runs/wait", json!({ "assistant_id": "inc", "input": { "x": 1 } })).await;
+    assert_eq!(bare, json!({ "x": 2 }));
+}
+
+#[tokio::test]
+async fn p3_a_question_is_an_interrupt_and_resume_answers_it() {
+    let server = serve().await;
+    let thread = server.thread().await;
+    let path = format!("/threads/{thread}/runs/stream");
+    let frames = server.stream(&path, with(asks("ask"), json!({ "stream_mode": ["values", "updates"] }))).await;
+    let interrupt = frames.iter().find_map(|(name, data, _)| (name == "updates").then(|| data.get("__interrupt__")).flatten()).unwrap();
+    assert_eq!(interrupt[0]["value"]["question"], "Really?");
+    let shown = server.json("GET", &format!("/threads/{thread}"), Value::Null).await;
+    assert_eq!(shown["status"], "interrupted");
+    let state = server.json("POST", &format!("/threads/{thread}/state/checkpoint"), json!({ "checkpoint": { "thread_id": thread } })).await;
+    assert_eq!((&state["next"], &state["tasks"][0]["interrupts"][0]["id"]), (&json!(["think"]), &interrupt[0]["id"]));
+    let resume =
+        |answer: Value| json!({ "assistant_id": "answers", "command": { "resume": answer, "goto": [] }, "stream_mode": ["updates", "values"] });
+    let id = interrupt[0]["id"].as_str().unwrap();
+    let frames = server.stream(&path, resume(json!({ id: "yes" }))).await;
+    assert_eq!(names(&frames)[..2], ["metadata", "updates"], "what was told before is not told again: {frames:?}");
+    assert_eq!(last(&frames.iter().rfind(|(name, ..)| name == "values").unwrap().1), "to ask after 0: \"yes\"");
+    let (status, words) = server.refused("POST", &path, resume(json!("again"))).await;
+    assert!(status == 422 && words.contains("waits for no answer"), "{words}");
+    // New input replaces a question that nobody answered.
+    server.json("POST", &format!("/threads/{thread}/runs/wait"), asks("ask")).await;
+    let values = server.json("POST", &format!("/threads/{thread}/runs/wait"), asks("never mind")).await;
+    assert!(last(&values).starts_with("to never mind"), "{values}");
+}
+
+#[tokio::test]
+async fn p3_a_stream_goes_on_from_any_of_its_frames() {
+    let server = serve().await;
+    let thread = server.thread().await;
+    let modes = json!({ "stream_mode": ["values", "updates", "debug"], "stream_resumable": true });
+    let whole = server.stream(&format!("/threads/{thread}/runs/stream"), with(asks("tool"), modes)).await;
+    let run = whole[0].1["run_id"].as_str().unwrap().to_owned();
+    let path = format!("/threads/{thread}/runs/{run}/stream?stream_mode=values&stream_mode=updates&stream_mode=debug");
+    let get = async |id: &str| stream::parsed(&server.send("GET", &path, Value::Null, &[("last-event-id", id)]).await.1);
+    assert_eq!(get("-1").await, whole);
+    for (at, (_, _, id)) in whole.iter().enumerate().filter(|(_, (_, _, id))| id.is_some()) {
+        assert_eq!(get(id.as_deref().unwrap()).await, whole[at + 1..], "after frame {at}");
+    }
+    let (status, _) = server.send("GET", &path, Value::Null, &[("last-event-id", "1794705373191-0")]).await;
+    assert_eq!(status, 422);
+    let joined = server.json("GET", &format!("/threads/{thread}/runs/{run}/join"), Value::Null).await;
+    assert_eq!(last(&joined), "to tool after 0: 1");
+}
+
+#[tokio::test]
+async fn p3_a_second_run_is_refused_queued_or_takes_the_place_of_the_first() {
+    let server = serve().await;
+    let start = async |thread: &str, strategy: &str| {
+        let run = server.json("POST", &format!("/threads/{thread}/runs"), asks("slow")).await;
+        let second = with(asks("second"), json!({ "multitask_strategy": strategy }));
+        (run["run_id"].as_str().unwrap().to_owned(), server.send("POST", &format!("/threads/{thread}/runs"), second, &[]).await)
+    };
+    let (rejecting, queueing, interrupting, back) = (server.thread().await, server.thread().await, server.thread().await, server.thread().await);
+    assert_eq!(start(&rejecting, "reject").await.1.0, 409);
+    let (_, (status, queued)) = start(&queueing, "enqueue").await;
+    let queued: Value = serde_json::from_str(&queued).unwrap();
+    assert_eq!((status, &queued["status"]), (200, &json!("pending")), "{queued}");
+    let joined = server.json("GET", &format!("/threads/{queueing}/runs/{}/join", queued["run_id"].as_str().unwrap()), Value::Null).await;
+    assert_eq!((last(&joined), joined["messages"].as_array().unwrap().len()), ("to second after 0: null", 4), "{joined}");
+    let (first, _) = start(&interrupting, "interrupt").await;
+    server.until(&format!("/threads/{interrupting}/runs/{first}"), |run| run["status"] == "interrupted").await;
+    let (first, _) = start(&back, "rollback").await;
+    assert_eq!(server.refused("GET", &format!("/threads/{back}/runs/{first}"), Value::Null).await.0, 404);
+    server.until(&format!("/threads/{back}/state"), |state| last(&state["values"]).starts_with("to second")).await;
+    let run = server.json("POST", &format!("/threads/{back}/runs"), asks("slow")).await["run_id"].as_str().unwrap().to_owned();
+    assert_eq!(server.send("POST", &format!("/threads/{back}/runs/{run}/cancel?wait=1&action=interrupt"), Value::Null, &[]).await.0, 204);
+    assert_eq!(server.json("GET", &format!("/threads/{back}/runs/{run}"), Value::Null).await["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn p3_what_is_wrong_or_impossible_is_refused_in_langgraphs_form() {
+    let server = serve().await;
+    let thread = server.thread().await;
+    let path = format!("/threads/{thread}/runs/wait");
+    for (path, body, status, words) in [
+        (path.as_str(), json!({ "assistant_id": "nobody", "input": {} }), 422, "there are: answers, inc"),
+        (path.as_str(), json!({ "input": {} }), 422, "assistant_id"),
+        (path.as_str(), json!([1]), 422, "dictionary"),
+        (path.as_str(), with(asks("x"), json!({ "interrupt_before": ["think"] })), 422, "interrupt_before"),
+        (path.as_str(), with(asks("x"), json!({ "command": { "goto": "tell" } })), 422, "goto"),
+        (path.as_str(), with(asks("x"), json!({ "after_seconds": -1 })), 422, "after_seconds"),
+        (path.as_str(), with(asks("x"), json!({ "webhook": "http://127.0.0.1/x" })), 422, "webhook"),
+        (path.as_str(), with(asks("x"), json!({ "checkpoint_id": "1ef" })), 404, "Checkpoint"),
+        (path.as_str(), json!({ "assistant_id": "answers" }), 422, "input is needed"),
+        (path.as_str(), with(asks("x"), json!({ "config": { "configurable": { "odd": 1 } } })), 422, "no settings"),
+        ("/threads/nowhere/runs/wait", asks("x"), 404, "not found"),
+        ("/runs/crons", with(asks("x"), json!({ "schedule": "every day" })), 422, "five fields"),
+        ("/assistants", json!({ "graph_id": "nobody" }), 422, "there is no graph"),
+    ] {
+        let (found, text) = server.refused("POST", path, body.clone()).await;
+        assert!(found == status && text.contains(words), "{path} {body}: {found} {text}");
+    }
+    let created =
+        server.json("POST", "/threads/8b4c6e5e-0000-4000-8000-000000000001/runs/wait", with(asks("x"), json!({ "if_not_exists": "create" }))).await;
+    assert!(last(&created).starts_with("to x"));
+}
+
+#[tokio::test]
+async fn p3_assistants_have_versions_schemas_and_a_graph() {
+    let server = serve().await;
+    let all = server.json("POST", "/assistants/search", json!({})).await;
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    let built_in = all[0]["assistant_id"].as_str().unwrap();
+    let drawn = server.json("GET", &format!("/assistants/{built_in}/graph"), Value::Null).await;
+    assert_eq!((drawn["nodes"].as_array().unwrap().len(), &drawn["edges"][0]["target"]), (4, &json!("think")));
+    assert!(server.json("GET", &format!("/assistants/{built_in}/schemas"), Value::Null).await["input_schema"].is_object());
+    assert_eq!(server.refused("PATCH", &format!("/assistants/{built_in}"), json!({ "name": "x" })).await.0, 403);
+    let made = server.json("POST", "/assistants", json!({ "graph_id": "answers", "name": "mine", "metadata": { "a": 1 } })).await;
+    let id = made["assistant_id"].as_str().unwrap();
+    let changed = server.json("PATCH", &format!("/assistants/{id}"), json!({ "name": "ours" })).await;
+    assert_eq!((&changed["version"], &changed["metadata"]), (&json!(2), &json!({ "a": 1 })));
+    assert_eq!(server.json("POST", &format!("/assistants/{id}/latest"), json!({ "version": 1 })).await["name"], "mine");
+    assert_eq!(server.json("POST", &format!("/assistants/{id}/versions"), json!({})).await.as_array().unwrap().len(), 2);
+    let values = server.json("POST", "/runs/wait", with(asks("hi"), json!({ "assistant_id": id }))).await;
+    assert!(last(&values).starts_with("to hi"));
+    assert_eq!(server.json("POST", "/assistants/count", json!({ "metadata": { "a": 1 } })).await, json!(1));
+    assert_eq!(server.send("DELETE", &format!("/assistants/{id}"), Value::Null, &[]).await.0, 204);
+}
+
+#[tokio::test]
+async fn p3_items_are_found_by_namespace_filter_and_words() {
+    let server = serve().await;
+    for (namespace, key, value) in [
+        (json!(["a", "b"]), "1", json!({ "n": 1, "text": "red apple" })),
+        (json!(["a", "c"]), "2", json!({ "n": 2, "text": "green pear" })),
+        (json!(["ab"]), "3", json!({ "n": 3 })),
+    ] {
+        assert_eq!(server.send("PUT", "/store/items", json!({ "namespace": namespace, "key": key, "value": value }), &[]).await.0, 204);
+    }
+    assert_eq!(server.json("GET", "/store/items?namespace=a.b&key=1", Value::Null).await["value"]["n"], 1);
+    let found = async |body: Value| -> Vec<String> {
+        let items = server.json("POST", "/store/items/search", body).await["items"].clone();
+        items.as_array().unwrap().iter().map(|item| item["key"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(found(json!({ "namespace_prefix": ["a"] })).await.len(), 2);
+    assert_eq!(found(json!({ "namespace_prefix": [], "filter": { "n": { "$gt": 2 } } })).await, ["3"]);
+    assert_eq!(found(json!({ "namespace_prefix": ["a"], "query": "Pear" })).await, ["2"]);
+    assert_eq!(server.json("POST", "/store/namespaces", json!({ "max_depth": 1 })).await["namespaces"], json!([["a"], ["ab"]]));
+    assert_eq!(server.send("DELETE", "/store/items", json!({ "namespace": ["a", "b"], "key": "1" }), &[]).await.0, 204);
+    assert_eq!(server.refused("GET", "/store/items?namespace=a.b&key=1", Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn p8_queued_runs_and_crons_survive_a_restart() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let server = serve_on(store.clone()).await;
+    let thread = server.thread().await;
+    let run = server.json("POST", &format!("/threads/{thread}/runs"), with(asks("later"), json!({ "after_seconds": 1.5 }))).await;
+    assert_eq!(run["status"], "pending");
+    let cron = server.json("POST", &format!("/threads/{thread}/runs/crons"), with(asks("often"), json!({ "schedule": "* * * * *" }))).await;
+    assert_eq!((&cron["enabled"], cron["next_run_date"].is_string()), (&json!(true), true));
+    // Another server over the same store; nothing of the first is left in memory that it would need.
+    let other = serve_on(store.clone()).await;
+    other.until(&format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap()), |run| run["status"] == "success").await;
+    // Its time comes.
+    let user = graph::UserId::default();
+    let id = cron["cron_id"].as_str().unwrap();
+    let mut kept = store.record(&user, records::CRON, id).await.unwrap().unwrap();
+    kept.value["next_ms"] = json!(now_ms() - 1);
+    store.put_record(store::NewRecord { user, kind: kept.kind, key: kept.key, value: kept.value, at_ms: now_ms() }).await.unwrap();
+    let state = other.until(&format!("/threads/{thread}/state"), |state| last(&state["values"]).starts_with("to often")).await;
+    assert_eq!(state["values"]["messages"].as_array().unwrap().len(), 4, "two servers begin it once: {state}");
+    assert_eq!(server.json("POST", "/runs/crons/search", json!({})).await.as_array().unwrap().len(), 1);
+    assert_eq!(server.send("DELETE", &format!("/runs/crons/{id}"), Value::Null, &[]).await.0, 204);
+}
+
+fn caller(user: &str) -> Caller {
+    Caller { who: Who { user: user.into(), is_operator: false }, headers: HeaderMap::new() }
+}
+
+fn graph_of(service: Service) -> LangGraph {
+    let inner = Inner { service, began_ms: 0, locks: Mutex::default(), due: Notify::new(), webhooks: Arc::new(Semaphore::new(1)) };
+    LangGraph(Arc::new(inner))
+}
+
+#[tokio::test]
+async fn p8_threads_runs_and_items_are_each_users_own() {
+    let graph = graph_of(service(Arc::new(MemoryStore::new())));
+    let (ada, bob) = (caller("ada"), caller("bob"));
+    let thread = graph.make_thread(&ada.who, None, threads::ThreadRecord::default()).await.ok().unwrap();
+    let wish = serde_json::from_value(asks("hi")).unwrap();
+    let begun = graph.begin(Wanted { caller: &ada, thread: Some(&thread.id), wish, run: None, is_watched: false }).await.ok().unwrap();
+    graph.outcome(&ada.who, &thread.id, &begun.run, false).await.ok().unwrap();
+    assert!(graph.find_thread(&bob.who, &thread.id).await.ok().unwrap().is_none());
+    assert!(graph.find_thread(&ada.who, &thread.id).await.ok().unwrap().is_some());
+    let theirs = graph.make_thread(&bob.who, Some(&thread.id), threads::ThreadRecord::default()).await.ok().unwrap();
+    assert_ne!(theirs.engine, thread.engine, "the same id of two users is two threads");
+    assert!(graph.run_in(&theirs, begun.run.as_str()).await.is_err());
+}
+
+/// Clients say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
+#[tokio::test]
+async fn p8_mangled_requests_never_panic_or_hang() {
+    let graph = graph_of(service(Arc::new(MemoryStore::new())));
+    let nobody = caller("nobody");
+    let whole = json!({
+        "assistant_id": "answers", "input": { "messages": [{ "type": "human", "content": "hi" }, ["ai", "y"]] }, "stream_mode": ["values", "updates"],
+        "config": { "tags": ["t"], "metadata": {}, "recursion_limit": 25, "configurable": { "checkpoint_ns": "" } }, "metadata": { "a": [1] },
+        "command": null, "checkpoint": null, "multitask_strategy": "enqueue", "if_not_exists": "create", "on_completion": "delete",
+    })
+    .to_string();
+    let (mut good, mut refused) = (0, 0);
+    for bytes in mangled::mangled(whole.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(mangled::count()) {
+        let call = async {
+            let wish = crate::langserve::read(&bytes)?;
+            let begun = graph.begin(Wanted { caller: &nobody, thread: None, wish, run: None, is_watched: false }).await?;
+            graph.outcome(&nobody.who, &begun.thread.id, &begun.run, true).await
+        };
+        let answered = tokio::time::timeout(Duration::from_secs(10), call).await;
+        match answered.unwrap_or_else(|_| panic!("it hangs on {}", String::from_utf8_lossy(&bytes))) {
+            Ok(_) => good += 1,
+            Err(why) => {
+                refused += 1;
+                assert!(matches!(why.status.as_u16(), 404 | 422) && !why.words().is_empty(), "{} {}", why.status, why.words());
+            }
+        }
+    }
+    assert!(good > 0 && refused > 0, "{good} good, {refused} refused");
+}

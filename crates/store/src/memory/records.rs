@@ -1,0 +1,47 @@
+//! JSON documents of users, out of the maps.
+
+use std::collections::BTreeMap;
+
+use graph::UserId;
+
+use super::Rooms;
+use crate::{NewRecord, RECORDS_MAX, RecordFilter, RecordRow, Result, StoreError};
+
+/// By kind, key and user: the order in which they are listed.
+pub(super) type Records = BTreeMap<(String, String, UserId), RecordRow>;
+
+impl Rooms {
+    pub(super) fn put_record(&mut self, new: NewRecord) -> Result<()> {
+        new.must_fit(new.value.to_string().len())?;
+        let NewRecord { user, kind, key, value, at_ms } = new;
+        let place = (kind.clone(), key.clone(), user.clone());
+        if let Some(row) = self.records.get_mut(&place) {
+            (row.value, row.updated_ms) = (value, at_ms);
+            return Ok(());
+        }
+        if self.records.values().filter(|row| row.user == user && row.kind == kind).count() >= RECORDS_MAX {
+            return Err(StoreError::TooMany { kind, count_max: RECORDS_MAX });
+        }
+        self.records.insert(place, RecordRow { user, kind, key, value, created_ms: at_ms, updated_ms: at_ms });
+        Ok(())
+    }
+
+    pub(super) fn record(&self, user: &UserId, kind: &str, key: &str) -> Option<RecordRow> {
+        self.records.get(&(kind.to_owned(), key.to_owned(), user.clone())).cloned()
+    }
+
+    pub(super) fn records(&self, filter: &RecordFilter) -> Vec<RecordRow> {
+        let is_wanted = |row: &&RecordRow| {
+            row.kind == filter.kind && row.key.starts_with(&filter.key_prefix) && filter.user.as_ref().is_none_or(|user| *user == row.user)
+        };
+        self.records.values().filter(is_wanted).take(filter.limit).cloned().collect()
+    }
+
+    pub(super) fn drop_record(&mut self, user: &UserId, kind: &str, key: &str) -> bool {
+        self.records.remove(&(kind.to_owned(), key.to_owned(), user.clone())).is_some()
+    }
+
+    pub(super) fn records_bytes(&self, user: &UserId) -> usize {
+        self.records.values().filter(|row| row.user == *user).map(|row| row.value.to_string().len()).sum()
+    }
+}

@@ -1,0 +1,50 @@
+//! Documents of users: each user has their own, by kind and key, and they count as stored.
+
+use baton_store::{NewRecord, RECORD_BYTES_MAX, RecordFilter, StoreError};
+use serde_json::{Value, json};
+
+use crate::hand::{Home, NOW};
+
+fn new(user: &str, kind: &str, key: &str, value: Value) -> NewRecord {
+    NewRecord { user: user.into(), kind: kind.into(), key: key.into(), value, at_ms: NOW }
+}
+
+async fn keys(home: &Home, kind: &str, user: Option<&str>, key_prefix: &str, limit: usize) -> Vec<String> {
+    let filter = RecordFilter { kind: kind.into(), user: user.map(Into::into), key_prefix: key_prefix.into(), limit };
+    home.records(filter).await.unwrap().into_iter().map(|row| row.key).collect()
+}
+
+pub(crate) async fn a_document_is_its_users_own_and_can_be_replaced(home: Home) {
+    home.put_record(new("ada", "item", "a", json!({ "x": 1 }))).await.unwrap();
+    home.put_record(new("bob", "item", "a", json!("bob's"))).await.unwrap();
+    home.put_record(NewRecord { at_ms: NOW + 5, ..new("ada", "item", "a", json!([2])) }).await.unwrap();
+    let row = home.record(&"ada".into(), "item", "a").await.unwrap().unwrap();
+    assert_eq!((row.value, row.created_ms, row.updated_ms), (json!([2]), NOW, NOW + 5));
+    assert_eq!(home.record(&"ada".into(), "cron", "a").await.unwrap(), None);
+    assert!(home.drop_record(&"ada".into(), "item", "a").await.unwrap());
+    assert!(!home.drop_record(&"ada".into(), "item", "a").await.unwrap());
+    assert_eq!(home.record(&"bob".into(), "item", "a").await.unwrap().unwrap().value, json!("bob's"));
+}
+
+pub(crate) async fn documents_are_listed_in_order_by_user_and_prefix(home: Home) {
+    for (user, key) in [("ada", "b/2"), ("ada", "a"), ("bob", "b/1"), ("ada", "b/1"), ("ada", "%")] {
+        home.put_record(new(user, "item", key, json!(null))).await.unwrap();
+    }
+    assert_eq!(keys(&home, "item", Some("ada"), "", 10).await, ["%", "a", "b/1", "b/2"]);
+    assert_eq!(keys(&home, "item", Some("ada"), "b/", 10).await, ["b/1", "b/2"]);
+    assert_eq!(keys(&home, "item", None, "b/", 10).await, ["b/1", "b/1", "b/2"]);
+    assert_eq!(keys(&home, "item", None, "", 2).await, ["%", "a"]);
+    assert!(keys(&home, "other", None, "", 2).await.is_empty());
+}
+
+pub(crate) async fn documents_count_as_stored_and_are_limited(home: Home) {
+    let stored = async || home.stored_bytes(&"ada".into()).await.unwrap();
+    home.put_record(new("ada", "item", "a", json!("x".repeat(1_000)))).await.unwrap();
+    assert_eq!(stored().await, 1_002);
+    home.put_record(new("ada", "item", "a", json!("x".repeat(10)))).await.unwrap();
+    assert_eq!(stored().await, 12);
+    home.drop_record(&"ada".into(), "item", "a").await.unwrap();
+    assert_eq!(stored().await, 0);
+    let refused = home.put_record(new("ada", "item", "a", json!("x".repeat(RECORD_BYTES_MAX)))).await;
+    assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+}

@@ -1,0 +1,249 @@
+//! What clients of LangGraph's server say: `langgraph-sdk`, `RemoteGraph`, `useStream`. What servers answer is built where it is known, and read here.
+//!
+//! ```text
+//! POST /threads/{id}/runs/stream | wait | (create)     RunCreate  -> SSE `metadata`, `values`, `updates`, …, `end` or `error` | the values | Run
+//! POST /threads/{id}/history, GET /threads/{id}/state             -> ThreadState
+//! ```
+//!
+//! Clients send `null` for what they leave out, and fields of their own that a server may ignore; so every field here is optional.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::langserve::Config;
+
+/// How a run's events are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamMode {
+    Values,
+    Updates,
+    Messages,
+    MessagesTuple,
+    Custom,
+    Debug,
+    Events,
+    Tasks,
+    Checkpoints,
+}
+
+/// What happens to a run that comes while another one goes in its thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MultitaskStrategy {
+    Reject,
+    Interrupt,
+    Rollback,
+    #[default]
+    Enqueue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    Cancel,
+    Continue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnCompletion {
+    Delete,
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IfNotExists {
+    Create,
+    Reject,
+}
+
+/// One, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    Many(Vec<T>),
+    One(T),
+}
+
+impl<T> OneOrMany<T> {
+    pub fn into_vec(self) -> Vec<T> {
+        match self {
+            OneOrMany::Many(all) => all,
+            OneOrMany::One(one) => vec![one],
+        }
+    }
+}
+
+/// What a run is started with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunCreate {
+    pub assistant_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Command>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub config: Config,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub metadata: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_mode: Option<OneOrMany<StreamMode>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub stream_subgraphs: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    pub stream_resumable: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_before: Option<OneOrMany<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_after: Option<OneOrMany<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<OnDisconnect>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_completion: Option<OnCompletion>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitask_strategy: Option<MultitaskStrategy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_not_exists: Option<IfNotExists>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_seconds: Option<f64>,
+    /// Of a batch only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+}
+
+impl RunCreate {
+    /// The checkpoint it is to start from, by either of its names.
+    pub fn from_checkpoint(&self) -> Option<&str> {
+        let named = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.checkpoint_id.as_deref());
+        named.or(self.checkpoint_id.as_deref()).filter(|id| !id.is_empty())
+    }
+}
+
+/// `Command(resume, update, goto)`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// `null` is an answer too.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goto: Option<Value>,
+}
+
+impl Command {
+    /// Whether it names a node to go to; clients send an empty list for none.
+    pub fn goes_somewhere(&self) -> bool {
+        match &self.goto {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(all)) => !all.is_empty(),
+            Some(_) => true,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub checkpoint_ns: String,
+    #[serde(default)]
+    pub checkpoint_id: Option<String>,
+}
+
+/// What a run or a thread waits for a person with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interrupt {
+    pub value: Value,
+    #[serde(default)]
+    pub id: String,
+    #[serde(default)]
+    pub response_schema: Option<Value>,
+}
+
+/// What a client knows of a run on a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub run_id: String,
+    pub thread_id: String,
+    pub assistant_id: String,
+    pub created_at: String,
+    pub updated_at: String,
+    pub status: RunStatus,
+    #[serde(default, deserialize_with = "or_default")]
+    pub metadata: Map<String, Value>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub multitask_strategy: MultitaskStrategy,
+    #[serde(default)]
+    pub kwargs: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Pending,
+    Running,
+    Error,
+    Success,
+    Timeout,
+    Interrupted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadStatus {
+    Idle,
+    Busy,
+    Interrupted,
+    Error,
+}
+
+/// `null` counts as left out.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A field that is there, whatever it holds.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_remote_graph_sends_is_read() {
+        let body = json!({
+            "input": { "messages": [{ "type": "human", "content": "hi" }] },
+            "config": { "configurable": {}, "tags": [], "metadata": {}, "recursion_limit": 10007 },
+            "context": null, "stream_mode": ["values", "updates", "messages-tuple"], "stream_subgraphs": false, "stream_resumable": false,
+            "assistant_id": "chat", "interrupt_before": null, "interrupt_after": null, "if_not_exists": "create", "metadata": null, "command": null,
+        });
+        let run: RunCreate = serde_json::from_value(body).unwrap();
+        assert_eq!(run.stream_mode.map(OneOrMany::into_vec).unwrap(), [StreamMode::Values, StreamMode::Updates, StreamMode::MessagesTuple]);
+        assert_eq!((run.if_not_exists, run.from_checkpoint_is_none()), (Some(IfNotExists::Create), true));
+        let resume: RunCreate = serde_json::from_value(json!({ "assistant_id": "a", "command": { "resume": null, "goto": [] } })).unwrap();
+        let command = resume.command.unwrap();
+        assert_eq!((&command.resume, command.goes_somewhere()), (&Some(Value::Null), false));
+        assert_eq!(Command::default().resume, None);
+    }
+
+    impl RunCreate {
+        fn from_checkpoint_is_none(&self) -> bool {
+            self.from_checkpoint().is_none()
+        }
+    }
+}
