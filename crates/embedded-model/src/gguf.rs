@@ -18,6 +18,8 @@ use super::blocks::TensorLocation;
 pub(super) struct Gguf {
     content: Content,
     file: Arc<Mutex<File>>,
+    /// A file whose matrices are taken instead of those here (see `adapter`).
+    over: Option<Box<Gguf>>,
 }
 
 impl Gguf {
@@ -35,7 +37,18 @@ impl Gguf {
                 return Err(EmbeddedError::damaged(format!("tensor {name} claims an impossible shape, {:?}", tensor.shape.dims())));
             }
         }
-        Ok(Gguf { content, file: Arc::new(Mutex::new(file.into_inner())) })
+        Ok(Gguf { content, file: Arc::new(Mutex::new(file.into_inner())), over: None })
+    }
+
+    /// With the matrices of another file in place of its own.
+    pub(super) fn with(self, over: Gguf) -> Self {
+        Gguf { over: Some(Box::new(over)), ..self }
+    }
+
+    /// Where the numbers of each token are. An output matrix that was replaced leaves its original, which has more bits than the embedding.
+    pub(super) fn embedding(&self) -> Result<TensorLocation, EmbeddedError> {
+        let is_free = self.over.as_ref().is_some_and(|over| over.has("output.weight")) && self.content.tensor_infos.contains_key("output.weight");
+        self.own_place(if is_free { "output.weight" } else { "token_embd.weight" })
     }
 
     pub(super) fn content(&self) -> &Content {
@@ -43,7 +56,7 @@ impl Gguf {
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.content.tensor_infos.contains_key(name)
+        self.content.tensor_infos.contains_key(name) || self.over.as_ref().is_some_and(|over| over.has(name))
     }
 
     pub(super) fn tensor(&self, name: &str) -> Result<QTensor, EmbeddedError> {
@@ -53,6 +66,13 @@ impl Gguf {
 
     /// Where the rows of a matrix are to be read, all of which are there.
     pub(super) fn place(&self, name: &str) -> Result<TensorLocation, EmbeddedError> {
+        match &self.over {
+            Some(over) if over.has(name) => over.place(name),
+            _ => self.own_place(name),
+        }
+    }
+
+    fn own_place(&self, name: &str) -> Result<TensorLocation, EmbeddedError> {
         let wrong = |why: String| EmbeddedError::damaged(format!("tensor {name}: {why}"));
         let tensor = self.content.tensor_infos.get(name).ok_or_else(|| wrong("it is missing".into()))?;
         let dtype = tensor.ggml_dtype;

@@ -17,6 +17,8 @@
 // Without inference, the thread and what it tells are never there.
 #![cfg_attr(not(feature = "inference"), allow(dead_code))]
 
+#[cfg(feature = "inference")]
+mod adapter;
 mod asked;
 #[cfg(feature = "inference")]
 mod blocks;
@@ -58,6 +60,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 pub use self::kernels::{Kernels, Limits};
+pub use self::weights::Adapter;
 use effects::Progress;
 
 /// A model in a file, loaded when it is first asked.
@@ -84,6 +87,8 @@ pub struct Options {
     /// Whether what prompts have in common is kept in files beside the weights, for the next process.
     pub keeps_prefixes: bool,
     pub kernels: Kernels,
+    /// A change of the weights that is applied when they are loaded.
+    pub adapter: Option<&'static Adapter>,
 }
 
 impl Default for Options {
@@ -97,6 +102,7 @@ impl Default for Options {
             prefix_tokens_max: 1536,
             keeps_prefixes: true,
             kernels: Kernels::default(),
+            adapter: None,
         }
     }
 }

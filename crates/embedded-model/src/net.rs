@@ -82,7 +82,7 @@ impl Net {
         if !width.is_multiple_of(heads) || !heads.is_multiple_of(heads_kv) || !(width / heads).is_multiple_of(2) {
             return Err(EmbeddedError::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
         }
-        let embedding = gguf.place("token_embd.weight")?;
+        let embedding = gguf.embedding()?;
         let sizes = Sizes {
             layers: gguf.count("qwen2.block_count")?,
             heads,

@@ -96,6 +96,11 @@ struct LoadedModel {
 impl LoadedModel {
     fn load(path: &Path, options: &Options) -> Result<Self, EmbeddedError> {
         let gguf = Gguf::open(path)?;
+        let merged = options.adapter.map(|adapter| adapter.merged(path)).transpose()?;
+        let gguf = match &merged {
+            Some(merged) => gguf.with(Gguf::open(merged)?),
+            None => gguf,
+        };
         let vocabulary = Vocabulary::load(&gguf)?;
         let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
         if vocabulary.len() > net.sizes.vocabulary {
@@ -103,7 +108,7 @@ impl LoadedModel {
         }
         let grammars = Grammars::new(&vocabulary)?;
         let prefixes = Prefixes::new(Limits { entries_max: options.prefixes_max, tokens_max: options.prefix_tokens_max });
-        let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(path, &net) } else { None };
+        let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(merged.as_deref().unwrap_or(path), &net) } else { None };
         Ok(LoadedModel { net, vocabulary, grammars, prefixes, files, unsaved: None })
     }
 

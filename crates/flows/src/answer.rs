@@ -22,7 +22,7 @@ use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::claims::DraftAnswer;
+use crate::claims::{self, DraftAnswer};
 use crate::prompt;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,6 +94,10 @@ pub(crate) fn finish_said(said: DraftAnswer, shown: &[Span], strict: bool) -> An
 }
 
 pub(crate) fn finish_judged(said: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+    // That nothing answers is no claim that a passage could support.
+    if said.markdown == claims::NOT_ANSWERED {
+        return finish_own(said, shown);
+    }
     let answer = finished(&said.markdown, shown, strict, judged);
     // `strict` may have taken it out.
     let short = said.short.filter(|short| answer.body.contains(short.as_str()));

@@ -8,6 +8,8 @@
 //!   {"facts": [{"sentence": "He was born in Bath, Maine.", "source": 2}], "short_answer": "Bath, Maine"}
 //!   ─► **Bath, Maine** [2].
 //!      He was born in Bath, Maine [2].
+//!
+//!   {"facts": [], "short_answer": ""}   of a model that was trained to abstain   ─►   NOT_ANSWERED
 //! ```
 //!
 //! Left to itself, a small model says the question over again with a word put in, copies whole passages, and cites nothing. So it names what it read before it
@@ -22,8 +24,17 @@ use crate::prompt;
 
 pub(crate) const PROMPT: &str = include_str!("claims.md");
 
+/// How a model that can abstain is told to.
+const ABSTAIN: &str = r#"If the evidence does not answer the question, reply {"facts": [], "short_answer": ""}."#;
+
 /// The answer where a model abstained.
 pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
+
+/// Instructions with how to abstain, for a model that can and is asked for facts.
+pub(crate) fn with_abstention(instructions: &str, profile: &ModelProfile, passages: usize) -> String {
+    let instructions = instructions.trim();
+    if profile.can_abstain && is_asked(profile, passages) { format!("{instructions}\n{ABSTAIN}") } else { instructions.to_owned() }
+}
 
 /// What a model said, in Markdown with `[n]` for the n-th passage shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +55,7 @@ pub(crate) fn is_asked(profile: &ModelProfile, passages: usize) -> bool {
 }
 
 /// The fields in the order in which they are to be written: one that answers first finds facts to suit.
-pub(crate) fn properties(passages: usize) -> Value {
+pub(crate) fn properties(profile: &ModelProfile, passages: usize) -> Value {
     let fact = json!({
         "type": "object",
         "required": ["sentence", "source"],
@@ -55,7 +66,7 @@ pub(crate) fn properties(passages: usize) -> Value {
         },
     });
     json!({
-        "facts": { "type": "array", "items": fact, "minItems": 1, "maxItems": FACTS_MAX },
+        "facts": { "type": "array", "items": fact, "minItems": usize::from(!profile.can_abstain), "maxItems": FACTS_MAX },
         "short_answer": { "type": "string", "maxLength": SHORT_CHARS_MAX },
     })
 }
@@ -63,7 +74,7 @@ pub(crate) fn properties(passages: usize) -> Value {
 pub(crate) const REQUIRED: [&str; 2] = ["facts", "short_answer"];
 
 pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
-    let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(passages), "additionalProperties": false });
+    let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(profile, passages), "additionalProperties": false });
     is_asked(profile, passages).then(schema)
 }
 
@@ -84,6 +95,9 @@ pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer
 
 pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
     let json = prompt::json_in(value)?;
+    if is_abstention(&json) {
+        return Some(DraftAnswer { markdown: NOT_ANSWERED.to_owned(), short: None });
+    }
     let facts = json.get("facts").or(json.get("claims")).and_then(Value::as_array);
     let mut said: Vec<String> = Vec::new();
     let mut sources: Vec<u64> = Vec::new();
@@ -102,6 +116,12 @@ pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
     let lead = short.as_ref().map(|short| cited(&format!("**{short}**"), &sources));
     let parts: Vec<String> = lead.into_iter().chain((!said.is_empty()).then(|| said.join(" "))).collect();
     (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
+}
+
+/// Exactly what a model is told to reply when it abstains.
+fn is_abstention(json: &Value) -> bool {
+    let has_no_facts = json.get("facts").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    has_no_facts && json.get("short_answer").and_then(Value::as_str).is_some_and(|short| short.trim().is_empty())
 }
 
 /// A sentence and the passage it is from.
@@ -203,6 +223,19 @@ mod tests {
         for nothing in [json!({}), json!({ "facts": [] }), json!({ "facts": [{ "sentence": " " }], "short_answer": " " }), json!("words"), json!(3)] {
             assert_eq!(read(&nothing), None, "{nothing}");
         }
+    }
+
+    #[test]
+    fn a_model_that_can_abstain_is_told_how_and_heard() {
+        let small = ModelProfile::default();
+        let tuned = ModelProfile { can_abstain: true, ..small };
+        assert_eq!(with_abstention("Answer.\n", &small, 3), "Answer.");
+        assert_eq!(with_abstention("Answer.\n", &tuned, 0), "Answer.");
+        assert!(with_abstention("Answer.\n", &tuned, 3).ends_with(ABSTAIN));
+        let facts_min = |profile: &ModelProfile| schema(profile, 3).unwrap()["properties"]["facts"]["minItems"].clone();
+        assert_eq!((facts_min(&small), facts_min(&tuned)), (json!(1), json!(0)));
+        assert_eq!(said(&json!({ "facts": [], "short_answer": " " })), (NOT_ANSWERED.to_owned(), None));
+        assert_eq!(said(&json!({ "facts": [], "short_answer": "Bath" })), ("**Bath**.".to_owned(), Some("Bath".to_owned())));
     }
 
     #[test]

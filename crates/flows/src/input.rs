@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
-//! ModelProfile     { is_small, context_tokens, has_verifier }     .evidence_tokens(used, reply)   how many tokens of evidence fit
+//! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain }     .evidence_tokens(used, reply)   how many tokens of evidence fit
 //! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
@@ -93,11 +93,14 @@ pub struct ModelProfile {
     /// The world judges sentences (`evidence::JUDGE`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_verifier: bool,
+    /// A small model that was trained to say that the passages do not answer. Others are not offered that way out: they take it too often.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub can_abstain: bool,
 }
 
 impl Default for ModelProfile {
     fn default() -> Self {
-        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false }
+        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, can_abstain: false }
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn evidence_leaves_room_for_the_rest() {
-        let large = ModelProfile { is_small: false, context_tokens: 32_000, has_verifier: false };
+        let large = ModelProfile { is_small: false, context_tokens: 32_000, ..ModelProfile::default() };
         assert_eq!(large.evidence_tokens(1_000, 2_000), 24_000);
         assert_eq!(ModelProfile { context_tokens: 10_000, ..large }.evidence_tokens(1_000, 2_000), 6_000);
         assert_eq!(ModelProfile::default().evidence_tokens(500, 500), SMALL_EVIDENCE_TOKENS_MAX);

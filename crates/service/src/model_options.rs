@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use effects::EffectHandler;
 use effects::handlers::EffectHandlers;
-use embedded_model::Embedded;
 use embedded_model::weights::{self, Pinned};
+use embedded_model::{Embedded, Options};
 use evidence::Entailment;
 use flows::input::ModelProfile;
 use mcp_hub::{ToolHandler, Tools};
@@ -137,12 +137,14 @@ pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
     match name.family {
         Family::Embedded | Family::Extract => {
             let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
-            ModelProfile { is_small: true, context_tokens, has_verifier: true }
+            let can_abstain = name.family == Family::Embedded && weights::adapter_of(&name.model).is_some();
+            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain }
         }
         _ => ModelProfile {
             is_small: false,
             context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
             has_verifier: true,
+            can_abstain: false,
         },
     }
 }
@@ -159,7 +161,8 @@ fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
     let folder = config.embedded.folder()?;
     for pinned in weights::all() {
         if weights::is_there(&folder, &pinned) {
-            let model = Embedded::with(weights::path(&folder, &pinned), config.embedded.options());
+            let options = Options { adapter: pinned.adapter, ..config.embedded.options() };
+            let model = Embedded::with(weights::path(&folder, &pinned), options);
             models = models.with(name_of(&pinned), Arc::new(model));
         }
     }

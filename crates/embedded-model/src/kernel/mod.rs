@@ -39,7 +39,7 @@ mod neon;
 #[expect(unsafe_code, reason = "functions of a set are called, which is handed out only where the processor has the instructions")]
 mod network;
 #[expect(unsafe_code, reason = "a result is divided among threads")]
-mod parts;
+pub(super) mod parts;
 #[expect(unsafe_code, reason = "a job is borrowed by threads that the caller waits for")]
 mod pool;
 mod scalar;

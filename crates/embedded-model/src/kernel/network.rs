@@ -20,6 +20,10 @@ pub(in super::super) struct Network {
     cos: Vec<f32>,
     sin: Vec<f32>,
     sizes: Sizes,
+    /// The width in whole blocks: matrices that take it have zeros in the rest, and so have the activations.
+    padded: usize,
+    /// Of norms over padded rows.
+    epsilon: f32,
     set: &'static Set,
 }
 
@@ -57,13 +61,15 @@ impl Network {
     /// Only where [`Network::can_load`] says so.
     pub(in super::super) fn load(gguf: &Gguf, sizes: &Sizes, output: &str, set: &'static Set) -> Result<Self, EmbeddedError> {
         let width = sizes.heads * sizes.head;
-        let output = matrix(gguf, set, output, (sizes.vocabulary, width))?;
+        let padded = width.next_multiple_of(WIDE);
+        let output = matrix(gguf, set, output, (sizes.vocabulary, padded))?;
         let layers = (0..sizes.layers).map(|at| Layer::load(gguf, set, at, sizes)).collect::<Result<_, _>>()?;
-        let norm = vector(gguf, "output_norm.weight", width)?;
+        let norm = gains(gguf, "output_norm.weight", width)?;
+        let epsilon = sizes.norm_epsilon * (width as f32 / padded as f32);
         let rates = (0..sizes.head / 2).map(|i| sizes.rope_base.powf(-2.0 * i as f32 / sizes.head as f32)).collect::<Vec<_>>();
         let angles = || (0..sizes.context).flat_map(|at| rates.iter().map(move |rate| at as f32 * rate));
         let (cos, sin) = (angles().map(f32::cos).collect(), angles().map(f32::sin).collect());
-        Ok(Network { layers, norm, output, cos, sin, sizes: sizes.clone(), set })
+        Ok(Network { layers, norm, output, cos, sin, sizes: sizes.clone(), padded, epsilon, set })
     }
 
     /// Appends tokens to the `past` ones in memory, given a row of numbers for each. The logits after the last one, if wanted.
@@ -72,7 +78,7 @@ impl Network {
         let width = heads * head;
         assert!(!x.is_empty() && x.len().is_multiple_of(width));
         let count = x.len() / width;
-        let wide = width / WIDE;
+        let wide = self.padded / WIDE;
         let mut narrow = vec![Block::EMPTY; count * wide];
         let mut all = vec![0.0; count * (width + 2 * heads_kv * head)];
         let mut attended = vec![0.0; count * width];
@@ -91,7 +97,7 @@ impl Network {
                 // SAFETY: a set is handed out only where the processor has its instructions.
                 unsafe { (self.set.attend)(q, room.head(kv), head, past + token + 1, out) }
             });
-            self.quantize(&attended, &mut narrow);
+            self.quantize_padded(&attended, &mut narrow);
             multiply(&[&layer.o], &narrow, &mut x, Then::Add);
             self.quantize_normed(&x, &layer.norm_feed, &mut narrow);
             gated.resize(count * layer.gate.rows, 0.0);
@@ -146,10 +152,32 @@ impl Network {
     }
 
     fn quantize_normed(&self, x: &[f32], gains: &[f32], blocks: &mut [Block]) {
-        let (width, epsilon) = (gains.len(), self.sizes.norm_epsilon);
-        each(blocks, width / WIDE, |row, blocks| {
+        let epsilon = self.epsilon;
+        self.each_padded(x, blocks, |values, blocks| {
             // SAFETY: a set is handed out only where the processor has its instructions.
-            unsafe { (self.set.quantize_normed)(&x[row * width..][..width], gains, epsilon, blocks) };
+            unsafe { (self.set.quantize_normed)(values, gains, epsilon, blocks) };
+        });
+    }
+
+    /// Rows of the network's width.
+    fn quantize_padded(&self, x: &[f32], blocks: &mut [Block]) {
+        self.each_padded(x, blocks, |values, blocks| {
+            // SAFETY: a set is handed out only where the processor has its instructions.
+            unsafe { (self.set.quantize)(values, blocks) };
+        });
+    }
+
+    /// `work` for each row, with zeros behind it up to whole blocks.
+    fn each_padded(&self, x: &[f32], blocks: &mut [Block], work: impl Fn(&[f32], &mut [Block]) + Sync) {
+        let (width, padded) = (self.sizes.heads * self.sizes.head, self.padded);
+        each(blocks, padded / WIDE, |row, blocks| {
+            let values = &x[row * width..][..width];
+            if width == padded {
+                return work(values, blocks);
+            }
+            let mut whole = vec![0.0; padded];
+            whole[..width].copy_from_slice(values);
+            work(&whole, blocks);
         });
     }
 
@@ -185,20 +213,21 @@ impl Layer {
     fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes) -> Result<Self, EmbeddedError> {
         let (width, kv) = (sizes.heads * sizes.head, sizes.heads_kv * sizes.head);
         let name = |part: &str| format!("blk.{at}.{part}");
+        let padded = width.next_multiple_of(WIDE);
         let feed = gguf.place(&name("ffn_gate.weight"))?.rows;
         let matrix = |part: &str, rows: usize, width: usize| matrix(gguf, set, &name(part), (rows, width));
         let vector = |part: &str, length: usize| vector(gguf, &name(part), length);
         let biases = [vector("attn_q.bias", width)?, vector("attn_k.bias", kv)?, vector("attn_v.bias", kv)?];
         Ok(Layer {
-            norm_attention: vector("attn_norm.weight", width)?,
-            q: matrix("attn_q.weight", width, width)?,
-            k: matrix("attn_k.weight", kv, width)?,
-            v: matrix("attn_v.weight", kv, width)?,
+            norm_attention: gains(gguf, &name("attn_norm.weight"), width)?,
+            q: matrix("attn_q.weight", width, padded)?,
+            k: matrix("attn_k.weight", kv, padded)?,
+            v: matrix("attn_v.weight", kv, padded)?,
             bias: biases.concat(),
-            o: matrix("attn_output.weight", width, width)?,
-            norm_feed: vector("ffn_norm.weight", width)?,
-            gate: matrix("ffn_gate.weight", feed, width)?,
-            up: matrix("ffn_up.weight", feed, width)?,
+            o: matrix("attn_output.weight", width, padded)?,
+            norm_feed: gains(gguf, &name("ffn_norm.weight"), width)?,
+            gate: matrix("ffn_gate.weight", feed, padded)?,
+            up: matrix("ffn_up.weight", feed, padded)?,
             down: matrix("ffn_down.weight", width, feed)?,
         })
     }
@@ -218,6 +247,18 @@ fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usi
     let format = format(place.dtype).filter(|_| (place.rows, place.width) == (rows, width));
     let format = format.ok_or_else(|| wrong(format!("{} rows of {} {:?}, not {rows} of {width}", place.rows, place.width, place.dtype)))?;
     Matrix::load(set, format, (rows, width), |row, bytes| place.fill(row, bytes)).map_err(|error| wrong(error.to_string()))
+}
+
+/// The gains of a norm for padded rows. The mean square of a padded row is the smaller by the share of its own values, and so are the gains' squares.
+fn gains(gguf: &Gguf, name: &str, width: usize) -> Result<Vec<f32>, EmbeddedError> {
+    let padded = width.next_multiple_of(WIDE);
+    let mut gains = vector(gguf, name, width)?;
+    if padded != width {
+        let share = (width as f32 / padded as f32).sqrt();
+        gains.iter_mut().for_each(|gain| *gain *= share);
+        gains.resize(padded, 0.0);
+    }
+    Ok(gains)
 }
 
 fn vector(gguf: &Gguf, name: &str, length: usize) -> Result<Vec<f32>, EmbeddedError> {

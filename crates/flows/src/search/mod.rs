@@ -234,8 +234,8 @@ impl Search {
 
     fn instructions(&self, has_evidence: bool) -> String {
         let failed: Vec<String> = self.thinking_steps.iter().filter_map(failed_line).collect();
-        let context =
-            json!({ "has_evidence": has_evidence, "may_go_on": self.may_go_on(), "failed": failed.join("\n"), "claims": claims::PROMPT.trim() });
+        let claims = claims::with_abstention(claims::PROMPT, &self.model, usize::from(has_evidence));
+        let context = json!({ "has_evidence": has_evidence, "may_go_on": self.may_go_on(), "failed": failed.join("\n"), "claims": claims });
         prompt::render(SYNTHESIS.of(&self.model), context)
     }
 

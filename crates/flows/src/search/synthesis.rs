@@ -28,7 +28,7 @@ pub(super) struct Synthesis {
 
 pub(super) fn schema(profile: &ModelProfile, passages: usize, may_go_on: bool) -> Value {
     let (mut properties, required) = if claims::is_asked(profile, passages) {
-        (claims::properties(passages), claims::REQUIRED.to_vec())
+        (claims::properties(profile, passages), claims::REQUIRED.to_vec())
     } else if profile.is_small {
         (json!({ "response_content": { "type": "string", "maxLength": 1_200 } }), vec!["response_content"])
     } else {

@@ -56,7 +56,10 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
     for pinned in weights::all() {
         let is_ready = weights::is_there(&folder, &pinned);
         let detail = match is_ready {
-            true => format!("runs in this process; {}", weights::path(&folder, &pinned).display()),
+            true => {
+                let tuned = if pinned.adapter.is_some() { "tuned for Baton; " } else { "" };
+                format!("runs in this process; {tuned}{}", weights::path(&folder, &pinned).display())
+            }
             false => format!("`baton models pull {}` fetches {}; {}", pinned.name, bytes(pinned.bytes), pinned.license),
         };
         rows.push(Row { name: name_of(&pinned).to_string(), is_ready, detail, usd_per_million: Some((0.0, 0.0)) });
