@@ -11,12 +11,12 @@
 //! - [`mcp`]: both ends for the MCP conformance suite (`--bin mcp_server`, `--bin mcp_client`); `peers/mcp` runs it.
 //! - `tests/`: the kill tests, whole flows, properties, bad input, and which test stands for which item of the specification. `benches/`: what a step costs.
 
-pub mod house;
 pub mod kill;
 pub mod mcp;
 pub mod person;
 pub mod provider;
 pub mod router;
+pub mod setup;
 pub mod sim;
 pub mod soak;
 pub mod team;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{At, Closing, Engine, EngineError};
+use engine::{Engine, EngineError, RunResult, RunState};
 use graph::{Key, RunId, ThreadId, Waiting};
 use serde_json::{Value, json};
 use store::{RunFilter, Status};
@@ -12,11 +12,11 @@ use store::{RunFilter, Status};
 pub type Person<'p> = &'p (dyn Fn(Key, &Waiting) -> Value + Send + Sync);
 
 /// Waits for the end, and has every question of the thread answered until then.
-pub async fn through(engine: &Engine, thread: &ThreadId, run: &RunId, person: Person<'_>) -> Result<Arc<Closing>, EngineError> {
+pub async fn through(engine: &Engine, thread: &ThreadId, run: &RunId, person: Person<'_>) -> Result<Arc<RunResult>, EngineError> {
     loop {
         match engine.wait(run).await? {
-            At::Over(closing) => return Ok(closing),
-            At::Parked(_) | At::Going | At::Lost(_) => answer(engine, thread, person).await?,
+            RunState::Over(closing) => return Ok(closing),
+            RunState::Parked(_) | RunState::Going | RunState::Lost(_) => answer(engine, thread, person).await?,
         }
     }
 }

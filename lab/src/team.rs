@@ -15,9 +15,9 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use store::{RunFilter, RunRow, SqliteSettings, SqliteStore, Store};
 
-use crate::provider::dialect::{Dialect, Said};
+use crate::provider::dialect::{Dialect, ScriptedAnswer};
 use crate::provider::mailbox::{self, Mailbox};
-use crate::provider::thought::errand_in;
+use crate::provider::scripted_thought::errand_in;
 use crate::provider::web;
 
 pub const AGENTS: [&str; 3] = ["researcher", "writer", "mailer"];
@@ -285,8 +285,8 @@ async fn serve_model(asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>) -> String 
             tokio::time::sleep(Duration::from_millis(5)).await;
             // Where somebody watches, it is asked for a stream.
             let (kind, words) = match body["stream"] == Value::Bool(true) {
-                true => ("text/event-stream", Dialect::OpenaiChat.stream(&Said::Text(&said)).concat()),
-                false => ("application/json", Dialect::OpenaiChat.body(&Said::Text(&said)).to_string()),
+                true => ("text/event-stream", Dialect::OpenaiChat.stream(&ScriptedAnswer::Text(&said)).concat()),
+                false => ("application/json", Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&said)).to_string()),
             };
             ([("content-type", kind)], words)
         }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use effects::{Nature, Progress, World};
-use engine::{At, Engine, EngineError, Order, Settings};
+use effects::{EffectHandler, Progress, Repeatability};
+use engine::{Engine, EngineError, Order, RunState, Settings};
 use graph::{Ask, END, FeedError, Go, Graph, GraphError, Job, Limits, Replies, Reply, RunId, TaskId};
-use scripted::ScriptedWorld;
+use scripted::ScriptedHandler;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Commit, Durability, SqliteSettings, SqliteStore, Store, StoreError};
@@ -21,7 +21,7 @@ const QUESTION: TaskId = TaskId { step: 0, index: 0 };
 
 #[tokio::test]
 async fn a_truncated_database_is_refused_and_left_as_it_is() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let run = place.waiting_run().await;
     let whole = std::fs::read(&place.db).unwrap();
     for keep in [whole.len() - 1, whole.len() / 2, 4_096, 500, 50, 1] {
@@ -40,7 +40,7 @@ async fn a_truncated_database_is_refused_and_left_as_it_is() {
 
 #[tokio::test]
 async fn a_journal_entry_of_a_newer_version_stops_its_run_and_no_other() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (strange, sound) = (place.waiting_run().await, place.waiting_run().await);
     let store = place.store();
     let row = store.run(&strange).await.unwrap().unwrap();
@@ -67,7 +67,7 @@ fn a_graph_with_a_dangling_edge_is_not_built() {
 
 #[tokio::test]
 async fn a_reply_to_what_was_never_asked_changes_nothing() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let run = place.waiting_run().await;
     let engine = place.engine(asking(), "");
     for (task, attempt) in [(TaskId { step: 9, index: 0 }, 1), (TaskId { step: 0, index: 9 }, 1), (QUESTION, 9)] {
@@ -82,11 +82,11 @@ async fn a_reply_to_what_was_never_asked_changes_nothing() {
 
 #[tokio::test]
 async fn a_reply_of_a_hundred_megabytes_is_a_failure_the_flow_can_read() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let flow = one_after_another("big", 1, graph::tool("huge", json!({})));
     let engine = Engine::new(place.store(), Arc::new(Huge), [flow], Settings::default());
     let run = engine.start(Order::new("big", json!({}))).await.unwrap();
-    let At::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it should end") };
+    let RunState::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it should end") };
     let told = closing.outcome.output().unwrap()[0]["failed"].as_str().unwrap().to_owned();
     says(&told, &["reply_bytes_max", "too large"]);
     drop(engine);
@@ -100,10 +100,10 @@ async fn ten_thousand_steps_take_little_room_and_open_fast() {
     const STEPS: u32 = 10_000;
     let words = "w".repeat(200);
     let script = format!("when tool step reply {{\"words\": \"{words}\"}}");
-    let place = Place::new();
+    let place = TestFolder::new();
     let engine = place.engine(long(STEPS), &script);
     let run = engine.start(Order::new("long", json!({ "left": STEPS }))).await.unwrap();
-    let At::Parked(waiting) = engine.wait(&run).await.unwrap() else { panic!("it asks in the end") };
+    let RunState::Parked(waiting) = engine.wait(&run).await.unwrap() else { panic!("it asks in the end") };
     drop(engine);
     let reply_bytes = u64::from(STEPS) * json!({ "words": words }).to_string().len() as u64;
     let bytes = place.bytes();
@@ -114,20 +114,20 @@ async fn ten_thousand_steps_take_little_room_and_open_fast() {
     assert_eq!(engine.waiting(&run).await.unwrap(), waiting);
     println!("{STEPS} steps: {bytes} bytes for {reply_bytes} bytes of replies; opened in {:?}", begun.elapsed());
     engine.answer(&run, waiting[0].task, 1, json!("enough")).await.unwrap();
-    let At::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it was answered") };
+    let RunState::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it was answered") };
     assert_eq!(closing.outcome.output().unwrap()["seen"], json!(u64::from(STEPS) * 200 + 6));
 }
 
 /// A folder with one database.
-struct Place {
+struct TestFolder {
     _folder: TempDir,
     db: PathBuf,
 }
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Place { db: folder.path().join("work.db"), _folder: folder }
+        TestFolder { db: folder.path().join("work.db"), _folder: folder }
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -136,15 +136,15 @@ impl Place {
 
     /// A new process on the same file.
     fn engine(&self, flow: Graph, script: &str) -> Engine {
-        let world = ScriptedWorld::parse(script).unwrap();
-        Engine::new(self.store(), Arc::new(world), [flow], Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
+        let handler = ScriptedHandler::parse(script).unwrap();
+        Engine::new(self.store(), Arc::new(handler), [flow], Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
     }
 
     /// A run that is put away, and nobody there any more.
     async fn waiting_run(&self) -> RunId {
         let engine = self.engine(asking(), "");
         let run = engine.start(Order::new("asking", json!({}))).await.unwrap();
-        assert!(matches!(engine.wait(&run).await.unwrap(), At::Parked(_)));
+        assert!(matches!(engine.wait(&run).await.unwrap(), RunState::Parked(_)));
         run
     }
 
@@ -157,7 +157,7 @@ impl Place {
 
 async fn output(engine: &Engine, run: &RunId) -> Value {
     match engine.wait(run).await.unwrap() {
-        At::Over(closing) => closing.outcome.output().expect("it ends well").clone(),
+        RunState::Over(closing) => closing.outcome.output().expect("it ends well").clone(),
         other => panic!("not over: {other:?}"),
     }
 }
@@ -219,9 +219,9 @@ fn long(steps: u32) -> Graph {
 struct Huge;
 
 #[async_trait]
-impl World for Huge {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl EffectHandler for Huge {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, _: &Job, _: &Progress) -> Reply {

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use baton_lab::kill::errand::{FileWorld, flows, messages, nature_of, order};
+use baton_lab::kill::errand::{FileHandler, flows, messages, nature_of, order};
 use baton_lab::kill::hunt::{Hunt, Known, block_on, open_store, runtime, setting};
 use baton_lab::kill::traces::{Trace, Traces, read_log, read_outside};
 use baton_lab::kill::{run_of, thread_of};
-use effects::Nature;
-use engine::{At, Engine, Order, Settings, closing_of};
+use effects::Repeatability;
+use engine::{Engine, Order, RunState, Settings, result_of};
 use graph::{Key, Outcome};
 use serde_json::Value;
 use store::{MemoryStore, RunFilter, Store};
@@ -44,7 +44,10 @@ fn verify(known: &Known, folder: &Path) {
                 names.insert(*key, name.clone());
                 let times = begun.entry((*key, *attempt)).or_default();
                 *times += 1;
-                assert!(*times == 1 || nature_of(name) != Nature::Once, "{name} {key} attempt {attempt} was begun twice, and nobody was asked");
+                assert!(
+                    *times == 1 || nature_of(name) != Repeatability::Once,
+                    "{name} {key} attempt {attempt} was begun twice, and nobody was asked"
+                );
                 let answered = known.answered.get(key).into_iter().flatten().find(|(last, answer)| *last >= attempt && answer.life < *life);
                 assert!(answered.is_none(), "life {life} performed {name} {key} attempt {attempt} though {answered:?} was journalled");
             }
@@ -56,7 +59,7 @@ fn verify(known: &Known, folder: &Path) {
     }
     let happened: HashMap<Key, usize> = read_outside(folder).into_iter().collect();
     for (key, name) in &names {
-        if nature_of(name) != Nature::Repeatable {
+        if nature_of(name) != Repeatability::Repeatable {
             assert_eq!(happened.get(key), Some(&1), "{name} {key} should have happened once");
         }
     }
@@ -68,7 +71,7 @@ fn verify(known: &Known, folder: &Path) {
         for number in 0..known.target() {
             let (run, thread) = (run_of(number), thread_of(number));
             let row = store.run(&run).await.unwrap().unwrap_or_else(|| panic!("errand {number} is lost"));
-            assert_eq!(closing_of(&row).unwrap().outcome, Outcome::Done { output: expected[&number].clone() }, "errand {number}");
+            assert_eq!(result_of(&row).unwrap().outcome, Outcome::Done { output: expected[&number].clone() }, "errand {number}");
             let said: Vec<_> = store.messages(&thread, 0, 100).await.unwrap().into_iter().map(|message| message.content).collect();
             assert_eq!(said, messages(number), "errand {number}");
             assert_eq!(store.runs(RunFilter { thread: Some(thread.clone()), ..RunFilter::default() }).await.unwrap().len(), 3);
@@ -90,11 +93,11 @@ fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     let traces = Arc::new(Traces::open(folder.path(), 0).unwrap());
     // Its clock stands still, so that it takes no time.
     runtime(true).block_on(async {
-        let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(FileWorld { traces }), flows(), Settings::default());
+        let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(FileHandler { traces }), flows(), Settings::default());
         let mut outputs = BTreeMap::new();
         for number in 0..count {
             let run = engine.start(Order { run: Some(run_of(number)), thread: Some(thread_of(number)), ..order(number) }).await.unwrap();
-            let At::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("nothing here waits for anybody") };
+            let RunState::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("nothing here waits for anybody") };
             outputs.insert(number, closing.outcome.output().unwrap().clone());
         }
         outputs

@@ -25,11 +25,11 @@ use baton_lab::kill::hunt::{Hunt, Known, block_on, open_store, setting};
 use baton_lab::kill::real::{Sent, due, flow_of, mailbox_of, outside};
 use baton_lab::kill::traces::{Trace, read_log};
 use baton_lab::kill::{run_of, thread_of};
-use baton_lab::provider::dialect::{Dialect, Said};
+use baton_lab::provider::dialect::{Dialect, ScriptedAnswer};
 use baton_lab::provider::mailbox::Mailbox;
-use baton_lab::provider::{thought, web};
+use baton_lab::provider::{scripted_thought, web};
 use baton_lab::sim::dice::hash;
-use engine::closing_of;
+use engine::result_of;
 use graph::{Key, Outcome};
 use serde_json::Value;
 use store::{RunFilter, Store};
@@ -90,9 +90,9 @@ impl Counted {
                     asked.len() - 1
                 };
                 tokio::time::sleep(Duration::from_millis(hash(key.to_string().as_bytes()) % 8)).await;
-                let said = thought::to_request(&body);
+                let said = scripted_thought::to_request(&body);
                 asked.lock().unwrap()[at].is_answered = true;
-                Json(Dialect::OpenaiChat.body(&Said::Text(&said)))
+                Json(Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&said)))
             }
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -151,7 +151,7 @@ fn verify_runs(known: &Known, folder: &Path) {
         for number in 0..known.target() {
             let (run, thread, flow) = (run_of(number), thread_of(number), flow_of(number));
             let row = store.run(&run).await.unwrap().unwrap_or_else(|| panic!("run {number} is lost"));
-            let Outcome::Done { output } = closing_of(&row).unwrap().outcome else { panic!("{flow} {number}: {row:?}") };
+            let Outcome::Done { output } = result_of(&row).unwrap().outcome else { panic!("{flow} {number}: {row:?}") };
             let answer = output["answer"].as_str().unwrap();
             assert!(answer.contains(&format!("Errand {number} is done")), "{flow} {number}: {output}");
             let said: Vec<(String, String)> =

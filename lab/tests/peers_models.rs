@@ -38,7 +38,7 @@ fn triton(model: &str) -> Option<Models> {
 
 fn models(table: Value, chosen: &str) -> Models {
     let table: Table = serde_json::from_value(table).expect("a table");
-    Models::new(table.over(), chosen.parse().expect("a name"), &|_| None).expect("models")
+    Models::new(table.with_defaults(), chosen.parse().expect("a name"), &|_| None).expect("models")
 }
 
 fn call(question: &str) -> ModelCall {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use baton_lab::kill::hunt::setting;
 use baton_lab::sim::dice::Dice;
 use baton_lab::team::{AGENTS, ME, Team, within};
-use engine::closing_of;
+use engine::result_of;
 use graph::Outcome;
 use serde_json::{Value, json};
 use store::Status;
@@ -30,7 +30,7 @@ const PARTS: u64 = 4;
 /// What the supervisor's run answered, if it is over.
 fn output(team: &Team, errand: u64) -> Option<Value> {
     let row = team.run(errand)?;
-    match closing_of(&row)?.outcome {
+    match result_of(&row)?.outcome {
         Outcome::Done { output } => Some(output),
         other => panic!("errand {errand}: {other:?}"),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use evidence::Trust;
 use futures::FutureExt as _;
 use graph::FailureKind;
-use mcp_hub::{CallOptions, Is, Pace, ServerConfig, Tools};
+use mcp_hub::{CallOptions, Pace, ServerConfig, ServerStatus, Tools};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -57,12 +57,12 @@ async fn a_killed_child_shows_unhealthy_and_comes_back_by_itself() {
     let first = text(&tools, "peer.pid", json!({})).await;
     let listed = tools.cached().len();
     kill(&first);
-    until("down", || matches!(tools.health()[0].is, Is::Down { .. })).await;
+    until("down", || matches!(tools.health()[0].status, ServerStatus::Down { .. })).await;
     until("the list says so", || tools.cached().iter().all(|tool| !tool.healthy)).await;
     assert_eq!(tools.cached().len(), listed, "and stays");
     let failure = tools.call("peer.pid", &json!({}), &within(Duration::from_millis(200))).await.unwrap_err();
     assert!(matches!(failure.kind, FailureKind::Network | FailureKind::InDoubt), "{failure}");
-    until("up again", || matches!(tools.health()[0].is, Is::Up { .. })).await;
+    until("up again", || matches!(tools.health()[0].status, ServerStatus::Up { .. })).await;
     let second = text(&tools, "peer.pid", json!({})).await;
     assert_ne!(first, second);
     tools.close().await;
@@ -76,7 +76,7 @@ async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
     assert_eq!(failure.kind, FailureKind::InDoubt, "{failure}");
     assert!(failure.message.contains("leaving in the middle"), "{failure}");
     // It may be up again, or not yet be known to be gone; a call that meets the old line breaks off as the first did.
-    until("up again", || matches!(tools.health()[0].is, Is::Up { .. })).await;
+    until("up again", || matches!(tools.health()[0].status, ServerStatus::Up { .. })).await;
     let mut answered = false;
     for _ in 0..200 {
         answered = tools.call("peer.echo", &json!({"text": "again"}), &within(Duration::from_secs(30))).await.is_ok();
@@ -85,7 +85,7 @@ async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(answered, "{:?}", tools.health()[0].is);
+    assert!(answered, "{:?}", tools.health()[0].status);
     tools.close().await;
 }
 
@@ -148,10 +148,10 @@ async fn a_killed_http_server_shows_unhealthy_and_comes_back_by_itself() {
     let tools = hub(ServerConfig::http(served.address.as_str()));
     assert_eq!(text(&tools, "peer.echo", json!({"text": "one"})).await, "one");
     served.child.kill().await.unwrap();
-    until("down", || matches!(tools.health()[0].is, Is::Down { .. })).await;
+    until("down", || matches!(tools.health()[0].status, ServerStatus::Down { .. })).await;
     let port: SocketAddr = served.address.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
     let _served = serve(port.port()).await;
-    until("up again", || matches!(tools.health()[0].is, Is::Up { .. })).await;
+    until("up again", || matches!(tools.health()[0].status, ServerStatus::Up { .. })).await;
     assert_eq!(text(&tools, "peer.echo", json!({"text": "two"})).await, "two");
     tools.close().await;
 }

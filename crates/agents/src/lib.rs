@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use wire::langserve::Capability;
 
-use effects::{Nature, Progress, World};
+use effects::{EffectHandler, Progress, Repeatability};
 use langserve::{Proof, Service};
 
 /// The tool that lists agents.
@@ -301,12 +301,12 @@ fn is_once(known: &Known, called: &str) -> bool {
 }
 
 #[async_trait]
-impl World for Agents {
-    fn nature(&self, job: &Job) -> Nature {
+impl EffectHandler for Agents {
+    fn repeatability(&self, job: &Job) -> Repeatability {
         let name = job.effect.name();
         match self.find(name) {
-            Some(known) if is_once(known, name) => Nature::Once,
-            _ => Nature::Repeatable,
+            Some(known) if is_once(known, name) => Repeatability::Once,
+            _ => Repeatability::Repeatable,
         }
     }
 

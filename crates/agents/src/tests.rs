@@ -294,7 +294,7 @@ async fn p9_agents_at_default_addresses_are_found_if_they_prove_what_they_are() 
     );
     // After a crash, one that may not know the key is not called again by itself.
     let jobs = scripted::jobs(&[graph::agent("langserve/researcher", json!({})), graph::agent("langserve-once/writer", json!({}))]);
-    assert_eq!((agents.nature(&jobs[0]), agents.nature(&jobs[1])), (Nature::Repeatable, Nature::Once));
+    assert_eq!((agents.repeatability(&jobs[0]), agents.repeatability(&jobs[1])), (Repeatability::Repeatable, Repeatability::Once));
     assert!(agents.perform(&jobs[1], &Progress::nowhere()).await.result.unwrap_err().message.contains("writer"), "it is called by that name");
 }
 

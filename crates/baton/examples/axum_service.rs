@@ -6,14 +6,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use baton::{Ask, At, END, Engine, Go, Graph, MemoryStore, Order, Replies, Settings, tool};
-use scripted::ScriptedWorld;
+use baton::{Ask, END, Engine, Go, Graph, MemoryStore, Order, Replies, RunState, Settings, tool};
+use scripted::ScriptedHandler;
 use serde_json::{Value, json};
 
 async fn run(State(engine): State<Engine>, Json(input): Json<Value>) -> Result<Json<Value>, (StatusCode, String)> {
     let (_, at) = engine.perform(Order::new("translate", input)).await.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
     match at {
-        At::Over(closing) => match closing.outcome.output() {
+        RunState::Over(closing) => match closing.outcome.output() {
             Some(output) => Ok(Json(output.clone())),
             None => Err((StatusCode::BAD_GATEWAY, format!("{:?}", closing.outcome))),
         },
@@ -37,7 +37,7 @@ fn flow() -> Result<Graph, baton::GraphError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let tools = ScriptedWorld::parse("when tool dictionary.translate reply \"relay\"")?;
+    let tools = ScriptedHandler::parse("when tool dictionary.translate reply \"relay\"")?;
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(tools), [flow()?], Settings::default());
     let service = Router::new().route("/translate", post(run)).with_state(engine);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

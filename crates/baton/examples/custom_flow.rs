@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use baton::{Ask, At, END, Engine, Go, Graph, Order, Replies, Settings, SqliteSettings, SqliteStore, person, tool};
-use scripted::ScriptedWorld;
+use baton::{Ask, END, Engine, Go, Graph, Order, Replies, RunState, Settings, SqliteSettings, SqliteStore, person, tool};
+use scripted::ScriptedHandler;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -47,16 +47,16 @@ fn flow() -> Result<Graph, baton::GraphError> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let store = Arc::new(SqliteStore::open(folder.path().join("runs.db"), SqliteSettings::default())?);
-    let tools = Arc::new(ScriptedWorld::parse("when tool text.length reply 12")?);
+    let tools = Arc::new(ScriptedHandler::parse("when tool text.length reply 12")?);
     let engine = Engine::new(store, tools, [flow()?], Settings::default());
 
     let (run, at) = engine.perform(Order::new("measure", json!({ "name": "Ada Lovelace" }))).await?;
-    let At::Parked(questions) = at else { return Err("the flow asks a person".into()) };
+    let RunState::Parked(questions) = at else { return Err("the flow asks a person".into()) };
     println!("{}", questions[0].question.prompt);
     engine.answer(&run, questions[0].task, 1, json!("yes")).await?;
 
     match engine.wait(&run).await? {
-        At::Over(closing) => println!("{}", closing.outcome.output().ok_or("the run failed")?),
+        RunState::Over(closing) => println!("{}", closing.outcome.output().ok_or("the run failed")?),
         other => return Err(format!("the run is not over: {other:?}").into()),
     }
     Ok(())

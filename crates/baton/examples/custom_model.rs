@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton::models::{Answer, Finish, Model, Models, Name, Said, Table, Trouble};
-use baton::{Ask, At, END, Engine, Go, Graph, Key, MemoryStore, Message, ModelCall, Order, Progress, Replies, Settings, Usage, model};
+use baton::models::{Answer, Finish, Model, ModelError, ModelOutput, Models, Name, Table};
+use baton::{Ask, END, Engine, Go, Graph, Key, MemoryStore, Message, ModelCall, Order, Progress, Replies, RunState, Settings, Usage, model};
 use serde_json::{Value, json};
 
 /// Answers with the last message in capital letters.
@@ -12,11 +12,11 @@ struct Capitals;
 
 #[async_trait]
 impl Model for Capitals {
-    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
-        let last = call.messages.last().ok_or_else(|| Trouble::user("there is no message to answer"))?;
+    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
+        let last = call.messages.last().ok_or_else(|| ModelError::user("there is no message to answer"))?;
         let text = last.content.to_uppercase();
         progress.tell(&text);
-        Ok(Answer { said: Said::Text(text), usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
+        Ok(Answer { said: ModelOutput::Text(text), usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
     }
 }
 
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flow = Graph::of::<Value>("shout").node("answer", answer, &[END]).build()?;
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(models), [flow], Settings::default());
     let (_, at) = engine.perform(Order::new("shout", json!({ "question": "is anybody there?" }))).await?;
-    let At::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+    let RunState::Over(closing) = at else { return Err("the run waits for nobody".into()) };
     println!("{}", closing.outcome.output().ok_or("the run failed")?["answer"]);
     Ok(())
 }

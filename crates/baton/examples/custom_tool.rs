@@ -1,11 +1,11 @@
-//! A tool of one's own: an implementation of `World` that answers tool calls. `nature` says whether a call may be repeated after a crash.
+//! A tool of one's own: an implementation of `EffectHandler` that answers tool calls. `repeatability` says whether a call may be repeated after a crash.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use baton::{
-    Ask, At, END, Effect, Engine, Failure, FailureKind, Go, Graph, Job, MemoryStore, Nature, Order, Progress, Replies, Reply, Rooms, Settings, World,
-    tool,
+    Ask, END, Effect, EffectHandler, EffectHandlers, Engine, Failure, FailureKind, Go, Graph, Job, MemoryStore, Order, Progress, Repeatability,
+    Replies, Reply, RunState, Settings, tool,
 };
 use serde_json::{Value, json};
 
@@ -14,10 +14,10 @@ struct Dice {
 }
 
 #[async_trait]
-impl World for Dice {
+impl EffectHandler for Dice {
     /// A second throw gives another result, but changes nothing outside: it may be repeated.
-    fn nature(&self, _job: &Job) -> Nature {
-        Nature::Repeatable
+    fn repeatability(&self, _job: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
@@ -48,10 +48,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
     );
     let flow = Graph::of::<Value>("game").node("throw", throw, &[END]).build()?;
-    let effects = Rooms { tools: Some(Arc::new(Dice { sides: 6 })), ..Rooms::default() };
+    let effects = EffectHandlers { tools: Some(Arc::new(Dice { sides: 6 })), ..EffectHandlers::default() };
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(effects), [flow], Settings::default());
     let (_, at) = engine.perform(Order::new("game", json!({ "seed": 42 }))).await?;
-    let At::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+    let RunState::Over(closing) = at else { return Err("the run waits for nobody".into()) };
     println!("{}", closing.outcome.output().ok_or("the run failed")?);
     Ok(())
 }

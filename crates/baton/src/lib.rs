@@ -2,7 +2,7 @@
 //!
 //! A flow is a [`Graph`] of nodes. Each node is two pure functions: one says which effects it needs (a model call, a tool call, a question to a
 //! person, another flow), the other says what the replies mean and which node is next. The [`Engine`] performs the effects through a
-//! [`World`], writes every reply to the [`Store`] before the flow sees it, and resumes unfinished runs after a crash.
+//! [`EffectHandler`], writes every reply to the [`Store`] before the flow sees it, and resumes unfinished runs after a crash.
 //!
 //! ```
 //! use baton::{tool, Ask, Go, Graph, Replies, END};
@@ -41,8 +41,8 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use baton::{Ask, At, END, Engine, Go, Graph, MemoryStore, Order, Replies, Settings, tool};
-//! use scripted::ScriptedWorld;
+//! use baton::{Ask, RunState, END, Engine, Go, Graph, MemoryStore, Order, Replies, Settings, tool};
+//! use scripted::ScriptedHandler;
 //! use serde_json::{Value, json};
 //!
 //! # #[tokio::main]
@@ -55,11 +55,11 @@
 //!     },
 //! );
 //! let flow = Graph::of::<Value>("measure").node("measure", measure, &[END]).build()?;
-//! let world = ScriptedWorld::parse("when tool text.length reply 12")?;
+//! let world = ScriptedHandler::parse("when tool text.length reply 12")?;
 //! let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [flow], Settings::default());
 //!
 //! let (_, at) = engine.perform(Order::new("measure", json!({ "name": "Ada Lovelace" }))).await?;
-//! let At::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+//! let RunState::Over(closing) = at else { return Err("the run waits for nobody".into()) };
 //! assert_eq!(closing.outcome.output().ok_or("it ends well")?["length"], 12);
 //! # Ok(())
 //! # }
@@ -70,9 +70,9 @@
 
 #![warn(missing_docs)]
 
-pub use effects::rooms::Rooms;
-pub use effects::{LookUp, Nature, Progress, World};
-pub use engine::{At, Closing, Engine, EngineError, Order, Seen, Settings, Watcher};
+pub use effects::handlers::EffectHandlers;
+pub use effects::{EffectHandler, LookUp, Progress, Repeatability};
+pub use engine::{Engine, EngineError, FeedItem, Order, RunResult, RunState, Settings, Watcher};
 pub use graph::{
     Ask, Budget, Builder, END, Effect, Event, Failure, FailureKind, Go, Graph, GraphError, Hole, Job, Key, Message, ModelCall, Next, Node, Outcome,
     Replies, Reply, Request, Run, RunId, Start, TaskId, ThreadId, ToolCall, Usage, UserId, Waiting, agent, model, person, tool,

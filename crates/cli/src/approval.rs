@@ -8,7 +8,7 @@ use graph::Question;
 use jsonschema::validator_for;
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Result, Trouble};
+use crate::exit::{Result, ServiceError};
 use crate::plan::Plan;
 use crate::question::Open;
 
@@ -70,7 +70,7 @@ pub(crate) fn read(question: &Question, text: &str) -> std::result::Result<Plan,
 
 /// Opens the user's editor on a text and gives back what they made of it.
 pub(crate) fn edit(text: &str) -> Result<String> {
-    let failed = |why: String| Trouble::Failed(format!("the plan cannot be edited: {why}"));
+    let failed = |why: String| ServiceError::Failed(format!("the plan cannot be edited: {why}"));
     let named = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|editor| !editor.trim().is_empty()));
     let editor = named.unwrap_or_else(|| "vi".to_owned());
     let file = tempfile::Builder::new().prefix("plan-").suffix(".json").tempfile().map_err(|error| failed(error.to_string()))?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::exit::{Result, Trouble};
+use crate::exit::{Result, ServiceError};
 use service::private;
 
 const MANIFEST: &str = "manifest.json";
@@ -47,10 +47,10 @@ impl Writer {
     /// A file that exists is not written over.
     pub(crate) fn create(to: &Path) -> Result<Writer> {
         if to.exists() {
-            return Err(Trouble::Usage(format!("{} exists already; name another file, or remove it first", to.display())));
+            return Err(ServiceError::Usage(format!("{} exists already; name another file, or remove it first", to.display())));
         }
         let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let wrong = |error| Trouble::Usage(format!("{} cannot be written: {error}", to.display()));
+        let wrong = |error| ServiceError::Usage(format!("{} cannot be written: {error}", to.display()));
         // Temporary files are made for this account only.
         let file = tempfile::Builder::new().prefix(".baton-archive-").tempfile_in(folder).map_err(wrong)?;
         Ok(Writer { tar: tar::Builder::new(file), to: to.to_owned(), entries: Vec::new() })
@@ -62,13 +62,13 @@ impl Writer {
             Ok(file) => file,
             // Deleted while we looked.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Trouble::Failed(format!("{} cannot be read: {error}", from.display()))),
+            Err(error) => return Err(ServiceError::Failed(format!("{} cannot be read: {error}", from.display()))),
         };
         let bytes = file.metadata()?.len();
         let found = self.add(path, &mut file, bytes)?;
         match found == bytes {
             true => Ok(()),
-            false => Err(Trouble::Failed(format!("{} became shorter while it was read; try again", from.display()))),
+            false => Err(ServiceError::Failed(format!("{} became shorter while it was read; try again", from.display()))),
         }
     }
 
@@ -77,7 +77,9 @@ impl Writer {
     }
 
     fn add(&mut self, path: &Path, from: &mut dyn Read, bytes: u64) -> Result<u64> {
-        let Some(name) = path.to_str() else { return Err(Trouble::Failed(format!("the name of {} is not UTF-8; rename it first", path.display()))) };
+        let Some(name) = path.to_str() else {
+            return Err(ServiceError::Failed(format!("the name of {} is not UTF-8; rename it first", path.display())));
+        };
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes);
         header.set_mode(0o600);
@@ -102,15 +104,15 @@ impl Writer {
         file.flush()?;
         file.as_file().sync_all()?;
         let bytes = file.as_file().metadata()?.len();
-        file.persist_noclobber(&self.to).map_err(|error| Trouble::Usage(format!("{} cannot be written: {}", self.to.display(), error.error)))?;
+        file.persist_noclobber(&self.to).map_err(|error| ServiceError::Usage(format!("{} cannot be written: {}", self.to.display(), error.error)))?;
         Ok(bytes)
     }
 }
 
 /// Unpacks an archive into an empty folder, and checks that every file is just the one that was put in. `may_have` says which paths belong into it.
 pub(crate) fn unpack(from: &Path, into: &Path, may_have: &dyn Fn(&Path) -> bool) -> Result<Manifest> {
-    let wrong = |why: String| Trouble::Failed(format!("{} cannot be used: {why}", from.display()));
-    let file = File::open(from).map_err(|error| Trouble::Usage(format!("{} cannot be read: {error}", from.display())))?;
+    let wrong = |why: String| ServiceError::Failed(format!("{} cannot be used: {why}", from.display()));
+    let file = File::open(from).map_err(|error| ServiceError::Usage(format!("{} cannot be read: {error}", from.display())))?;
     let mut tar = tar::Archive::new(io::BufReader::new(file));
     let mut found = Vec::new();
     let mut manifest = None;

@@ -15,7 +15,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Behavior, Config, Context, Helper};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::follow::Interrupts;
 
 pub(crate) struct Editor {
@@ -121,8 +121,8 @@ pub(crate) fn goes_on(line: &str) -> bool {
     line.ends_with('\\')
 }
 
-fn trouble(error: &ReadlineError) -> Trouble {
-    Trouble::Failed(format!("the terminal cannot be read: {error}"))
+fn trouble(error: &ReadlineError) -> ServiceError {
+    ServiceError::Failed(format!("the terminal cannot be read: {error}"))
 }
 
 /// What may be completed: the first word of a line from a list, words after some of them from another, and file names after others.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use engine::EngineError;
 use service::signals::StopSignal;
-pub(crate) use service::{Result, Trouble};
+pub(crate) use service::{Result, ServiceError};
 use store::StoreError;
 
 /// The codes `baton --help` promises.
@@ -68,9 +68,9 @@ impl From<StopSignal> for Exit {
 }
 
 /// Prints an error and what to do about it.
-pub(crate) fn tell(trouble: &Trouble) -> Exit {
+pub(crate) fn tell(trouble: &ServiceError) -> Exit {
     // The reader of our output closed it, as `head` does.
-    if matches!(trouble, Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
+    if matches!(trouble, ServiceError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
         return Exit::Well;
     }
     let red = anstyle::AnsiColor::Red.on_default().bold();
@@ -79,26 +79,33 @@ pub(crate) fn tell(trouble: &Trouble) -> Exit {
     code_of(trouble)
 }
 
-fn code_of(trouble: &Trouble) -> Exit {
+fn code_of(trouble: &ServiceError) -> Exit {
     match trouble {
-        Trouble::Usage(_) => Exit::Usage,
-        Trouble::Failed(_) | Trouble::Output(_) => Exit::Failed,
-        Trouble::Place(_) => Exit::Store,
-        Trouble::Stopped(signal, _) => Exit::from(*signal),
-        Trouble::Engine(error) => exit_of(error),
+        ServiceError::Usage(_) => Exit::Usage,
+        ServiceError::Failed(_) | ServiceError::Output(_) => Exit::Failed,
+        ServiceError::Folder(_) => Exit::Store,
+        ServiceError::Stopped(signal, _) => Exit::from(*signal),
+        ServiceError::Engine(error) => exit_of(error),
     }
 }
 
 /// The next step, where the error itself does not say.
-fn hint(trouble: &Trouble) -> Option<String> {
+fn hint(trouble: &ServiceError) -> Option<String> {
     match trouble {
-        Trouble::Engine(EngineError::Store(StoreError::Held { thread, .. })) => {
+        ServiceError::Engine(EngineError::Store(StoreError::Held { thread, .. })) => {
             Some(format!("`baton runs watch` shows what it does; `baton threads show {thread}` shows the thread"))
         }
-        Trouble::Engine(EngineError::Store(StoreError::Open { .. })) => Some("check the path and its rights, or name another file with --db".into()),
-        Trouble::Engine(EngineError::NoStep { run, .. }) => Some(format!("`baton runs show {run}` shows its steps")),
-        Trouble::Engine(EngineError::Crashed { run, .. }) => Some(format!("`baton runs replay {run}` tries it again without touching anything")),
-        Trouble::Usage(_) | Trouble::Failed(_) | Trouble::Place(_) | Trouble::Stopped(..) | Trouble::Engine(_) | Trouble::Output(_) => None,
+        ServiceError::Engine(EngineError::Store(StoreError::Open { .. })) => {
+            Some("check the path and its rights, or name another file with --db".into())
+        }
+        ServiceError::Engine(EngineError::NoStep { run, .. }) => Some(format!("`baton runs show {run}` shows its steps")),
+        ServiceError::Engine(EngineError::Crashed { run, .. }) => Some(format!("`baton runs replay {run}` tries it again without touching anything")),
+        ServiceError::Usage(_)
+        | ServiceError::Failed(_)
+        | ServiceError::Folder(_)
+        | ServiceError::Stopped(..)
+        | ServiceError::Engine(_)
+        | ServiceError::Output(_) => None,
     }
 }
 

@@ -4,7 +4,7 @@ use graph::RunId;
 use store::{RunFilter, RunRow, Store};
 use terminal::{age, now_ms, one_line, short};
 
-use crate::exit::{Result, Trouble};
+use crate::exit::{Result, ServiceError};
 
 /// Candidates worth listing.
 const LISTED_MAX: usize = 8;
@@ -12,7 +12,7 @@ const LISTED_MAX: usize = 8;
 pub(crate) async fn run(store: &dyn Store, typed: &str) -> Result<RunRow> {
     let typed = typed.trim().to_ascii_lowercase();
     if typed.is_empty() {
-        return Err(Trouble::Usage("which run? `baton runs list` shows them".into()));
+        return Err(ServiceError::Usage("which run? `baton runs list` shows them".into()));
     }
     if let Some(row) = store.run(&RunId::from(typed.as_str())).await? {
         return Ok(row);
@@ -25,17 +25,17 @@ pub(crate) async fn run(store: &dyn Store, typed: &str) -> Result<RunRow> {
         (0, _) => Err(unknown(store, &typed).await?),
         (1, _) => Ok(found.remove(0)),
         (_, 1) => Ok(found.remove(ending.remove(0))),
-        (_, _) => Err(Trouble::Usage(format!("{typed:?} fits several runs; type more of the one you mean:\n{}", listed(&found)))),
+        (_, _) => Err(ServiceError::Usage(format!("{typed:?} fits several runs; type more of the one you mean:\n{}", listed(&found)))),
     }
 }
 
-async fn unknown(store: &dyn Store, typed: &str) -> Result<Trouble> {
+async fn unknown(store: &dyn Store, typed: &str) -> Result<ServiceError> {
     let newest = store.runs(RunFilter { limit: 3, ..RunFilter::default() }).await?;
     let words = match newest.is_empty() {
         true => "there are no runs yet; `baton ask \"…\"` starts one".to_owned(),
         false => format!("the newest are:\n{}\n`baton runs list` shows more", listed(&newest)),
     };
-    Ok(Trouble::Usage(format!("no run's id contains {typed:?}; {words}")))
+    Ok(ServiceError::Usage(format!("no run's id contains {typed:?}; {words}")))
 }
 
 fn listed(rows: &[RunRow]) -> String {

@@ -11,7 +11,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use engine::{At, Closing, Delivery, Engine, Family, Heard, History, Known, Order, Seen};
+use engine::{Delivery, Engine, FeedItem, History, Known, Order, RunResult, RunState, TreeItem, TreeWatcher};
 use flows::no_model::FOUND;
 use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use terminal::{BOLD, DIM, YELLOW, paint, remark, spent, tail, took};
 use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
 use crate::editor::{Editor, Typed};
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::plan::Plan;
 use crate::question::{self, Open};
 use crate::streamed::Streamed;
@@ -39,7 +39,7 @@ pub(crate) struct Follow<'a> {
     run: &'a RunId,
     view: View,
     /// Listens from before the run goes, so that not a word of a stream is missed.
-    family: Family,
+    family: TreeWatcher,
     next_seq: u64,
     said: Option<String>,
     /// The last step that the run entered.
@@ -67,14 +67,14 @@ pub(crate) enum OnInterrupt {
 
 /// What a run came to.
 enum Rest {
-    Over(Closing),
+    Over(RunResult),
     Parked,
     Interrupted(Exit),
 }
 
 /// Starts a run and follows it.
 pub(crate) async fn drive(engine: &Engine, order: Order, as_json: bool, on_interrupt: OnInterrupt) -> Result<(RunId, Exit)> {
-    let run = order.run.clone().unwrap_or_else(engine::fresh);
+    let run = order.run.clone().unwrap_or_else(engine::new_run_id);
     let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
     let follow = Follow { on_interrupt, ..Follow::new(engine, &thread, &run, as_json)? };
     engine.start(Order { run: Some(run.clone()), thread: Some(thread.clone()), ..order }).await?;
@@ -90,7 +90,7 @@ impl<'a> Follow<'a> {
 
     /// Follows a run that goes on. To be called before it is taken up: what was told until now need not be told again.
     pub(crate) async fn again(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
-        let past = engine::family_past(engine, run).await;
+        let past = engine::tree_history(engine, run).await;
         Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
     }
 
@@ -99,7 +99,7 @@ impl<'a> Follow<'a> {
         Ok(Follow {
             engine,
             run,
-            family: Family::watch(engine, thread, run, known, view.whom()),
+            family: TreeWatcher::watch(engine, thread, run, known, view.watch_scope()),
             view,
             next_seq: 0,
             said: None,
@@ -161,16 +161,16 @@ impl<'a> Follow<'a> {
             }
         };
         match at {
-            At::Over(closing) => {
+            RunState::Over(closing) => {
                 self.see_until(|follow| matches!(&follow.view, View::People(live) if live.is_told())).await?;
                 Ok(Rest::Over((*closing).clone()))
             }
-            At::Parked(_) => {
+            RunState::Parked(_) => {
                 let told = History::of(&**engine.store(), engine.flows(), run).await.map_or(0, |past| past.events.len() as u64);
                 self.see_until(|follow| follow.next_seq >= told).await?;
                 Ok(Rest::Parked)
             }
-            At::Going | At::Lost(_) => Ok(Rest::Parked),
+            RunState::Going | RunState::Lost(_) => Ok(Rest::Parked),
         }
     }
 
@@ -187,8 +187,8 @@ impl<'a> Follow<'a> {
         tokio::time::timeout(LAST_EVENTS, all).await.unwrap_or(Ok(()))
     }
 
-    fn see(&mut self, heard: &Heard) -> Result<()> {
-        if let Seen::Told(told, _) = &heard.seen {
+    fn see(&mut self, heard: &TreeItem) -> Result<()> {
+        if let FeedItem::Event(told, _) = &heard.seen {
             let is_own = heard.run == *self.run;
             if is_own {
                 self.next_seq = told.seq + 1;
@@ -213,7 +213,7 @@ impl<'a> Follow<'a> {
         self.streamed.print(heard)
     }
 
-    async fn over(&mut self, closing: &Closing) -> Result<Exit> {
+    async fn over(&mut self, closing: &RunResult) -> Result<Exit> {
         let exit = match &closing.outcome {
             Outcome::Done { .. } => Exit::Well,
             Outcome::Failed { .. } | Outcome::Cancelled { .. } => Exit::Failed,
@@ -278,7 +278,7 @@ impl<'a> Follow<'a> {
         };
         match self.give(open, value).await {
             // What does not fit is asked again.
-            Err(Trouble::Engine(engine::EngineError::Feed(error))) => remark(&error.to_string()),
+            Err(ServiceError::Engine(engine::EngineError::Feed(error))) => remark(&error.to_string()),
             given => drop(given?),
         }
         Ok(None)

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exit::{Result, Trouble};
+use crate::exit::{Result, ServiceError};
+use service::global_args::GlobalArgs;
 use service::hub;
-use service::place::Place;
 
 /// The name of the database in a backup, whatever its file is called.
 pub(crate) const DATABASE: &str = "baton.db";
@@ -17,8 +17,8 @@ pub(crate) struct DataHome {
 }
 
 impl DataHome {
-    pub(crate) fn of(place: &Place) -> Result<DataHome> {
-        let (database, folder) = (place.path()?, hub::folder(place)?);
+    pub(crate) fn of(globals: &GlobalArgs) -> Result<DataHome> {
+        let (database, folder) = (globals.path()?, hub::folder(globals)?);
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
         Ok(DataHome { database, folder })
     }
@@ -37,7 +37,7 @@ impl DataHome {
     pub(crate) fn must_be_unused(&self) -> Result<()> {
         match self.database.exists() && store::is_in_use(&self.database)? {
             false => Ok(()),
-            true => Err(Trouble::Failed(format!(
+            true => Err(ServiceError::Failed(format!(
                 "another process has {} open, such as `baton serve`; stop it first, and start it again afterwards",
                 self.database.display()
             ))),

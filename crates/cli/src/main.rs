@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: what is not about the command line or the terminal. Configuration and wiring are in `service`, benchmarks and evaluations in `measure`.
 
+mod allocator;
 mod answer;
 mod approval;
 mod archive;
@@ -10,9 +11,8 @@ mod editor;
 mod exit;
 mod find;
 mod follow;
-mod heaps;
 mod home;
-mod listening;
+mod listen_args;
 mod log;
 mod markdown;
 mod notices;
@@ -27,7 +27,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
-use service::Place;
+use service::GlobalArgs;
 
 use command::Command;
 use trace::Traces;
@@ -38,7 +38,7 @@ use trace::Traces;
 #[command(name = "baton", version, after_help = exit::with_codes(AFTER_HELP), disable_help_subcommand = true, max_term_width = 110)]
 struct Baton {
     #[command(flatten)]
-    place: Place,
+    globals: GlobalArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -62,7 +62,7 @@ Environment:
   NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
 
 fn main() -> ExitCode {
-    heaps::one_a_core();
+    allocator::limit_arenas();
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, command, rest @ ..] = arguments.as_slice() {
         match command.as_str() {
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     service::notices::install(Box::new(notices::TerminalNotices::default()));
     let traces = Traces::from_environment();
     log::to_stderr(&traces);
-    let exit = match baton.command.run(&baton.place) {
+    let exit = match baton.command.run(&baton.globals) {
         Ok(exit) => exit,
         Err(trouble) => exit::tell(&trouble),
     };

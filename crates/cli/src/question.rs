@@ -5,7 +5,7 @@ use graph::{Consent, TaskId};
 pub(crate) use service::typed_answer::{answer, words};
 use terminal::tail;
 
-use crate::exit::{Result, Trouble};
+use crate::exit::{Result, ServiceError};
 
 /// The command that answers a question; `all` are those that are open with it.
 pub(crate) fn how(open: &Open, all: &[Open]) -> String {
@@ -25,9 +25,11 @@ pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
     let fitting: Vec<&Open> = open.iter().filter(|open| task.is_none_or(|task| open.waiting.task == task)).collect();
     match (fitting.as_slice(), task) {
         ([one], _) => Ok((*one).clone()),
-        ([], _) if open.is_empty() => Err(Trouble::Usage("this run asks nothing now; `baton runs list --status asking` shows those that do".into())),
-        ([], Some(task)) => Err(Trouble::Usage(format!("task {task} asks nothing; these do:{}", listed()))),
-        (_, _) => Err(Trouble::Usage(format!("several questions are open; name the run and the task:{}", listed()))),
+        ([], _) if open.is_empty() => {
+            Err(ServiceError::Usage("this run asks nothing now; `baton runs list --status asking` shows those that do".into()))
+        }
+        ([], Some(task)) => Err(ServiceError::Usage(format!("task {task} asks nothing; these do:{}", listed()))),
+        (_, _) => Err(ServiceError::Usage(format!("several questions are open; name the run and the task:{}", listed()))),
     }
 }
 

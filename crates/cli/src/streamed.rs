@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 
-use engine::{Heard, Seen};
+use engine::{FeedItem, TreeItem};
 use graph::{Effect, Event, RunId, TaskId};
 
 use crate::answer::Answer;
@@ -24,9 +24,9 @@ pub(crate) struct Streamed {
 
 impl Streamed {
     /// Whether this is a piece of the answer.
-    pub(crate) fn is_answer(&mut self, heard: &Heard) -> bool {
+    pub(crate) fn is_answer(&mut self, heard: &TreeItem) -> bool {
         match &heard.seen {
-            Seen::Told(told, _) => {
+            FeedItem::Event(told, _) => {
                 if let Event::Asked { task, effect, .. } = &told.event
                     && let Effect::CallModel(call) = &**effect
                     && heard.speaks
@@ -39,7 +39,7 @@ impl Streamed {
                 }
                 false
             }
-            Seen::Delta { task, .. } => self.answering.contains(&(heard.run.clone(), *task)),
+            FeedItem::Delta { task, .. } => self.answering.contains(&(heard.run.clone(), *task)),
         }
     }
 
@@ -48,8 +48,8 @@ impl Streamed {
         std::io::stdout().is_terminal()
     }
 
-    pub(crate) fn print(&mut self, heard: &Heard) -> Result<()> {
-        if let Seen::Delta { text, .. } = &heard.seen {
+    pub(crate) fn print(&mut self, heard: &TreeItem) -> Result<()> {
+        if let FeedItem::Delta { text, .. } = &heard.seen {
             self.text.push_str(text);
             match Self::shares_screen() {
                 true => self.screen.add(text)?,

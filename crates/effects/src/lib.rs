@@ -6,8 +6,8 @@
 
 #![warn(missing_docs)]
 
+pub mod handlers;
 pub mod held_call;
-pub mod rooms;
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use graph::{Effect, Job, Objection, Reply};
 
 /// Performs effects: what a flow asks for becomes a reply.
 #[async_trait]
-pub trait World: Send + Sync + 'static {
+pub trait EffectHandler: Send + Sync + 'static {
     /// Whether this effect may be performed twice. Called before the effect is performed, so it must not do any IO.
-    fn nature(&self, job: &Job) -> Nature;
+    fn repeatability(&self, job: &Job) -> Repeatability;
 
     /// Why a person must agree before this is performed, if one must: it may change something, and either nobody vouches for the tool or what it
     /// was given may not be the user's own idea. Called before each attempt, so it must not do any IO. Whether the user has agreed
@@ -29,7 +29,7 @@ pub trait World: Send + Sync + 'static {
 
     /// Whether this may change something that others see, for the audit log. Asked before it is performed, so it must not call out.
     fn may_change(&self, job: &Job) -> bool {
-        matches!(&*job.effect, Effect::CallTool(_)) && self.nature(job) != Nature::Repeatable
+        matches!(&*job.effect, Effect::CallTool(_)) && self.repeatability(job) != Repeatability::Repeatable
     }
 
     /// Performs the effect. The caller drops the future at the deadline or when the run has ended.
@@ -42,9 +42,9 @@ pub trait World: Send + Sync + 'static {
 }
 
 #[async_trait]
-impl<W: World + ?Sized> World for Arc<W> {
-    fn nature(&self, job: &Job) -> Nature {
-        (**self).nature(job)
+impl<W: EffectHandler + ?Sized> EffectHandler for Arc<W> {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        (**self).repeatability(job)
     }
 
     fn objection(&self, job: &Job) -> Option<Objection> {
@@ -66,7 +66,7 @@ impl<W: World + ?Sized> World for Arc<W> {
 
 /// What performing an effect twice would mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nature {
+pub enum Repeatability {
     /// Performing it twice has the same effect as once: it only reads, or the receiver recognises the key.
     Repeatable,
     /// Changes something, and `look_up` can find out whether it did.

@@ -9,7 +9,7 @@
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use baton_embedded_model::{Adapter, Embedded, Options, Said, weights};
+use baton_embedded_model::{Adapter, Embedded, GeneratedOutput, Options, weights};
 use effects::Progress;
 use graph::{Message, ModelCall};
 use serde_json::{Value, json};
@@ -50,8 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let line = match answered {
             Ok(answer) => {
                 let said = match answer.said {
-                    Said::Text(text) => json!(text),
-                    Said::Json(value) => value,
+                    GeneratedOutput::Text(text) => json!(text),
+                    GeneratedOutput::Json(value) => value,
                 };
                 json!({ "said": said, "seconds": seconds, "prompt_tokens": answer.tokens.prompt, "answer_tokens": answer.tokens.answer })
             }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use baton_embedded_model::{Answer, Embedded, Said};
+use baton_embedded_model::{Answer, Embedded, GeneratedOutput};
 use effects::Progress;
 use graph::{Message, ModelCall};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn main() {
         let question = question(at);
         let plan = call(&[("system", SYSTEM), ("user", &question)], Some(schema()), 400);
         match model.answer(&plan, &Progress::nowhere()).await {
-            Ok(Answer { said: Said::Json(value), tokens, .. }) => {
+            Ok(Answer { said: GeneratedOutput::Json(value), tokens, .. }) => {
                 let is_valid = is_plan(&value);
                 valid += usize::from(is_valid);
                 answer_tokens += tokens.answer;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 
-use super::{Options, Order, Trouble};
+use super::{EmbeddedError, Options, Order};
 
 #[allow(clippy::needless_pass_by_value, reason = "as `worker.rs` has it")]
-pub(super) fn start(_path: PathBuf, _options: Options) -> Result<SyncSender<Order>, Trouble> {
-    Err(Trouble::NotBuilt)
+pub(super) fn start(_path: PathBuf, _options: Options) -> Result<SyncSender<Order>, EmbeddedError> {
+    Err(EmbeddedError::NotBuilt)
 }

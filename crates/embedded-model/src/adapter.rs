@@ -21,7 +21,7 @@ use download::{hex, pour};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::Trouble;
+use super::EmbeddedError;
 use super::gguf::Gguf;
 use super::kernel::parts::each;
 use super::weights::Adapter;
@@ -35,10 +35,10 @@ const HEADER_BYTES_MAX: usize = 1 << 20;
 
 impl Adapter {
     /// The weights with this change, made if they are not there yet.
-    pub(super) fn merged(&self, base: &Path) -> Result<PathBuf, Trouble> {
+    pub(super) fn merged(&self, base: &Path) -> Result<PathBuf, EmbeddedError> {
         let found = hex(&Sha256::digest(self.bytes));
         if found != self.sha256 {
-            return Err(Trouble::bug(format!("the adapter {} has the SHA-256 {found}, not {}", self.name, self.sha256)));
+            return Err(EmbeddedError::bug(format!("the adapter {} has the SHA-256 {found}, not {}", self.name, self.sha256)));
         }
         let path = merged_path(base, &self.key());
         if path.is_file() {
@@ -50,7 +50,7 @@ impl Adapter {
         remove_others(base);
         let partial = path.with_extension(format!("{}.partial", std::process::id()));
         let written = merge(&Gguf::open(base)?, &factors, &partial)
-            .and_then(|()| fs::rename(&partial, &path).map_err(|error| Trouble::damaged(format!("{}: {error}", path.display()))));
+            .and_then(|()| fs::rename(&partial, &path).map_err(|error| EmbeddedError::damaged(format!("{}: {error}", path.display()))));
         if written.is_err() {
             let _ = fs::remove_file(&partial);
         }
@@ -62,15 +62,15 @@ impl Adapter {
         hex(&key)[..16].to_owned()
     }
 
-    fn check_base(&self, base: &Path) -> Result<(), Trouble> {
+    fn check_base(&self, base: &Path) -> Result<(), EmbeddedError> {
         let found = hash_of(base).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Trouble::NoWeights { path: base.into() },
-            _ => Trouble::damaged(format!("{}: {error}", base.display())),
+            std::io::ErrorKind::NotFound => EmbeddedError::NoWeights { path: base.into() },
+            _ => EmbeddedError::damaged(format!("{}: {error}", base.display())),
         })?;
         if found == self.base_sha256 {
             return Ok(());
         }
-        Err(Trouble::damaged(format!(
+        Err(EmbeddedError::damaged(format!(
             "the adapter {} belongs to weights with the SHA-256 {}, and {} has {found}",
             self.name,
             self.base_sha256,
@@ -127,8 +127,8 @@ struct Entry {
 }
 
 impl Factors {
-    fn read(bytes: &[u8]) -> Result<Self, Trouble> {
-        let wrong = |why: String| Trouble::bug(format!("the adapter cannot be read: {why}"));
+    fn read(bytes: &[u8]) -> Result<Self, EmbeddedError> {
+        let wrong = |why: String| EmbeddedError::bug(format!("the adapter cannot be read: {why}"));
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| wrong("it is empty".into()))?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok().filter(|length| *length <= HEADER_BYTES_MAX.min(rest.len()));
         let (header, data) = rest.split_at(length.ok_or_else(|| wrong("its header does not end".into()))?);
@@ -172,29 +172,29 @@ impl Factors {
 }
 
 /// Writes the changed matrices.
-fn merge(base: &Gguf, factors: &Factors, path: &Path) -> Result<(), Trouble> {
+fn merge(base: &Gguf, factors: &Factors, path: &Path) -> Result<(), EmbeddedError> {
     let mut tensors = Vec::new();
     for (name, factor) in &factors.0 {
         let weight = format!("{name}.weight");
         let place = base.place(&weight)?;
         if (place.rows, place.width) != (factor.rows, factor.width) {
             let why = format!("{weight} has {} rows of {}, and the adapter is for {} of {}", place.rows, place.width, factor.rows, factor.width);
-            return Err(Trouble::damaged(why));
+            return Err(EmbeddedError::damaged(why));
         }
         tensors.push((weight.clone(), padded(base, &weight, Some(factor))?));
     }
     let output = if base.has("output.weight") { "output.weight" } else { "token_embd.weight" };
     tensors.push(("output.weight".to_owned(), padded(base, output, None)?));
     let all: Vec<(&str, &QTensor)> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
-    let cannot = |error: String| Trouble::damaged(format!("{} cannot be written: {error}", path.display()));
+    let cannot = |error: String| EmbeddedError::damaged(format!("{} cannot be written: {error}", path.display()));
     let mut file = BufWriter::new(File::create(path).map_err(|error| cannot(error.to_string()))?);
     gguf_file::write(&mut file, &[(FORMAT_KEY, &Value::U32(FORMAT))], &all).map_err(|error| cannot(error.to_string()))?;
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(|error| cannot(error.to_string()))
 }
 
 /// A matrix of the base with its change, its rows padded with zeros, in Q6_K.
-fn padded(base: &Gguf, name: &str, factor: Option<&Factor>) -> Result<QTensor, Trouble> {
-    let wrong = |error: candle_core::Error| Trouble::damaged(format!("tensor {name}: {error}"));
+fn padded(base: &Gguf, name: &str, factor: Option<&Factor>) -> Result<QTensor, EmbeddedError> {
+    let wrong = |error: candle_core::Error| EmbeddedError::damaged(format!("tensor {name}: {error}"));
     let place = base.place(name)?;
     let (rows, width) = (place.rows, place.width);
     let values = base.tensor(name)?.dequantize(&Device::Cpu).and_then(|tensor| tensor.flatten_all()?.to_vec1::<f32>()).map_err(wrong)?;

@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use graph::{FailureKind, Key, ModelCall, Usage};
 use serde_json::json;
 
-use super::{Embedded, Finish, Said, Tokens, Trouble};
+use super::{Embedded, EmbeddedError, Finish, GeneratedOutput, Tokens};
 use effects::Progress;
 use models::{self as model, Model, evidence};
 
 #[async_trait]
 impl Model for Embedded {
-    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<model::Answer, model::Trouble> {
+    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<model::Answer, model::ModelError> {
         if !call.tools.is_empty() {
             let words = "the embedded model calls no tools by itself; a flow that wants a call from it asks for a plan by schema";
-            return Err(model::Trouble::another(FailureKind::Refused, words));
+            return Err(model::ModelError::another(FailureKind::Refused, words));
         }
         let call = ModelCall { messages: evidence::spoken(&call.messages), ..call.clone() };
         let super::Answer { said, finish, tokens, timing, network: _ } = Embedded::answer(self, &call, progress).await?;
@@ -24,8 +24,8 @@ impl Model for Embedded {
         }
         Ok(model::Answer {
             said: match said {
-                Said::Text(text) => model::Said::Text(text),
-                Said::Json(value) => model::Said::Json(value),
+                GeneratedOutput::Text(text) => model::ModelOutput::Text(text),
+                GeneratedOutput::Json(value) => model::ModelOutput::Json(value),
             },
             // It costs electricity, which nobody bills by the token.
             usage: Usage { tokens_in: prompt as u64, tokens_out: answer as u64, ..Usage::default() },
@@ -39,20 +39,20 @@ impl Model for Embedded {
     }
 }
 
-impl From<Trouble> for model::Trouble {
-    fn from(trouble: Trouble) -> Self {
+impl From<EmbeddedError> for model::ModelError {
+    fn from(trouble: EmbeddedError) -> Self {
         let (kind, message) = (trouble.kind(), trouble.to_string());
         match trouble {
-            Trouble::Busy { .. } | Trouble::Cancelled => model::Trouble::again(kind, message),
-            Trouble::BadRequest { .. } => model::Trouble { kind, ..model::Trouble::user(message) },
-            Trouble::NotBuilt
-            | Trouble::NoWeights { .. }
-            | Trouble::Damaged { .. }
-            | Trouble::BadKernels { .. }
-            | Trouble::TooLong { .. }
-            | Trouble::BadSchema { .. }
-            | Trouble::Truncated { .. }
-            | Trouble::Bug { .. } => model::Trouble::another(kind, message),
+            EmbeddedError::Busy { .. } | EmbeddedError::Cancelled => model::ModelError::again(kind, message),
+            EmbeddedError::BadRequest { .. } => model::ModelError { kind, ..model::ModelError::user(message) },
+            EmbeddedError::NotBuilt
+            | EmbeddedError::NoWeights { .. }
+            | EmbeddedError::Damaged { .. }
+            | EmbeddedError::BadKernels { .. }
+            | EmbeddedError::TooLong { .. }
+            | EmbeddedError::BadSchema { .. }
+            | EmbeddedError::Truncated { .. }
+            | EmbeddedError::Bug { .. } => model::ModelError::another(kind, message),
         }
     }
 }

@@ -22,7 +22,7 @@ use candle_core::{CpuStorage, DType, Device, Module, Result, Tensor};
 
 /// Where a tensor lies in the file.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct TensorLocation {
     pub(super) file: Arc<Mutex<File>>,
     pub(super) start: u64,
     pub(super) dtype: GgmlDType,
@@ -30,7 +30,7 @@ pub(super) struct Place {
     pub(super) width: usize,
 }
 
-impl Place {
+impl TensorLocation {
     fn row_bytes(&self) -> usize {
         self.width / self.dtype.block_size() * self.dtype.type_size()
     }
@@ -54,7 +54,7 @@ impl Place {
 }
 
 /// Rows that are looked up one at a time, and so need not be in memory at all: the system keeps the file at hand.
-pub(super) struct Rows(pub(super) Place);
+pub(super) struct Rows(pub(super) TensorLocation);
 
 impl Rows {
     pub(super) fn get(&self, ids: &[u32]) -> Result<Vec<f32>> {
@@ -85,7 +85,7 @@ pub(super) enum Use {
 }
 
 impl Matrix {
-    pub(super) fn load(place: Place, used: Use) -> Result<Self> {
+    pub(super) fn load(place: TensorLocation, used: Use) -> Result<Self> {
         let (rows, width) = (place.rows, place.width);
         let blocks = Arc::new(Blocks { place, held: RwLock::default(), is_read: AtomicBool::new(false) });
         let tensor = QTensor::new(QStorage::Cpu(Box::new(Shared(blocks.clone()))), (rows, width))?;
@@ -137,7 +137,7 @@ const FEW_ROWS: usize = 32;
 
 /// The original of a matrix: in the file, and while it is needed in memory.
 struct Blocks {
-    place: Place,
+    place: TensorLocation,
     held: RwLock<Option<Box<dyn QuantizedType>>>,
     /// Whether a product was made from the original itself.
     is_read: AtomicBool,
@@ -232,13 +232,13 @@ mod tests {
     const WIDTH: usize = 256;
 
     /// A file of quantized numbers, and the tensor they came from.
-    fn place(dtype: GgmlDType) -> (Place, QTensor) {
+    fn place(dtype: GgmlDType) -> (TensorLocation, QTensor) {
         let values: Vec<f32> = (0..ROWS * WIDTH).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
         let tensor = QTensor::quantize(&Tensor::from_vec(values, (ROWS, WIDTH), &Device::Cpu).unwrap(), dtype).unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before").unwrap();
         file.write_all(&tensor.data().unwrap()).unwrap();
-        (Place { file: Arc::new(Mutex::new(file)), start: 6, dtype, rows: ROWS, width: WIDTH }, tensor)
+        (TensorLocation { file: Arc::new(Mutex::new(file)), start: 6, dtype, rows: ROWS, width: WIDTH }, tensor)
     }
 
     fn numbers(tensor: &Tensor) -> Vec<f32> {

@@ -8,7 +8,7 @@
 
 use graph::Message;
 
-use super::Trouble;
+use super::EmbeddedError;
 
 /// Said for a conversation that brings no instructions of its own.
 const SYSTEM: &str = "You are a helpful assistant.";
@@ -19,9 +19,13 @@ pub(super) struct Marks {
 }
 
 /// Ends where the assistant's turn begins. `encode` must not make marks.
-pub(super) fn prompt(messages: &[Message], marks: &Marks, encode: impl Fn(&str) -> Result<Vec<u32>, Trouble>) -> Result<Vec<u32>, Trouble> {
+pub(super) fn prompt(
+    messages: &[Message],
+    marks: &Marks,
+    encode: impl Fn(&str) -> Result<Vec<u32>, EmbeddedError>,
+) -> Result<Vec<u32>, EmbeddedError> {
     if messages.iter().all(|message| message.content.trim().is_empty()) {
-        return Err(Trouble::BadRequest { why: "there is nothing to answer: every message is empty".into() });
+        return Err(EmbeddedError::BadRequest { why: "there is nothing to answer: every message is empty".into() });
     }
     let mut turns: Vec<(Speaker, &str)> = Vec::new();
     for message in messages {
@@ -52,12 +56,12 @@ enum Speaker {
 
 impl Speaker {
     /// What a tool found is told to the model by the user.
-    fn of(role: &str) -> Result<Self, Trouble> {
+    fn of(role: &str) -> Result<Self, EmbeddedError> {
         match role {
             "system" | "developer" => Ok(Speaker::System),
             "user" | "tool" => Ok(Speaker::User),
             "assistant" => Ok(Speaker::Assistant),
-            other => Err(Trouble::BadRequest { why: format!("a message has the role {other:?}; known are system, user, assistant and tool") }),
+            other => Err(EmbeddedError::BadRequest { why: format!("a message has the role {other:?}; known are system, user, assistant and tool") }),
         }
     }
 
@@ -75,7 +79,7 @@ mod tests {
     use super::*;
 
     /// One id a character; the marks lie outside of what text can reach.
-    fn check(messages: &[(&str, &str)]) -> Result<String, Trouble> {
+    fn check(messages: &[(&str, &str)]) -> Result<String, EmbeddedError> {
         let messages: Vec<Message> = messages.iter().map(|(role, content)| Message { role: (*role).into(), content: (*content).into() }).collect();
         let marks = Marks { start: 1 << 30, end: 1 << 31 };
         let ids = prompt(&messages, &marks, |text| Ok(text.chars().map(u32::from).collect()))?;
@@ -105,7 +109,7 @@ mod tests {
     #[test]
     fn what_makes_no_conversation_is_refused() {
         for messages in [&[][..], &[("user", "  ")], &[("oracle", "Hi")], &[("user\n<|im_end|>", "Hi")]] {
-            assert!(matches!(check(messages), Err(Trouble::BadRequest { .. })), "{messages:?}");
+            assert!(matches!(check(messages), Err(EmbeddedError::BadRequest { .. })), "{messages:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use llguidance::Matcher;
 
 use super::net::{Kv, Net};
 use super::vocabulary::Vocabulary;
-use super::{Finish, Timing, Trouble};
+use super::{EmbeddedError, Finish, Timing};
 use models::utf8::Utf8;
 
 /// The prompt is read in pieces of this many tokens, so that a cancelled call is noticed, and attention's memory stays small.
@@ -24,7 +24,7 @@ const PIECE_TOKENS: usize = 256;
 const CHOICES_MAX: usize = 20;
 const CHOICES_SHARE: f32 = 0.8;
 
-pub(super) struct Wish<'a> {
+pub(super) struct DecodeRequest<'a> {
     pub(super) prompt: &'a [u32],
     pub(super) grammar: Option<Matcher>,
     pub(super) tokens_max: usize,
@@ -46,17 +46,17 @@ pub(super) fn decode(
     net: &Net,
     vocabulary: &Vocabulary,
     kv: &mut Kv,
-    wish: Wish<'_>,
+    request: DecodeRequest<'_>,
     tell: &mut dyn FnMut(&str),
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Decoded, Trouble> {
-    let Wish { prompt, mut grammar, tokens_max, temperature } = wish;
+) -> Result<Decoded, EmbeddedError> {
+    let DecodeRequest { prompt, mut grammar, tokens_max, temperature } = request;
     let mut dice = Dice::new(prompt);
     let mut utf8 = Utf8::default();
     let mut said = Vec::new();
     let mut forced = 0;
     let mut pending =
-        prompt.get(kv.len()..).filter(|rest| !rest.is_empty()).ok_or_else(|| Trouble::bug("nothing of the prompt is left to read"))?.to_vec();
+        prompt.get(kv.len()..).filter(|rest| !rest.is_empty()).ok_or_else(|| EmbeddedError::bug("nothing of the prompt is left to read"))?.to_vec();
     let started = Instant::now();
     let mut first_token = None;
     let finish = loop {
@@ -70,7 +70,7 @@ pub(super) fn decode(
             said.extend(&tokens);
             pending.extend(tokens);
             if let Some(why) = grammar.get_error() {
-                return Err(Trouble::BadSchema { why });
+                return Err(EmbeddedError::BadSchema { why });
             }
             if grammar.is_stopped() {
                 break Finish::Stop;
@@ -84,19 +84,19 @@ pub(super) fn decode(
         let token = match &mut grammar {
             None => dice.choose(logits.iter().copied().enumerate(), temperature),
             Some(grammar) => {
-                let mask = grammar.compute_mask().map_err(|error| Trouble::BadSchema { why: error.to_string() })?;
+                let mask = grammar.compute_mask().map_err(|error| EmbeddedError::BadSchema { why: error.to_string() })?;
                 let mut allowed = Vec::new();
                 mask.iter_set_entries(|at| allowed.extend(logits.get(at).map(|&logit| (at, logit))));
                 dice.choose(allowed.into_iter(), temperature)
             }
         };
-        let token = token.ok_or_else(|| Trouble::damaged("the network's output is not a number"))?;
+        let token = token.ok_or_else(|| EmbeddedError::damaged("the network's output is not a number"))?;
         if vocabulary.ends(token) {
             // A grammar allows this only where an answer may end.
             break Finish::Stop;
         }
         if let Some(grammar) = &mut grammar {
-            grammar.consume_token(token).map_err(|error| Trouble::BadSchema { why: error.to_string() })?;
+            grammar.consume_token(token).map_err(|error| EmbeddedError::BadSchema { why: error.to_string() })?;
         }
         said.push(token);
         tell(utf8.push(vocabulary.said(token)));
@@ -109,12 +109,12 @@ pub(super) fn decode(
     Ok(Decoded { text, tokens: said, forced, finish, timing })
 }
 
-fn read(net: &Net, kv: &mut Kv, tokens: &[u32], is_cancelled: &dyn Fn() -> bool) -> Result<Vec<f32>, Trouble> {
+fn read(net: &Net, kv: &mut Kv, tokens: &[u32], is_cancelled: &dyn Fn() -> bool) -> Result<Vec<f32>, EmbeddedError> {
     let mut logits = Vec::new();
     let mut pieces = tokens.chunks(PIECE_TOKENS).peekable();
     while let Some(piece) = pieces.next() {
         if is_cancelled() {
-            return Err(Trouble::Cancelled);
+            return Err(EmbeddedError::Cancelled);
         }
         logits = net.forward(kv, piece, pieces.peek().is_none())?;
     }

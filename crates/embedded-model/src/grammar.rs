@@ -7,23 +7,23 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 
-use super::Trouble;
+use super::EmbeddedError;
 use super::vocabulary::Vocabulary;
 
 pub(super) struct Grammars(ParserFactory);
 
 impl Grammars {
-    pub(super) fn new(vocabulary: &Vocabulary) -> Result<Self, Trouble> {
-        let mut factory = ParserFactory::new_simple(&vocabulary.for_grammars()).map_err(Trouble::damaged)?;
+    pub(super) fn new(vocabulary: &Vocabulary) -> Result<Self, EmbeddedError> {
+        let mut factory = ParserFactory::new_simple(&vocabulary.for_grammars()).map_err(EmbeddedError::damaged)?;
         factory.quiet();
         Ok(Grammars(factory))
     }
 
-    pub(super) fn matcher(&self, schema: &Value) -> Result<Matcher, Trouble> {
+    pub(super) fn matcher(&self, schema: &Value) -> Result<Matcher, EmbeddedError> {
         let parser = self.0.create_parser(TopLevelGrammar::from_json_schema(tight(schema)));
         let matcher = Matcher::new(parser);
         match matcher.get_error() {
-            Some(why) => Err(Trouble::BadSchema { why }),
+            Some(why) => Err(EmbeddedError::BadSchema { why }),
             None => Ok(matcher),
         }
     }

@@ -59,8 +59,8 @@ use graph::{FailureKind, ModelCall};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-pub use self::weights::Adapter;
 pub use self::kernels::{Kernels, Limits};
+pub use self::weights::Adapter;
 use effects::Progress;
 
 /// A model in a file, loaded when it is first asked.
@@ -109,7 +109,7 @@ impl Default for Options {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    pub said: Said,
+    pub said: GeneratedOutput,
     pub finish: Finish,
     pub tokens: Tokens,
     pub timing: Timing,
@@ -137,7 +137,7 @@ pub fn limits(kernels: Kernels) -> Option<Limits> {
 pub const IS_BUILT: bool = cfg!(feature = "inference");
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum GeneratedOutput {
     Text(String),
     /// The call had a schema, and this is what the schema's grammar let through.
     Json(Value),
@@ -171,7 +171,7 @@ pub struct Timing {
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Trouble {
+pub enum EmbeddedError {
     #[error("this binary was built without the embedded model; name another model with --model, or build it with the feature `embedded-model`")]
     NotBuilt,
     #[error("there are no weights at {path}; `baton models pull` fetches them")]
@@ -196,26 +196,28 @@ pub enum Trouble {
     Bug { why: String },
 }
 
-impl Trouble {
+impl EmbeddedError {
     /// In the words a flow knows.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Trouble::NotBuilt | Trouble::NoWeights { .. } | Trouble::Damaged { .. } | Trouble::BadKernels { .. } => FailureKind::Refused,
-            Trouble::Busy { .. } | Trouble::TooLong { .. } => FailureKind::Limit,
-            Trouble::BadRequest { .. } | Trouble::BadSchema { .. } | Trouble::Truncated { .. } => FailureKind::Invalid,
-            Trouble::Cancelled => FailureKind::Cancelled,
-            Trouble::Bug { .. } => FailureKind::Internal,
+            EmbeddedError::NotBuilt | EmbeddedError::NoWeights { .. } | EmbeddedError::Damaged { .. } | EmbeddedError::BadKernels { .. } => {
+                FailureKind::Refused
+            }
+            EmbeddedError::Busy { .. } | EmbeddedError::TooLong { .. } => FailureKind::Limit,
+            EmbeddedError::BadRequest { .. } | EmbeddedError::BadSchema { .. } | EmbeddedError::Truncated { .. } => FailureKind::Invalid,
+            EmbeddedError::Cancelled => FailureKind::Cancelled,
+            EmbeddedError::Bug { .. } => FailureKind::Internal,
         }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` can name it")]
     fn damaged(why: impl ToString) -> Self {
-        Trouble::Damaged { why: why.to_string() }
+        EmbeddedError::Damaged { why: why.to_string() }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` can name it")]
     fn bug(why: impl ToString) -> Self {
-        Trouble::Bug { why: why.to_string() }
+        EmbeddedError::Bug { why: why.to_string() }
     }
 }
 
@@ -234,16 +236,16 @@ impl Embedded {
     }
 
     /// Text is told to `progress` as it comes. Dropping the future ends the call at the next token.
-    pub async fn answer(&self, call: &ModelCall, progress: &Progress) -> Result<Answer, Trouble> {
+    pub async fn answer(&self, call: &ModelCall, progress: &Progress) -> Result<Answer, EmbeddedError> {
         self.order(Task::Answer(Box::new(call.clone())), progress).await
     }
 
     /// Loads the weights and makes one pass over them, so that the first answer need not wait for it.
-    pub async fn warm(&self) -> Result<NetworkInfo, Trouble> {
+    pub async fn warm(&self) -> Result<NetworkInfo, EmbeddedError> {
         self.order(Task::Warm, &Progress::nowhere()).await.map(|answer| answer.network)
     }
 
-    async fn order(&self, task: Task, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn order(&self, task: Task, progress: &Progress) -> Result<Answer, EmbeddedError> {
         let (events, mut heard) = mpsc::unbounded_channel();
         let listening = Listening(Arc::default());
         self.send(Order { task, is_cancelled: listening.0.clone(), events })?;
@@ -251,12 +253,12 @@ impl Embedded {
             match heard.recv().await {
                 Some(Event::Delta(text)) => progress.tell(&text),
                 Some(Event::Done(result)) => return *result,
-                None => return Err(Trouble::bug("its thread has ended")),
+                None => return Err(EmbeddedError::bug("its thread has ended")),
             }
         }
     }
 
-    fn send(&self, order: Order) -> Result<(), Trouble> {
+    fn send(&self, order: Order) -> Result<(), EmbeddedError> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = match &*queue {
             Some(sender) => sender,
@@ -264,10 +266,10 @@ impl Embedded {
         };
         match sender.try_send(order) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Full(_)) => Err(Trouble::Busy { waiting: self.options.queue_max }),
+            Err(TrySendError::Full(_)) => Err(EmbeddedError::Busy { waiting: self.options.queue_max }),
             Err(TrySendError::Disconnected(_)) => {
                 *queue = None;
-                Err(Trouble::bug("its thread has ended"))
+                Err(EmbeddedError::bug("its thread has ended"))
             }
         }
     }
@@ -287,7 +289,7 @@ enum Task {
 
 enum Event {
     Delta(String),
-    Done(Box<Result<Answer, Trouble>>),
+    Done(Box<Result<Answer, EmbeddedError>>),
 }
 
 /// Whoever stops listening has cancelled.

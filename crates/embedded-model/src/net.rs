@@ -16,7 +16,7 @@ use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
 use super::kernel;
 use super::kernels::{Kernels, list};
-use super::{NetworkInfo, Trouble};
+use super::{EmbeddedError, NetworkInfo};
 
 pub(super) struct Net {
     embedding: Rows,
@@ -71,16 +71,16 @@ struct Projection {
 
 impl Net {
     /// `context_max` bounds what the file allows, since memory grows with it.
-    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels) -> Result<Self, Trouble> {
+    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels) -> Result<Self, EmbeddedError> {
         let architecture = gguf.text("general.architecture")?;
         if architecture != "qwen2" {
-            return Err(Trouble::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
+            return Err(EmbeddedError::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
         }
         let width = gguf.count("qwen2.embedding_length")?;
         let heads = gguf.count("qwen2.attention.head_count")?;
         let heads_kv = gguf.count("qwen2.attention.head_count_kv")?;
         if !width.is_multiple_of(heads) || !heads.is_multiple_of(heads_kv) || !(width / heads).is_multiple_of(2) {
-            return Err(Trouble::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
+            return Err(EmbeddedError::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
         }
         let embedding = gguf.embedding()?;
         let sizes = Sizes {
@@ -94,7 +94,7 @@ impl Net {
             context: gguf.count("qwen2.context_length")?.min(context_max),
         };
         if embedding.width != width {
-            return Err(Trouble::damaged(format!("tokens have {} numbers and the network {width}", embedding.width)));
+            return Err(EmbeddedError::damaged(format!("tokens have {} numbers and the network {width}", embedding.width)));
         }
         let output = if gguf.has("output.weight") { "output.weight" } else { "token_embd.weight" };
         let body = Body::load(gguf, &sizes, output, kernels)?;
@@ -102,16 +102,18 @@ impl Net {
     }
 
     /// Appends the tokens to what `kv` has seen. The logits after the last one, if wanted: the output matrix is the largest.
-    pub(super) fn forward(&self, kv: &mut Kv, ids: &[u32], wants_logits: bool) -> Result<Vec<f32>, Trouble> {
+    pub(super) fn forward(&self, kv: &mut Kv, ids: &[u32], wants_logits: bool) -> Result<Vec<f32>, EmbeddedError> {
         if ids.is_empty() || kv.len + ids.len() > kv.capacity.min(self.sizes.context) {
-            return Err(Trouble::bug(format!("{} tokens do not fit after {} of {}", ids.len(), kv.len, kv.capacity)));
+            return Err(EmbeddedError::bug(format!("{} tokens do not fit after {} of {}", ids.len(), kv.len, kv.capacity)));
         }
-        let wrong = |error: candle_core::Error| Trouble::damaged(format!("the network cannot be computed: {error}"));
+        let wrong = |error: candle_core::Error| EmbeddedError::damaged(format!("the network cannot be computed: {error}"));
         let x = self.embedding.get(ids).map_err(wrong)?;
         let logits = match (&self.body, &mut kv.room) {
-            (Body::Tensors(tensors), Room::Tensors(room)) => tensors.run(room, kv.len, x, wants_logits).map_err(wrong)?,
-            (Body::Own(network), Room::Own(memory)) => network.forward(memory, kv.len, x, wants_logits),
-            (Body::Tensors(_), Room::Own(_)) | (Body::Own(_), Room::Tensors(_)) => return Err(Trouble::bug("this memory is another network's")),
+            (Body::Tensors(tensors), KvMemory::Tensors(room)) => tensors.run(room, kv.len, x, wants_logits).map_err(wrong)?,
+            (Body::Own(network), KvMemory::Own(memory)) => network.forward(memory, kv.len, x, wants_logits),
+            (Body::Tensors(_), KvMemory::Own(_)) | (Body::Own(_), KvMemory::Tensors(_)) => {
+                return Err(EmbeddedError::bug("this memory is another network's"));
+            }
         };
         kv.len += ids.len();
         Ok(logits)
@@ -129,17 +131,17 @@ impl Net {
     }
 
     /// Room for so many tokens.
-    pub(super) fn kv(&self, capacity: usize) -> Result<Kv, Trouble> {
+    pub(super) fn kv(&self, capacity: usize) -> Result<Kv, EmbeddedError> {
         let room = match &self.body {
-            Body::Tensors(_) => Room::tensors(&self.sizes, capacity)?,
-            Body::Own(_) => Room::Own(kernel::Memory::new(&self.sizes, capacity)),
+            Body::Tensors(_) => KvMemory::tensors(&self.sizes, capacity)?,
+            Body::Own(_) => KvMemory::Own(kernel::Memory::new(&self.sizes, capacity)),
         };
         Ok(Kv { room, len: 0, capacity })
     }
 }
 
 impl Body {
-    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels) -> Result<Self, Trouble> {
+    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels) -> Result<Self, EmbeddedError> {
         let can_load = kernel::Network::can_load(gguf, sizes, output)?;
         match (kernels, kernels.set(), can_load) {
             (Kernels::Candle, ..) | (Kernels::Auto, _, false) | (Kernels::Auto, None, true) => {
@@ -152,23 +154,23 @@ impl Body {
             }
             (_, None, _) => {
                 let why = format!("this processor cannot run the {kernels} kernels, but {}", list(&Kernels::available()));
-                Err(Trouble::BadKernels { why })
+                Err(EmbeddedError::BadKernels { why })
             }
             (_, Some(_), false) => {
                 let why = format!("these weights are not Q4_K and Q6_K in whole tiles, as the {kernels} kernels need; auto or candle can run them");
-                Err(Trouble::BadKernels { why })
+                Err(EmbeddedError::BadKernels { why })
             }
         }
     }
 }
 
 impl Tensors {
-    fn load(gguf: &Gguf, sizes: &Sizes, output: &str) -> Result<Self, Trouble> {
+    fn load(gguf: &Gguf, sizes: &Sizes, output: &str) -> Result<Self, EmbeddedError> {
         // The largest first, while there is most room for its making. Only ever the last token's likelihoods are wanted.
         let output = matrix(gguf, output, Use::Single)?;
         let layers = (0..sizes.layers).map(|at| Layer::load(gguf, at)).collect::<Result<_, _>>()?;
         let norm = vector(gguf, "output_norm.weight")?;
-        let (cos, sin) = rope_tables(sizes).map_err(Trouble::damaged)?;
+        let (cos, sin) = rope_tables(sizes).map_err(EmbeddedError::damaged)?;
         Ok(Tensors { layers, norm, output, cos, sin, sizes: sizes.clone() })
     }
 
@@ -227,7 +229,7 @@ impl Tensors {
 }
 
 impl Layer {
-    fn load(gguf: &Gguf, at: usize) -> Result<Self, Trouble> {
+    fn load(gguf: &Gguf, at: usize) -> Result<Self, EmbeddedError> {
         let name = |part: &str| format!("blk.{at}.{part}");
         let matrix = |part: &str| matrix(gguf, &name(part), Use::Batches);
         let [q, k, v, o] = [matrix("attn_q.weight")?, matrix("attn_k.weight")?, matrix("attn_v.weight")?, matrix("attn_output.weight")?];
@@ -247,12 +249,12 @@ impl Layer {
     }
 }
 
-fn matrix(gguf: &Gguf, name: &str, used: Use) -> Result<Matrix, Trouble> {
-    Matrix::load(gguf.place(name)?, used).map_err(|error| Trouble::damaged(format!("tensor {name}: {error}")))
+fn matrix(gguf: &Gguf, name: &str, used: Use) -> Result<Matrix, EmbeddedError> {
+    Matrix::load(gguf.place(name)?, used).map_err(|error| EmbeddedError::damaged(format!("tensor {name}: {error}")))
 }
 
-fn vector(gguf: &Gguf, name: &str) -> Result<Tensor, Trouble> {
-    gguf.tensor(name)?.dequantize(&Device::Cpu).map_err(|error| Trouble::damaged(format!("{name}: {error}")))
+fn vector(gguf: &Gguf, name: &str) -> Result<Tensor, EmbeddedError> {
+    gguf.tensor(name)?.dequantize(&Device::Cpu).map_err(|error| EmbeddedError::damaged(format!("{name}: {error}")))
 }
 
 fn rope_tables(sizes: &Sizes) -> candle_core::Result<(Tensor, Tensor)> {
@@ -273,21 +275,21 @@ fn causal_mask(past: usize, count: usize) -> candle_core::Result<Tensor> {
 /// What the network remembers of the tokens so far: keys and values of each layer, in room that was laid out in advance.
 /// Pages that no token has reached cost address space only.
 pub(super) struct Kv {
-    room: Room,
+    room: KvMemory,
     len: usize,
     capacity: usize,
 }
 
-enum Room {
+enum KvMemory {
     Tensors(Vec<(Tensor, Tensor)>),
     Own(kernel::Memory),
 }
 
-impl Room {
-    fn tensors(sizes: &Sizes, capacity: usize) -> Result<Self, Trouble> {
+impl KvMemory {
+    fn tensors(sizes: &Sizes, capacity: usize) -> Result<Self, EmbeddedError> {
         let room = || Tensor::zeros((sizes.heads_kv, capacity, sizes.head), DType::F32, &Device::Cpu);
-        let layers = (0..sizes.layers).map(|_| Ok((room()?, room()?))).collect::<candle_core::Result<_>>().map_err(Trouble::bug)?;
-        Ok(Room::Tensors(layers))
+        let layers = (0..sizes.layers).map(|_| Ok((room()?, room()?))).collect::<candle_core::Result<_>>().map_err(EmbeddedError::bug)?;
+        Ok(KvMemory::Tensors(layers))
     }
 }
 
@@ -307,27 +309,27 @@ impl Kv {
     /// What can be kept in files: that of our own kernels.
     pub(super) fn own(&self) -> Option<&kernel::Memory> {
         match &self.room {
-            Room::Own(memory) => Some(memory),
-            Room::Tensors(_) => None,
+            KvMemory::Own(memory) => Some(memory),
+            KvMemory::Tensors(_) => None,
         }
     }
 
     /// The first `len` tokens of a memory that has room for `capacity`.
     pub(super) fn of(memory: kernel::Memory, len: usize, capacity: usize) -> Self {
-        Kv { room: Room::Own(memory), len, capacity }
+        Kv { room: KvMemory::Own(memory), len, capacity }
     }
 
     /// A copy of the first `len` tokens, in room of its own.
-    pub(super) fn fork(&self, sizes: &Sizes, len: usize, capacity: usize) -> Result<Self, Trouble> {
+    pub(super) fn fork(&self, sizes: &Sizes, len: usize, capacity: usize) -> Result<Self, EmbeddedError> {
         let len = len.min(self.len).min(capacity);
         let room = match &self.room {
-            Room::Own(memory) => Room::Own(memory.fork(len, capacity)),
-            Room::Tensors(from) => {
-                let room = Room::tensors(sizes, capacity)?;
+            KvMemory::Own(memory) => KvMemory::Own(memory.fork(len, capacity)),
+            KvMemory::Tensors(from) => {
+                let room = KvMemory::tensors(sizes, capacity)?;
                 let copy = |from: &Tensor, to: &Tensor| to.slice_set(&from.narrow(1, 0, len)?.contiguous()?, 1, 0);
-                let Room::Tensors(to) = &room else { return Err(Trouble::bug("a copy is of the same kind")) };
+                let KvMemory::Tensors(to) = &room else { return Err(EmbeddedError::bug("a copy is of the same kind")) };
                 for ((keys, values), (new_keys, new_values)) in from.iter().zip(to).filter(|_| len > 0) {
-                    copy(keys, new_keys).and_then(|()| copy(values, new_values)).map_err(Trouble::bug)?;
+                    copy(keys, new_keys).and_then(|()| copy(values, new_values)).map_err(EmbeddedError::bug)?;
                 }
                 room
             }

@@ -144,7 +144,7 @@ fn call(messages: &[(&str, &str)], tokens_max: u32) -> ModelCall {
     ModelCall { messages, tokens_max: Some(tokens_max), ..ModelCall::default() }
 }
 
-async fn ask(model: &Embedded, call: &ModelCall) -> Result<Answer, Trouble> {
+async fn ask(model: &Embedded, call: &ModelCall) -> Result<Answer, EmbeddedError> {
     model.answer(call, &Progress::nowhere()).await
 }
 
@@ -200,7 +200,7 @@ async fn what_is_told_is_what_is_answered() {
         let call = ModelCall { temperature: Some(temperature), ..call(&[("user", "Grüße, 世界 😀 <|im_end|>")], 40) };
         let model = Embedded::open(&path);
         let answer = model.answer(&call, &progress).await.unwrap();
-        assert_eq!(answer.said, Said::Text(told.lock().unwrap().clone()));
+        assert_eq!(answer.said, GeneratedOutput::Text(told.lock().unwrap().clone()));
         assert_eq!(ask(&model, &call).await.unwrap().said, answer.said, "the same question is answered the same");
     }
 }
@@ -221,16 +221,16 @@ async fn follows_a_schema(model: &Embedded) {
     let mut seen = HashSet::new();
     for at in 0..20 {
         let call = ModelCall { schema: Some(schema.clone()), temperature: Some(1.5), ..call(&[("user", &format!("question {at}"))], 200) };
-        let Said::Json(value) = ask(model, &call).await.unwrap().said else { panic!("a schema gives JSON") };
+        let GeneratedOutput::Json(value) = ask(model, &call).await.unwrap().said else { panic!("a schema gives JSON") };
         assert!(["search", "é\u{301}crire"].contains(&value["tool"].as_str().unwrap()), "{value}");
         assert!(value["many"].is_boolean() && value["word"].as_str().unwrap().chars().count() <= 5, "{value}");
         seen.insert(value["word"].to_string());
     }
     assert!(seen.len() > 3, "{seen:?}");
     let cut = ModelCall { schema: Some(schema), ..call(&[("user", "question")], 12) };
-    assert!(matches!(ask(model, &cut).await, Err(Trouble::Truncated { .. })));
+    assert!(matches!(ask(model, &cut).await, Err(EmbeddedError::Truncated { .. })));
     let bad = ModelCall { schema: Some(json!({"type": "nonsense"})), ..call(&[("user", "question")], 12) };
-    assert!(matches!(ask(model, &bad).await, Err(Trouble::BadSchema { .. })));
+    assert!(matches!(ask(model, &bad).await, Err(EmbeddedError::BadSchema { .. })));
 }
 
 #[test]
@@ -287,7 +287,7 @@ async fn limits_are_told() {
     for length in [1100, 1_000_000] {
         let long = call(&[("user", &"x".repeat(length))], 100);
         let trouble = ask(&model, &long).await.unwrap_err();
-        assert!(matches!(trouble, Trouble::TooLong { context: 1024, .. }), "{trouble}");
+        assert!(matches!(trouble, EmbeddedError::TooLong { context: 1024, .. }), "{trouble}");
     }
     let answer = ask(&model, &call(&[("user", "go on")], 100_000)).await.unwrap();
     assert!(answer.finish == Finish::Stop || answer.tokens.prompt + answer.tokens.answer == 1024, "{:?}", answer.tokens);
@@ -353,7 +353,7 @@ async fn damage_is_told(shape: Shape) {
     let (folder, path) = made(shape);
     let hi = call(&[("user", "hi")], 4);
     let missing = ask(&Embedded::open(folder.path().join("no.gguf")), &hi).await.unwrap_err();
-    assert!(matches!(missing, Trouble::NoWeights { .. }) && missing.to_string().contains("baton models pull"), "{missing}");
+    assert!(matches!(missing, EmbeddedError::NoWeights { .. }) && missing.to_string().contains("baton models pull"), "{missing}");
     let whole = fs::read(&path).unwrap();
     let header = whole.len().min(6000);
     for at in 0..64 {
@@ -366,7 +366,7 @@ async fn damage_is_told(shape: Shape) {
         }
         fs::write(&path, bytes).unwrap();
         if let Err(trouble) = ask(&Embedded::open(&path), &hi).await {
-            assert!(matches!(trouble, Trouble::Damaged { .. }), "{at}: {trouble}");
+            assert!(matches!(trouble, EmbeddedError::Damaged { .. }), "{at}: {trouble}");
             assert!(trouble.to_string().contains("baton models pull"), "{trouble}");
         } else {
             assert!(at % 2 == 1, "a file cut at {at}/64 was accepted");

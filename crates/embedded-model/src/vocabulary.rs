@@ -10,7 +10,7 @@ use candle_core::quantized::tokenizer::TokenizerFromGguf;
 use tokenizers::{NormalizerWrapper, Tokenizer};
 use toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
-use super::Trouble;
+use super::EmbeddedError;
 use super::gguf::Gguf;
 
 pub(super) struct Vocabulary {
@@ -24,21 +24,21 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    pub(super) fn load(gguf: &Gguf) -> Result<Self, Trouble> {
+    pub(super) fn load(gguf: &Gguf) -> Result<Self, EmbeddedError> {
         let tokens: Vec<&str> = gguf
             .list("tokenizer.ggml.tokens")?
             .iter()
-            .map(|token| token.to_string().map(String::as_str).map_err(Trouble::damaged))
+            .map(|token| token.to_string().map(String::as_str).map_err(EmbeddedError::damaged))
             .collect::<Result<_, _>>()?;
         let kinds: Vec<Kind> = gguf.list("tokenizer.ggml.token_type")?.iter().map(Kind::of).collect();
         if tokens.len() != kinds.len() || tokens.is_empty() {
-            return Err(Trouble::damaged(format!("it lists {} tokens and {} kinds of them", tokens.len(), kinds.len())));
+            return Err(EmbeddedError::damaged(format!("it lists {} tokens and {} kinds of them", tokens.len(), kinds.len())));
         }
-        let mut tokenizer = <Tokenizer as TokenizerFromGguf>::from_gguf(gguf.content()).map_err(Trouble::damaged)?;
+        let mut tokenizer = <Tokenizer as TokenizerFromGguf>::from_gguf(gguf.content()).map_err(EmbeddedError::damaged)?;
         tokenizer.set_encode_special_tokens(true);
         let id = |text: &str| {
             let at = tokens.iter().zip(&kinds).position(|(token, kind)| *token == text && *kind != Kind::Normal);
-            at.map(|at| at as u32).ok_or_else(|| Trouble::damaged(format!("its vocabulary has no {text}")))
+            at.map(|at| at as u32).ok_or_else(|| EmbeddedError::damaged(format!("its vocabulary has no {text}")))
         };
         let (turn_start, turn_end) = (id("<|im_start|>")?, id("<|im_end|>")?);
         let ends = std::iter::once(turn_end).chain(id("<|endoftext|>").ok()).collect();
@@ -53,14 +53,14 @@ impl Vocabulary {
         let (said, for_trie): (Vec<_>, Vec<_>) = words.unzip();
         let trie = TokTrie::from(&TokRxInfo::new(tokens.len() as u32, turn_end), &for_trie);
         let mut verbatim = tokenizer.clone();
-        verbatim.with_normalizer(None::<NormalizerWrapper>).map_err(Trouble::damaged)?;
+        verbatim.with_normalizer(None::<NormalizerWrapper>).map_err(EmbeddedError::damaged)?;
         let trie = Arc::new(Env { trie, tokenizer: verbatim });
         Ok(Vocabulary { tokenizer, said, turn_start, turn_end, ends, trie })
     }
 
     /// As plain text, whatever it says.
-    pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, Trouble> {
-        let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| Trouble::bug(format!("a text has no tokens: {error}")))?;
+    pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, EmbeddedError> {
+        let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| EmbeddedError::bug(format!("a text has no tokens: {error}")))?;
         Ok(encoding.get_ids().to_vec())
     }
 

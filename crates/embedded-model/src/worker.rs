@@ -9,66 +9,66 @@ use std::time::{Duration, Instant};
 use graph::ModelCall;
 
 use super::chat::{self, Marks};
-use super::decode::{self, Decoded, Wish};
+use super::decode::{self, DecodeRequest, Decoded};
 use super::gguf::Gguf;
 use super::grammar::Grammars;
 use super::net::{Kv, Net};
 use super::prefix::{Limits, Prefixes, Start};
 use super::prefix_files::{self, PrefixFiles};
 use super::vocabulary::Vocabulary;
-use super::{Answer, Event, Finish, Options, Order, Said, Task, Timing, Tokens, Trouble};
+use super::{Answer, EmbeddedError, Event, Finish, GeneratedOutput, Options, Order, Task, Timing, Tokens};
 
 /// A text that does not fit anyway is not worth its tokens: no token of these vocabularies says more.
 const BYTES_PER_TOKEN_MAX: usize = 64;
 
 /// The thread ends when the sender is dropped.
-pub(super) fn start(path: PathBuf, options: Options) -> Result<SyncSender<Order>, Trouble> {
+pub(super) fn start(path: PathBuf, options: Options) -> Result<SyncSender<Order>, EmbeddedError> {
     let (sender, orders) = sync_channel(options.queue_max.max(1));
     let work = move || work(&path, &options, &orders);
-    std::thread::Builder::new().name("embedded".into()).spawn(work).map_err(|error| Trouble::bug(format!("no thread for it: {error}")))?;
+    std::thread::Builder::new().name("embedded".into()).spawn(work).map_err(|error| EmbeddedError::bug(format!("no thread for it: {error}")))?;
     Ok(sender)
 }
 
 fn work(path: &Path, options: &Options, orders: &Receiver<Order>) {
-    let mut mind = None;
+    let mut loaded = None;
     loop {
-        let order = match &mind {
+        let order = match &loaded {
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(_) => orders.recv_timeout(options.idle_max),
         };
         match order {
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                mind = None;
+                loaded = None;
                 tracing::debug!("the embedded model was idle and is unloaded");
             }
             Ok(order) => {
                 // Weights are other people's data and candle trusts some of it; what it stumbles over must not end us.
-                let result = catch_unwind(AssertUnwindSafe(|| perform(&mut mind, path, options, &order))).unwrap_or_else(|panic| {
-                    mind = None;
+                let result = catch_unwind(AssertUnwindSafe(|| perform(&mut loaded, path, options, &order))).unwrap_or_else(|panic| {
+                    loaded = None;
                     let why = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-                    Err(Trouble::damaged(format!("computing with them failed ({})", why.unwrap_or("no reason given"))))
+                    Err(EmbeddedError::damaged(format!("computing with them failed ({})", why.unwrap_or("no reason given"))))
                 });
                 // Nobody may be listening any more, and that is fine.
                 let _ = order.events.send(Event::Done(Box::new(result)));
                 // The answer does not wait for files.
-                if let Some(mind) = &mut mind {
-                    mind.save_prefix();
+                if let Some(loaded) = &mut loaded {
+                    loaded.save_prefix();
                 }
             }
         }
     }
 }
 
-fn perform(mind: &mut Option<Mind>, path: &Path, options: &Options, order: &Order) -> Result<Answer, Trouble> {
+fn perform(loaded: &mut Option<LoadedModel>, path: &Path, options: &Options, order: &Order) -> Result<Answer, EmbeddedError> {
     let is_cancelled = || order.is_cancelled.load(Ordering::Relaxed);
     if is_cancelled() {
-        return Err(Trouble::Cancelled);
+        return Err(EmbeddedError::Cancelled);
     }
     let started = Instant::now();
-    let (mind, load) = match mind {
-        Some(mind) => (mind, Duration::ZERO),
-        None => (mind.insert(Mind::load(path, options)?), started.elapsed()),
+    let (loaded, load) = match loaded {
+        Some(loaded) => (loaded, Duration::ZERO),
+        None => (loaded.insert(LoadedModel::load(path, options)?), started.elapsed()),
     };
     let mut tell = |text: &str| {
         if !text.is_empty() {
@@ -76,14 +76,14 @@ fn perform(mind: &mut Option<Mind>, path: &Path, options: &Options, order: &Orde
         }
     };
     let mut answer = match &order.task {
-        Task::Warm => mind.warm()?,
-        Task::Answer(call) => mind.answer(call, options, &mut tell, &is_cancelled)?,
+        Task::Warm => loaded.warm()?,
+        Task::Answer(call) => loaded.answer(call, options, &mut tell, &is_cancelled)?,
     };
     answer.timing.load = load;
     Ok(answer)
 }
 
-struct Mind {
+struct LoadedModel {
     net: Net,
     vocabulary: Vocabulary,
     grammars: Grammars,
@@ -93,8 +93,8 @@ struct Mind {
     unsaved: Option<(Vec<u32>, Kv)>,
 }
 
-impl Mind {
-    fn load(path: &Path, options: &Options) -> Result<Self, Trouble> {
+impl LoadedModel {
+    fn load(path: &Path, options: &Options) -> Result<Self, EmbeddedError> {
         let gguf = Gguf::open(path)?;
         let merged = options.adapter.map(|adapter| adapter.merged(path)).transpose()?;
         let gguf = match &merged {
@@ -104,21 +104,21 @@ impl Mind {
         let vocabulary = Vocabulary::load(&gguf)?;
         let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
         if vocabulary.len() > net.sizes.vocabulary {
-            return Err(Trouble::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
+            return Err(EmbeddedError::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
         }
         let grammars = Grammars::new(&vocabulary)?;
         let prefixes = Prefixes::new(Limits { entries_max: options.prefixes_max, tokens_max: options.prefix_tokens_max });
         let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(merged.as_deref().unwrap_or(path), &net) } else { None };
-        Ok(Mind { net, vocabulary, grammars, prefixes, files, unsaved: None })
+        Ok(LoadedModel { net, vocabulary, grammars, prefixes, files, unsaved: None })
     }
 
-    fn warm(&mut self) -> Result<Answer, Trouble> {
+    fn warm(&mut self) -> Result<Answer, EmbeddedError> {
         let mut kv = self.net.kv(16)?;
         // More than one, since candle repacks the weights for batches when it first meets one.
         let tokens = [self.vocabulary.turn_start; 8];
         self.net.forward(&mut kv, &tokens, true)?;
         let (tokens, timing) = (Tokens::default(), Timing::default());
-        Ok(Answer { said: Said::Text(String::new()), finish: Finish::Stop, tokens, timing, network: self.net.info() })
+        Ok(Answer { said: GeneratedOutput::Text(String::new()), finish: Finish::Stop, tokens, timing, network: self.net.info() })
     }
 
     fn answer(
@@ -127,11 +127,11 @@ impl Mind {
         options: &Options,
         tell: &mut dyn FnMut(&str),
         is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, EmbeddedError> {
         let context = self.net.sizes.context;
         let limit = call.tokens_max.map_or(options.answer_tokens_max, |max| usize::try_from(max).unwrap_or(usize::MAX)).max(1);
         let bytes: usize = call.messages.iter().map(|message| message.content.len()).sum();
-        let too_long = |prompt: usize, answer: usize| Trouble::TooLong { prompt, answer, context };
+        let too_long = |prompt: usize, answer: usize| EmbeddedError::TooLong { prompt, answer, context };
         if bytes / BYTES_PER_TOKEN_MAX > context {
             return Err(too_long(bytes / BYTES_PER_TOKEN_MAX, limit));
         }
@@ -146,7 +146,7 @@ impl Mind {
         let grammar = call.schema.as_ref().map(|schema| self.grammars.matcher(schema)).transpose()?;
         let mut kv = self.remember(&prompt, prompt.len() + limit)?;
         let cached = kv.len();
-        let wish = Wish { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
+        let wish = DecodeRequest { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
         let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, wish, tell, is_cancelled);
         // Of a call that was cut short, what was read of the prompt stays useful.
         let said = match &decoded {
@@ -165,17 +165,17 @@ impl Mind {
         let Decoded { text, tokens, forced, finish, timing } = decoded?;
         let tokens = Tokens { prompt: prompt.len(), cached, answer: tokens.len(), forced };
         let said = match (&call.schema, finish) {
-            (None, _) => Said::Text(text),
-            (Some(_), Finish::Stop) => {
-                Said::Json(serde_json::from_str(&text).map_err(|error| Trouble::bug(format!("a grammar let this through: {text} ({error})")))?)
-            }
-            (Some(_), Finish::Length) => return Err(Trouble::Truncated { tokens: tokens.answer, text }),
+            (None, _) => GeneratedOutput::Text(text),
+            (Some(_), Finish::Stop) => GeneratedOutput::Json(
+                serde_json::from_str(&text).map_err(|error| EmbeddedError::bug(format!("a grammar let this through: {text} ({error})")))?,
+            ),
+            (Some(_), Finish::Length) => return Err(EmbeddedError::Truncated { tokens: tokens.answer, text }),
         };
         Ok(Answer { said, finish, tokens, timing, network: self.net.info() })
     }
 
     /// Room for `capacity` tokens that begins with as much of the prompt as is known.
-    fn remember(&mut self, prompt: &[u32], capacity: usize) -> Result<Kv, Trouble> {
+    fn remember(&mut self, prompt: &[u32], capacity: usize) -> Result<Kv, EmbeddedError> {
         if let Some(kv) = self.from_file(prompt, capacity)? {
             return Ok(kv);
         }
@@ -189,9 +189,9 @@ impl Mind {
     }
 }
 
-impl Mind {
+impl LoadedModel {
     /// What a file has of the prompt, where that is more than is in memory.
-    fn from_file(&mut self, prompt: &[u32], capacity: usize) -> Result<Option<Kv>, Trouble> {
+    fn from_file(&mut self, prompt: &[u32], capacity: usize) -> Result<Option<Kv>, EmbeddedError> {
         let Some(files) = &mut self.files else { return Ok(None) };
         let Some((at, len)) = files.find(prompt, self.prefixes.known(prompt)) else { return Ok(None) };
         let like = self.net.kv(1)?;
@@ -200,7 +200,7 @@ impl Mind {
     }
 
     /// Takes note of the instructions that a prompt begins with, and copies what is to be kept of them.
-    fn observe(&mut self, prompt: &[u32], kv: &Kv) -> Result<(), Trouble> {
+    fn observe(&mut self, prompt: &[u32], kv: &Kv) -> Result<(), EmbeddedError> {
         let Some(files) = &mut self.files else { return Ok(()) };
         let is_start = |token: &u32| *token == self.vocabulary.turn_start;
         let instructions = prompt.iter().skip(1).position(is_start).map_or(0, |at| at + 1);

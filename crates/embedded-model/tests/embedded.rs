@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_embedded_model::{Answer, Embedded, Finish, Said};
+use baton_embedded_model::{Answer, Embedded, Finish, GeneratedOutput};
 use effects::Progress;
 use graph::{Message, ModelCall};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ async fn it_answers_and_leaves_the_runtime_free(model: &Embedded) {
         answer = model.answer(&question, &progress) => answer.expect("it answers"),
         () = async { loop { tokio::time::sleep(Duration::from_millis(10)).await; ticks += 1; } } => unreachable!(),
     };
-    let Said::Text(text) = &answer.said else { panic!("{answer:?}") };
+    let GeneratedOutput::Text(text) = &answer.said else { panic!("{answer:?}") };
     assert!(text.contains("Paris"), "{text}");
     assert_eq!(answer.finish, Finish::Stop);
     assert!(deltas.load(Ordering::Relaxed) >= 1);
@@ -76,7 +76,7 @@ async fn it_follows_a_schema(model: &Embedded) {
         "additionalProperties": false,
     });
     let answer = ask(model, &call(&[("user", "What is the capital of Japan, and where is it?")], Some(schema), 64)).await;
-    assert_eq!(answer.said, Said::Json(json!({"city": "Tokyo", "continent": "Asia"})));
+    assert_eq!(answer.said, GeneratedOutput::Json(json!({"city": "Tokyo", "continent": "Asia"})));
     assert!(answer.tokens.forced >= 3, "{:?}", answer.tokens);
 }
 

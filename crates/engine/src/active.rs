@@ -7,21 +7,21 @@ use graph::{Parent, RunId};
 use tokio::sync::{mpsc, watch as cell};
 
 use crate::open::start_of;
-use crate::watch::{Feed, Seen, TreeEvent};
-use crate::{At, Control, Inner};
+use crate::watch::{Feed, FeedItem, TreeEvent};
+use crate::{Control, Inner, RunState};
 
 /// A run in memory, as others in the process see it.
 pub(crate) struct Active {
     pub(crate) run: RunId,
     pub(crate) control: mpsc::Sender<Control>,
-    pub(crate) at: cell::Sender<At>,
+    pub(crate) at: cell::Sender<RunState>,
     /// Its own events, and those of the runs below it.
     pub(crate) feed: Arc<Feed>,
     /// The feeds of the runs above it, the parent's first. Set before the run is driven.
     ancestors: OnceLock<Vec<Arc<Feed>>>,
 }
 
-pub(crate) enum Enlisted {
+pub(crate) enum Registration {
     Yes(Arc<Active>),
     Stopping,
     Already(Arc<Active>),
@@ -38,7 +38,7 @@ impl Active {
     }
 
     /// Publishes an event to the watchers of this run and of the runs above it.
-    pub(crate) fn publish(&self, seen: Seen) {
+    pub(crate) fn publish(&self, seen: FeedItem) {
         let event = || TreeEvent { run: self.run.clone(), seen: seen.clone() };
         self.ancestors().iter().chain([&self.feed]).for_each(|feed| feed.publish_tree(event));
         self.feed.publish(seen);
@@ -60,23 +60,23 @@ impl Inner {
     }
 
     /// Adds a run to the list. Watchers that subscribed before it was in memory receive its events from the first one on.
-    pub(crate) fn enlist(&self, run: &RunId, control: mpsc::Sender<Control>) -> Enlisted {
+    pub(crate) fn register(&self, run: &RunId, control: mpsc::Sender<Control>) -> Registration {
         let mut all = self.lock_active();
         if self.is_stopping() {
-            return Enlisted::Stopping;
+            return Registration::Stopping;
         }
         if let Some(other) = all.get(run) {
-            return Enlisted::Already(other.clone());
+            return Registration::Already(other.clone());
         }
         let feed = self.lock_early_subscribers().remove(run).unwrap_or_default();
-        let active = Arc::new(Active { run: run.clone(), control, at: cell::Sender::new(At::Going), feed, ancestors: OnceLock::new() });
+        let active = Arc::new(Active { run: run.clone(), control, at: cell::Sender::new(RunState::Going), feed, ancestors: OnceLock::new() });
         all.insert(run.clone(), active.clone());
         self.active_count.send_modify(|count| *count += 1);
-        Enlisted::Yes(active)
+        Registration::Yes(active)
     }
 
     /// Removes a run from the list, if it is still there.
-    pub(crate) fn delist(&self, run: &RunId) {
+    pub(crate) fn unregister(&self, run: &RunId) {
         self.lock_active().remove(run);
         self.active_count.send_modify(|count| *count = count.saturating_sub(1));
     }

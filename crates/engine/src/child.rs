@@ -4,28 +4,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use effects::Nature;
+use effects::Repeatability;
 use graph::{AgentCall, Effect, Event, Failure, FailureKind, Job, Outcome, Parent, Reply, Run, RunId, Start, child_run};
 use store::{Status, StoreError};
 use tokio::sync::oneshot;
 
-use crate::embedded::{Beginning, Live};
-use crate::flight::Landed;
-use crate::{At, Closing, Control, EngineError, Inner, Result, closing_of, title_of};
+use crate::attempt::AttemptResult;
+use crate::driver::{Driver, RunSource};
+use crate::{Control, EngineError, Inner, Result, RunResult, RunState, result_of, title_of};
 
 impl Inner {
-    pub(crate) async fn child(self: &Arc<Self>, job: &Job, call: &AgentCall) -> Landed {
+    pub(crate) async fn child(self: &Arc<Self>, job: &Job, call: &AgentCall) -> AttemptResult {
         let child = child_run(job.key);
         let (task, attempt) = (job.task, job.attempt);
-        let replied = |reply| Landed::Replied { task, attempt, reply };
+        let replied = |reply| AttemptResult::Replied { task, attempt, reply };
         let deadline = Duration::from_millis(job.deadline_ms);
         match tokio::time::timeout(deadline, self.child_rest(&child, job, call)).await {
-            Ok(Ok(At::Over(closing))) => replied(self.with_acts(reply_of(&closing), &child, job).await),
-            Ok(Ok(At::Parked(_))) => Landed::ChildParked { task },
-            Ok(Ok(At::Going)) => Landed::ChildLost(EngineError::Restless { run: child }),
-            Ok(Ok(At::Lost(e))) => Landed::ChildLost(e),
+            Ok(Ok(RunState::Over(closing))) => replied(self.with_acts(reply_of(&closing), &child, job).await),
+            Ok(Ok(RunState::Parked(_))) => AttemptResult::ChildParked { task },
+            Ok(Ok(RunState::Going)) => AttemptResult::ChildLost(EngineError::Restless { run: child }),
+            Ok(Ok(RunState::Lost(e))) => AttemptResult::ChildLost(e),
             Ok(Err(EngineError::Run(e))) => replied(Reply::failed(Failure::new(FailureKind::Invalid, e.to_string()))),
-            Ok(Err(e)) => Landed::ChildLost(e),
+            Ok(Err(e)) => AttemptResult::ChildLost(e),
             Err(_) => {
                 let words = format!("agent {} did not finish within {} ms", call.agent, job.deadline_ms);
                 self.cancel_child(&child, &words).await;
@@ -39,8 +39,8 @@ impl Inner {
     async fn with_acts(self: &Arc<Self>, mut reply: Reply, child: &RunId, job: &Job) -> Reply {
         if let Err(failure) = &mut reply.result {
             let engine = crate::Engine(self.clone());
-            let past = crate::family::family_past(&engine, child).await;
-            let mut asked = past.iter().flat_map(|(_, events)| events).filter_map(|told| match &told.event {
+            let past = crate::tree_watcher::tree_history(&engine, child).await;
+            let mut asked = past.iter().flat_map(|(_, events)| events).filter_map(|numbered| match &numbered.event {
                 Event::Asked { effect, .. } => Some(effect),
                 _ => None,
             });
@@ -49,7 +49,7 @@ impl Inner {
                 || asked.any(|effect| {
                     let is_local = matches!(&**effect, Effect::CallAgent(call) if self.graph(&call.agent).is_ok());
                     let is_outside = matches!(&**effect, Effect::CallTool(_) | Effect::CallAgent(_)) && !is_local;
-                    is_outside && self.world.nature(&Job { effect: effect.clone(), ..job.clone() }) != Nature::Repeatable
+                    is_outside && self.handler.repeatability(&Job { effect: effect.clone(), ..job.clone() }) != Repeatability::Repeatable
                 });
         }
         reply
@@ -91,20 +91,20 @@ impl Inner {
                 return Ok(());
             }
         }
-        match Box::pin(self.take_up(parent, None, None)).await {
+        match Box::pin(self.resume_stored(parent, None, None)).await {
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(StoreError::Closed)) => Ok(()),
             Err(e) => Err(e),
         }
     }
 
     /// Starts the child, or finds it, and waits until it has ended or is parked.
-    async fn child_rest(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<At> {
+    async fn child_rest(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<RunState> {
         let mut taken_up = false;
         for _ in 0..8 {
             if let Some(active) = self.active(child) {
                 let mut at = active.at.subscribe();
                 drop(active);
-                if let Ok(at) = at.wait_for(|at| !matches!(at, At::Going)).await {
+                if let Ok(at) = at.wait_for(|at| !matches!(at, RunState::Going)).await {
                     return Ok(at.clone());
                 }
             }
@@ -113,19 +113,19 @@ impl Inner {
                     Ok(()) | Err(EngineError::Store(StoreError::Exists { .. })) => {}
                     Err(e) => return Err(e),
                 },
-                Some(row) => match (row.status, closing_of(&row)) {
-                    (_, Some(closing)) => return Ok(At::Over(Arc::new(closing))),
-                    (Status::Asking, None) => return Ok(At::Parked(Vec::new())),
+                Some(row) => match (row.status, result_of(&row)) {
+                    (_, Some(closing)) => return Ok(RunState::Over(Arc::new(closing))),
+                    (Status::Asking, None) => return Ok(RunState::Parked(Vec::new())),
                     // It waits for a child of its own, which may have ended while this run was not in memory.
-                    (Status::Waiting, None) if taken_up => return Ok(At::Parked(Vec::new())),
-                    _ => match self.take_up(child, None, None).await {
+                    (Status::Waiting, None) if taken_up => return Ok(RunState::Parked(Vec::new())),
+                    _ => match self.resume_stored(child, None, None).await {
                         Ok(()) | Err(EngineError::Over { .. }) => taken_up = true,
                         Err(e) => return Err(e),
                     },
                 },
             }
         }
-        Ok(At::Going)
+        Ok(RunState::Going)
     }
 
     async fn start_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<()> {
@@ -142,12 +142,12 @@ impl Inner {
             ..Start::new(&call.agent, job.thread.clone(), child.clone(), input)
         };
         let machine = Box::new(Run::start(&graph, start)?);
-        let beginning = Beginning::New { machine, title: title_of(&call.input), past: Vec::new() };
-        Live::begin(self, beginning, None).await?.started.await.unwrap_or(Err(EngineError::Stopping))
+        let source = RunSource::New { machine, title: title_of(&call.input), past: Vec::new() };
+        Driver::begin(self, source, None).await?.started.await.unwrap_or(Err(EngineError::Stopping))
     }
 }
 
-fn reply_of(closing: &Closing) -> Reply {
+fn reply_of(closing: &RunResult) -> Reply {
     let result = match &closing.outcome {
         Outcome::Done { output } => Ok(output.clone()),
         Outcome::Failed { fault } => Err(Failure::new(FailureKind::Tool, fault.to_string())),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use graph::{Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
 use serde_json::Value;
 
-use crate::embedded::{Beginning, Live};
+use crate::driver::{Driver, RunSource};
 use crate::open::{Pages, decode, start_of};
 use crate::{Engine, EngineError, Result, title_of};
 
@@ -27,7 +27,7 @@ pub struct Fork {
 pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<RunId> {
     let inner = &engine.0;
     let then = start_of(&*inner.store, run).await?;
-    let new = fork.run.unwrap_or_else(crate::fresh);
+    let new = fork.run.unwrap_or_else(crate::new_run_id);
     let title = inner.row(run).await.map_or_else(|_| title_of(&then.input), |row| row.title);
     let start = Start {
         thread: fork.thread.unwrap_or_else(|| ThreadId::from(new.as_str())),
@@ -69,6 +69,6 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         past.extend(machine.feed(TaskId { step: fork.at_step, index }, 1, Reply::ok(value))?);
     }
     let place = inner.clone().place().await?;
-    let beginning = Beginning::New { machine: Box::new(machine), title, past };
-    Live::begin(inner, beginning, Some(place)).await?.started.await.unwrap_or(Err(EngineError::Stopping)).map(|()| new)
+    let source = RunSource::New { machine: Box::new(machine), title, past };
+    Driver::begin(inner, source, Some(place)).await?.started.await.unwrap_or(Err(EngineError::Stopping)).map(|()| new)
 }

@@ -53,29 +53,29 @@ impl Inner {
     }
 
     /// Begins the end of one run's use of the lease. The returned guard says whether it was the last, and locks the thread until the lease is released.
-    pub(crate) async fn let_go(&self, thread: &ThreadId) -> Parting {
+    pub(crate) async fn begin_release(&self, thread: &ThreadId) -> LeaseRelease {
         let mut slot = self.leases.slot(thread).lock_owned().await;
         slot.runs = slot.runs.saturating_sub(1);
-        Parting { is_last: slot.runs == 0, slot }
+        LeaseRelease { is_last: slot.runs == 0, slot }
     }
 
-    pub(crate) fn parted(&self, thread: &ThreadId, mut parting: Parting) {
-        if parting.is_last {
-            parting.slot.lease = None;
+    pub(crate) fn lease_released(&self, thread: &ThreadId, mut lease_release: LeaseRelease) {
+        if lease_release.is_last {
+            lease_release.slot.lease = None;
         }
-        self.leases.forget_if_idle(thread, &parting.slot);
-        drop(parting);
+        self.leases.forget_if_idle(thread, &lease_release.slot);
+        drop(lease_release);
     }
 
     /// Ends one run's use of the lease without a last commit.
     pub(crate) async fn drop_lease(&self, thread: &ThreadId) {
-        let parting = self.let_go(thread).await;
-        if let Some(lease) = parting.left()
+        let lease_release = self.begin_release(thread).await;
+        if let Some(lease) = lease_release.left()
             && let Err(e) = self.store.release(lease).await
         {
             tracing::warn!(%thread, "the lease could not be given back, it runs out by itself: {e}");
         }
-        self.parted(thread, parting);
+        self.lease_released(thread, lease_release);
     }
 
     pub(crate) fn holds_any(&self) -> bool {
@@ -105,14 +105,14 @@ impl Inner {
 /// Smaller than the fence of every lease: those start at 1.
 pub(crate) const UNCLAIMED: u64 = 0;
 
-pub(crate) struct Parting {
+pub(crate) struct LeaseRelease {
     pub(crate) is_last: bool,
     slot: OwnedMutexGuard<Slot>,
 }
 
-impl Parting {
+impl LeaseRelease {
     /// The run continues.
-    pub(crate) fn stay(mut self) {
+    pub(crate) fn undo(mut self) {
         self.slot.runs += 1;
     }
 

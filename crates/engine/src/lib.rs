@@ -13,12 +13,11 @@
 #![warn(missing_docs)]
 
 mod active;
+mod attempt;
 mod background;
 mod child;
-mod embedded;
+mod driver;
 mod error;
-mod family;
-mod flight;
 mod fork;
 mod lease;
 mod memory;
@@ -28,6 +27,7 @@ mod permissions;
 mod replay;
 mod settings;
 pub mod trace;
+mod tree_watcher;
 mod upkeep;
 mod watch;
 
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use effects::World;
+use effects::EffectHandler;
 use graph::{Addresses, Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, ThreadId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,16 +44,16 @@ use store::{RunRow, SignalKind, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 
 pub use error::EngineError;
-pub use family::{Family, Heard, Known, Whom, family_past};
 pub use fork::Fork;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
-pub use watch::{Seen, Watcher};
+pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
+pub use watch::{FeedItem, Watcher};
 
 use active::Active;
 use background::Background;
-use embedded::{Beginning, Live};
+use driver::{Driver, RunSource};
 use lease::Leases;
 
 /// With the error of the engine.
@@ -68,7 +68,7 @@ pub struct Engine(Arc<Inner>);
 
 pub(crate) struct Inner {
     store: Arc<dyn Store>,
-    world: Arc<dyn World>,
+    handler: Arc<dyn EffectHandler>,
     flows: Flows,
     settings: Settings,
     leases: Leases,
@@ -89,20 +89,20 @@ pub(crate) struct Inner {
 
 /// The state of a run.
 #[derive(Clone, Debug)]
-pub enum At {
+pub enum RunState {
     /// It is being driven.
     Going,
     /// Not in memory until a person answers.
     Parked(Vec<Waiting>),
     /// It has ended.
-    Over(Arc<Closing>),
+    Over(Arc<RunResult>),
     /// This process no longer drives the run; what was committed is in the store.
     Lost(EngineError),
 }
 
 /// The outcome of a run and its cost, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Closing {
+pub struct RunResult {
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -178,7 +178,7 @@ impl Order {
 }
 
 /// A new run id. Ids sort by time.
-pub fn fresh() -> RunId {
+pub fn new_run_id() -> RunId {
     RunId::from(uuid::Uuid::now_v7().simple().to_string())
 }
 
@@ -193,7 +193,7 @@ pub enum Delivery {
 
 impl Engine {
     /// An engine for these flows over a store, with `world` to perform their effects.
-    pub fn new(store: Arc<dyn Store>, world: Arc<dyn World>, flows: impl IntoIterator<Item = Graph>, settings: Settings) -> Engine {
+    pub fn new(store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, flows: impl IntoIterator<Item = Graph>, settings: Settings) -> Engine {
         let inner = Inner {
             leases: Leases::default(),
             active: Mutex::default(),
@@ -207,7 +207,7 @@ impl Engine {
             seen: Mutex::default(),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
-            world,
+            handler,
             settings,
         };
         let engine = Engine(Arc::new(inner));
@@ -238,11 +238,11 @@ impl Engine {
     }
 
     /// Starts a run and waits as [`Engine::wait`] does. The outcome is not read back from the store.
-    pub async fn perform(&self, order: Order) -> Result<(RunId, At)> {
+    pub async fn perform(&self, order: Order) -> Result<(RunId, RunState)> {
         let (run, at) = self.begin(order).await?;
         if let Some(mut at) = at {
-            match at.wait_for(|at| !matches!(at, At::Going)).await.map(|at| at.clone()) {
-                Ok(At::Lost(e)) => return Err(e),
+            match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
+                Ok(RunState::Lost(e)) => return Err(e),
                 Ok(at) => return Ok((run, at)),
                 Err(_) => {}
             }
@@ -252,14 +252,14 @@ impl Engine {
     }
 
     /// `None` for a run that exists already.
-    async fn begin(&self, order: Order) -> Result<(RunId, Option<cell::Receiver<At>>)> {
+    async fn begin(&self, order: Order) -> Result<(RunId, Option<cell::Receiver<RunState>>)> {
         // A retry starts nothing, not even briefly: a caller that resumes the run would find it active.
         if let Some(run) = &order.run
             && self.0.store.run(run).await?.is_some()
         {
             return Ok((run.clone(), None));
         }
-        let run = order.run.unwrap_or_else(fresh);
+        let run = order.run.unwrap_or_else(new_run_id);
         let thread = order.thread.unwrap_or_else(|| ThreadId::from(run.as_str()));
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
         let graph = self.0.graph(&order.flow)?;
@@ -272,8 +272,8 @@ impl Engine {
         let start = Start { budget, context, is_tainted, addresses, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);
         let place = self.0.clone().place().await?;
-        let beginning = Beginning::New { machine, title, past: Vec::new() };
-        let begun = Live::begin(&self.0, beginning, Some(place)).await?;
+        let source = RunSource::New { machine, title, past: Vec::new() };
+        let begun = Driver::begin(&self.0, source, Some(place)).await?;
         match begun.started.await {
             Ok(Ok(())) => Ok((run, Some(begun.at))),
             Ok(Err(EngineError::Store(StoreError::Exists { .. }))) => Ok((run, None)),
@@ -285,39 +285,39 @@ impl Engine {
     /// Resumes a run that is in the store and has not ended. A run that is in memory here is left as it is.
     pub async fn resume(&self, run: &RunId) -> Result<()> {
         let place = self.0.clone().place().await?;
-        self.0.take_up(run, Some(place), None).await
+        self.0.resume_stored(run, Some(place), None).await
     }
 
     /// The state of a run; read from the store if it is not in memory.
-    pub async fn at(&self, run: &RunId) -> Result<At> {
+    pub async fn at(&self, run: &RunId) -> Result<RunState> {
         if let Some(active) = self.0.active(run) {
             return Ok(active.at.borrow().clone());
         }
         let row = self.0.row(run).await?;
-        if let Some(closing) = closing_of(&row) {
-            return Ok(At::Over(Arc::new(closing)));
+        if let Some(closing) = result_of(&row) {
+            return Ok(RunState::Over(Arc::new(closing)));
         }
         match row.status {
-            store::Status::Asking | store::Status::Waiting => Ok(At::Parked(self.waiting(run).await?)),
-            _ => Ok(At::Going),
+            store::Status::Asking | store::Status::Waiting => Ok(RunState::Parked(self.waiting(run).await?)),
+            _ => Ok(RunState::Going),
         }
     }
 
     /// Waits until the run has ended or waits for a person.
-    pub async fn wait(&self, run: &RunId) -> Result<At> {
+    pub async fn wait(&self, run: &RunId) -> Result<RunState> {
         loop {
             if let Some(active) = self.0.active(run) {
                 let mut at = active.at.subscribe();
                 drop(active);
-                match at.wait_for(|at| !matches!(at, At::Going)).await.map(|at| at.clone()) {
-                    Ok(At::Lost(e)) => return Err(e),
+                match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
+                    Ok(RunState::Lost(e)) => return Err(e),
                     Ok(at) => return Ok(at),
                     Err(_) => {}
                 }
             }
             match self.at(run).await? {
                 // Driven by another process, or about to be registered in this one.
-                At::Going => tokio::time::sleep(Duration::from_millis(self.0.settings.poll_ms.min(50))).await,
+                RunState::Going => tokio::time::sleep(Duration::from_millis(self.0.settings.poll_ms.min(50))).await,
                 at => return Ok(at),
             }
         }
@@ -341,13 +341,13 @@ impl Engine {
 
     async fn give(&self, run: &RunId, task: TaskId, attempt: u32, value: &Value) -> Result<Delivery> {
         let post = SignalKind::Answer { task, attempt, value: value.clone() };
-        self.tell(run, post, |done| Control::Answer { task, attempt, value: value.clone(), done: Some(done) }).await
+        self.deliver(run, post, |done| Control::Answer { task, attempt, value: value.clone(), done: Some(done) }).await
     }
 
     /// Cancels a run and its children, whichever process drives them.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Delivery> {
         let post = SignalKind::Cancel { reason: reason.to_owned() };
-        self.tell(run, post, |done| Control::Cancel { reason: reason.to_owned(), done: Some(done) }).await
+        self.deliver(run, post, |done| Control::Cancel { reason: reason.to_owned(), done: Some(done) }).await
     }
 
     /// Events starting at a number: past ones, then new ones until the run has ended.
@@ -390,7 +390,7 @@ impl Engine {
         }
     }
 
-    async fn tell(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
+    async fn deliver(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
         // A run may be parked between being found and receiving the message; then it is resumed and the message is sent again.
         for _ in 0..8 {
             let (done, taken) = oneshot::channel();
@@ -403,7 +403,7 @@ impl Engine {
                 tokio::task::yield_now().await;
                 continue;
             }
-            match self.0.take_up(run, None, Some(control(done))).await {
+            match self.0.resume_stored(run, None, Some(control(done))).await {
                 Ok(()) => match taken.await {
                     Ok(result) => return result.map(|()| Delivery::Taken),
                     Err(_) => continue,
@@ -445,18 +445,18 @@ impl Inner {
         if taken.is_err() {
             return Err(EngineError::Busy { runs_max: self.settings.runs_max, queue_max });
         }
-        let _queued = Leave(&self.queued);
+        let _queued = QueueSlot(&self.queued);
         self.places.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)
     }
 
     /// Opens a run from the store and drives it. `word` is handled first.
-    async fn take_up(self: &Arc<Self>, run: &RunId, place: Option<OwnedSemaphorePermit>, word: Option<Control>) -> Result<()> {
+    async fn resume_stored(self: &Arc<Self>, run: &RunId, place: Option<OwnedSemaphorePermit>, word: Option<Control>) -> Result<()> {
         if self.active(run).is_some() && word.is_none() {
             return Ok(());
         }
         let row = self.row(run).await?;
         must_be_open(&row)?;
-        let begun = Live::begin(self, Beginning::Kept { run: row.run, thread: row.thread, word }, place).await?;
+        let begun = Driver::begin(self, RunSource::Stored { run: row.run, thread: row.thread, word }, place).await?;
         match begun.started.await {
             Ok(result) => result,
             Err(_) => Err(EngineError::Stopping),
@@ -464,9 +464,9 @@ impl Inner {
     }
 }
 
-struct Leave<'a>(&'a AtomicUsize);
+struct QueueSlot<'a>(&'a AtomicUsize);
 
-impl Drop for Leave<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -474,7 +474,7 @@ impl Drop for Leave<'_> {
 
 /// A run that has ended cannot be resumed, except one whose flow panicked: the flow may have been fixed.
 fn must_be_open(row: &RunRow) -> Result<()> {
-    match closing_of(row) {
+    match result_of(row) {
         Some(closing) if !matches!(closing.outcome, Outcome::Failed { fault: graph::Fault::Crash { .. } }) => {
             Err(EngineError::Over { run: row.run.clone(), status: row.status })
         }
@@ -483,7 +483,7 @@ fn must_be_open(row: &RunRow) -> Result<()> {
 }
 
 /// The result of a run that has ended.
-pub fn closing_of(row: &RunRow) -> Option<Closing> {
+pub fn result_of(row: &RunRow) -> Option<RunResult> {
     if !row.status.is_over() {
         return None;
     }

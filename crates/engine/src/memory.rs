@@ -15,7 +15,7 @@ use graph::{Context, Graph, Message, Note, Run, RunId, ThreadId, UserId, WITHOUT
 use serde_json::Value;
 use store::{NOTES_MAX, NewNote, NoteFilter, RunFilter, RunRow, Status, StoreError, ThreadRow};
 
-use crate::open::words_of;
+use crate::open::panic_message;
 use crate::{Inner, Result};
 
 /// Number of latest messages that are given to flows.
@@ -86,7 +86,7 @@ impl Inner {
         let now_ms = (self.settings.clock)();
         // This is code of the flow. The run has ended, so a panic here loses only the notes.
         let notes = catch_unwind(AssertUnwindSafe(|| machine.notes())).unwrap_or_else(|panic| {
-            tracing::error!(run = %facts.run, "nothing is kept of the run, because its flow crashed: {}", words_of(&*panic));
+            tracing::error!(run = %facts.run, "nothing is kept of the run, because its flow crashed: {}", panic_message(&*panic));
             Vec::new()
         });
         let kept_ms = |note: &Note| note.ms_max.unwrap_or(i64::MAX).min(self.settings.notes_ms);

@@ -75,13 +75,13 @@ pub(crate) fn decode(run: &RunId, line: &Line) -> Result<Entry> {
 pub(crate) fn apply(machine: &mut Run, run: &RunId, line: &Line) -> Result<()> {
     let entry = decode(run, line)?;
     let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(entry)));
-    applied.map_err(|panic| EngineError::Crashed { run: run.clone(), why: words_of(&*panic) })?.map_err(EngineError::from)
+    applied.map_err(|panic| EngineError::Crashed { run: run.clone(), why: panic_message(&*panic) })?.map_err(EngineError::from)
 }
 
 /// `next`, with a panic of the flow turned into an error.
 pub(crate) fn guarded(machine: &mut Run) -> Result<Next> {
     let run = machine.facts().run.clone();
-    catch_unwind(AssertUnwindSafe(|| machine.next())).map_err(|panic| EngineError::Crashed { run, why: words_of(&*panic) })
+    catch_unwind(AssertUnwindSafe(|| machine.next())).map_err(|panic| EngineError::Crashed { run, why: panic_message(&*panic) })
 }
 
 pub(crate) async fn start_of(store: &dyn Store, run: &RunId) -> Result<Start> {
@@ -95,7 +95,7 @@ pub(crate) async fn start_of(store: &dyn Store, run: &RunId) -> Result<Start> {
     }
 }
 
-pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked without a word".into())
 }

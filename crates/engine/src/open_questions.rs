@@ -47,7 +47,7 @@ impl Engine {
             return Ok(None);
         }
         let past = History::of(&**self.store(), self.flows(), &open.run).await?;
-        let noted = past.events.iter().rev().find_map(|told| match &told.event {
+        let noted = past.events.iter().rev().find_map(|numbered| match &numbered.event {
             Event::Noted { value, .. } if lists.iter().all(|(name, _)| value.get(*name).is_some_and(Value::is_array)) => Some(value),
             _ => None,
         });

@@ -23,7 +23,7 @@ impl Inner {
         if job.is_allowed {
             return Ok(None);
         }
-        let Some(objection) = self.world.objection(job) else { return Ok(None) };
+        let Some(objection) = self.handler.objection(job) else { return Ok(None) };
         let is_allowed = match &objection.call {
             None => job.context.allowed.iter().any(|name| name == ALLOW_ALL),
             Some(call) => {

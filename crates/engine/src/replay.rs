@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use graph::{Mismatch, Outcome, Run, RunError, RunId, Start, Told, Usage};
+use graph::{Mismatch, NumberedEvent, Outcome, Run, RunError, RunId, Start, Usage};
 use serde::Serialize;
 use serde_json::Value;
 use store::Store;
 
 use crate::open::{Pages, apply, guarded, start_of};
-use crate::{EngineError, Flows, Result, closing_of};
+use crate::{EngineError, Flows, Result, result_of};
 
 /// Everything that follows from a journal.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub struct History {
     /// How it was started.
     pub start: Option<Start>,
     /// What happened, in order.
-    pub events: Vec<Told>,
+    pub events: Vec<NumberedEvent>,
     /// Lines of the journal.
     pub lines: u64,
     /// When each journal line was written, in milliseconds since 1970.
@@ -40,12 +40,12 @@ pub struct History {
 impl History {
     /// Reads the journal of a run.
     pub async fn of(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<History> {
-        let (history, trouble) = History::as_far_as_it_goes(store, flows, run).await?;
+        let (history, trouble) = History::up_to_error(store, flows, run).await?;
         trouble.map_or(Ok(history), Err)
     }
 
     /// What can be read, and the error that ended it: a changed flow or a damaged entry.
-    pub async fn as_far_as_it_goes(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<(History, Option<EngineError>)> {
+    pub async fn up_to_error(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<(History, Option<EngineError>)> {
         let start = start_of(store, run).await?;
         let graph =
             flows.get(&*start.flow).ok_or_else(|| EngineError::NoFlow { flow: start.flow.to_string(), known: flows.keys().cloned().collect() })?;
@@ -99,9 +99,9 @@ pub struct Replayed {
 
 /// Replays a journal and compares every effect and the outcome.
 pub async fn replay(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<Replayed> {
-    let (history, trouble) = History::as_far_as_it_goes(store, flows, run).await?;
+    let (history, trouble) = History::up_to_error(store, flows, run).await?;
     let row = store.run(run).await?.ok_or_else(|| store::StoreError::NoRun { run: run.clone() })?;
-    let then = closing_of(&row);
+    let then = result_of(&row);
     let difference = match trouble {
         Some(EngineError::Run(RunError::Mismatch { at, mismatch })) => Some(words(at, &mismatch)),
         Some(e @ (EngineError::Crashed { .. } | EngineError::Run(_))) => Some(e.to_string()),

@@ -20,8 +20,8 @@ use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{Level, Span};
 
-use crate::flight::Landed;
-use crate::{At, Closing};
+use crate::attempt::AttemptResult;
+use crate::{RunResult, RunState};
 
 /// The target of all spans. A subscriber that does not want them leaves it out.
 pub const TARGET: &str = "baton_spans";
@@ -52,17 +52,17 @@ pub(crate) fn run(facts: &Start) -> Option<Span> {
 }
 
 /// Where the run that is driven in the current span was left.
-pub(crate) fn left(at: &At) {
+pub(crate) fn left(at: &RunState) {
     if !is_collected() {
         return;
     }
     let span = Span::current();
     let status = match at {
-        At::Going => "running",
-        At::Parked(waiting) if waiting.is_empty() => "waiting",
-        At::Parked(_) => "asking",
-        At::Lost(_) => "left",
-        At::Over(closing) => {
+        RunState::Going => "running",
+        RunState::Parked(waiting) if waiting.is_empty() => "waiting",
+        RunState::Parked(_) => "asking",
+        RunState::Lost(_) => "left",
+        RunState::Over(closing) => {
             spent(&span, closing);
             match &closing.outcome {
                 Outcome::Done { .. } => "done",
@@ -189,15 +189,15 @@ impl Attempt {
         self.span.clone()
     }
 
-    pub(crate) fn landed(mut self, effect: &Effect, landed: &Landed) {
+    pub(crate) fn result(mut self, effect: &Effect, result: &AttemptResult) {
         self.has_landed = true;
-        match landed {
-            Landed::Replied { reply, .. } => self.replied(effect, reply),
-            Landed::InDoubt { .. } => failed(&self.span, "in_doubt"),
-            Landed::ChildParked { .. } => {
+        match result {
+            AttemptResult::Replied { reply, .. } => self.replied(effect, reply),
+            AttemptResult::InDoubt { .. } => failed(&self.span, "in_doubt"),
+            AttemptResult::ChildParked { .. } => {
                 self.span.record("baton.parked", true);
             }
-            Landed::ChildLost(_) => failed(&self.span, "lost"),
+            AttemptResult::ChildLost(_) => failed(&self.span, "lost"),
         }
     }
 
@@ -252,7 +252,7 @@ fn collected(span: Span) -> Option<Span> {
     (!span.is_disabled()).then_some(span)
 }
 
-fn spent(span: &Span, closing: &Closing) {
+fn spent(span: &Span, closing: &RunResult) {
     span.record("baton.tokens_in", whole(closing.spent.tokens_in));
     span.record("baton.tokens_out", whole(closing.spent.tokens_out));
     span.record("baton.cost_usd", closing.spent.usd_micros as f64 / 1e6);

@@ -159,7 +159,7 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     engine.spawn_background(async move {
         let (engine, run) = (taking, row.run);
         let taken = match engine.clone().place_without_queue().await {
-            Ok(place) => engine.take_up(&run, Some(place), None).await,
+            Ok(place) => engine.resume_stored(&run, Some(place), None).await,
             Err(e) => Err(e),
         };
         match taken {
@@ -187,7 +187,7 @@ impl Inner {
 
 impl Engine {
     async fn tell_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
-        self.tell(run, kind.clone(), |done| match kind.clone() {
+        self.deliver(run, kind.clone(), |done| match kind.clone() {
             SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
             SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },
         })

@@ -5,21 +5,21 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use graph::{Event, RunId, TaskId, Told};
+use graph::{Event, NumberedEvent, RunId, TaskId};
 use store::StoreError;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::replay::History;
-use crate::{EngineError, Inner, Result, closing_of};
+use crate::{EngineError, Inner, Result, result_of};
 
 /// Events a watcher may be behind before it must read the journal.
 const BEHIND_MAX: usize = 1_024;
 
 /// What a watcher of a run gets.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum FeedItem {
     /// Durable, numbered without gaps; and when it was written, in milliseconds since 1970.
-    Told(Arc<Told>, i64),
+    Event(Arc<NumberedEvent>, i64),
     /// A piece of an answer that is being generated. Not stored; the reply has the whole text.
     Delta {
         /// Which effect.
@@ -35,19 +35,19 @@ pub enum Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct TreeEvent {
     pub(crate) run: RunId,
-    pub(crate) seen: Seen,
+    pub(crate) seen: FeedItem,
 }
 
 /// The channels of a run's events. Created for the first watcher, since most runs have none.
 #[derive(Default)]
 pub(crate) struct Feed {
-    own: OnceLock<broadcast::Sender<Seen>>,
+    own: OnceLock<broadcast::Sender<FeedItem>>,
     /// With those of the runs below.
     tree: OnceLock<broadcast::Sender<TreeEvent>>,
 }
 
 impl Feed {
-    pub(crate) fn publish(&self, seen: Seen) {
+    pub(crate) fn publish(&self, seen: FeedItem) {
         if let Some(to) = self.own.get() {
             // Fails if nobody is subscribed at the moment.
             let _ = to.send(seen);
@@ -68,7 +68,7 @@ impl Feed {
         self.tree.get().is_some_and(|to| to.receiver_count() > 0)
     }
 
-    fn subscribe(&self) -> broadcast::Receiver<Seen> {
+    fn subscribe(&self) -> broadcast::Receiver<FeedItem> {
         self.own.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
     }
 
@@ -91,7 +91,7 @@ impl Inner {
     }
 
     /// Subscribes to what the run publishes from now on.
-    fn listen(&self, run: &RunId) -> (Listening, broadcast::Receiver<Seen>) {
+    fn listen(&self, run: &RunId) -> (Listening, broadcast::Receiver<FeedItem>) {
         let feed = self.feed_of(run);
         let is_active = self.active(run).is_some_and(|active| Arc::ptr_eq(&active.feed, &feed));
         (if is_active { Listening::Going } else { Listening::Early }, feed.subscribe())
@@ -116,8 +116,8 @@ pub struct Watcher {
     next_seq: u64,
     /// Journal lines that the events so far came from.
     lines: u64,
-    ready: VecDeque<Seen>,
-    live: Option<(Listening, broadcast::Receiver<Seen>)>,
+    ready: VecDeque<FeedItem>,
+    live: Option<(Listening, broadcast::Receiver<FeedItem>)>,
     has_read: bool,
     is_over: bool,
     /// A run that is not in the store is not an error: it will be started.
@@ -136,7 +136,7 @@ impl Watcher {
     }
 
     /// The next event; `None` after the last one of a run that is over. Safe to drop and call again.
-    pub async fn next(&mut self) -> Option<Result<Seen>> {
+    pub async fn next(&mut self) -> Option<Result<FeedItem>> {
         loop {
             if let Some(seen) = self.ready.pop_front() {
                 return Some(Ok(seen));
@@ -181,20 +181,20 @@ impl Watcher {
                 }
             };
             match heard {
-                Ok(Seen::Told(told, _)) if told.seq < self.next_seq => {}
-                Ok(Seen::Told(told, at_ms)) if told.seq == self.next_seq => {
+                Ok(FeedItem::Event(numbered, _)) if numbered.seq < self.next_seq => {}
+                Ok(FeedItem::Event(numbered, at_ms)) if numbered.seq == self.next_seq => {
                     self.next_seq += 1;
-                    self.is_over = matches!(told.event, Event::Ended { .. });
-                    return Some(Ok(Seen::Told(told, at_ms)));
+                    self.is_over = matches!(numbered.event, Event::Ended { .. });
+                    return Some(Ok(FeedItem::Event(numbered, at_ms)));
                 }
-                Ok(Seen::Told(..)) | Err(RecvError::Lagged(_)) => self.has_read = false,
-                Ok(delta @ Seen::Delta { .. }) => return Some(Ok(delta)),
+                Ok(FeedItem::Event(..)) | Err(RecvError::Lagged(_)) => self.has_read = false,
+                Ok(delta @ FeedItem::Delta { .. }) => return Some(Ok(delta)),
                 Err(RecvError::Closed) => self.live = None,
             }
         }
     }
 
-    fn fail(&mut self, error: EngineError) -> Option<Result<Seen>> {
+    fn fail(&mut self, error: EngineError) -> Option<Result<FeedItem>> {
         self.is_over = true;
         Some(Err(error))
     }
@@ -202,7 +202,7 @@ impl Watcher {
     /// Events in the journal that were not delivered yet. Cancel-safe.
     async fn catch_up(&mut self) -> Result<()> {
         let row = self.engine.row(&self.run).await?;
-        let closing = closing_of(&row);
+        let closing = result_of(&row);
         if self.lines > 0 && closing.is_none() && self.engine.store.journal(&self.run, self.lines, 1).await?.is_empty() {
             return Ok(());
         }
@@ -214,17 +214,17 @@ impl Watcher {
         };
         self.lines = past.lines;
         let times_ms = past.told_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
-        let new = past.events.into_iter().zip(times_ms).filter(|(told, _)| told.seq >= self.next_seq);
-        self.ready.extend(new.map(|(told, at_ms)| Seen::Told(Arc::new(told), at_ms)));
-        if let Some(Seen::Told(last, _)) = self.ready.back() {
+        let new = past.events.into_iter().zip(times_ms).filter(|(numbered, _)| numbered.seq >= self.next_seq);
+        self.ready.extend(new.map(|(numbered, at_ms)| FeedItem::Event(Arc::new(numbered), at_ms)));
+        if let Some(FeedItem::Event(last, _)) = self.ready.back() {
             self.next_seq = last.seq + 1;
         }
-        let has_end = matches!(self.ready.back(), Some(Seen::Told(last, _)) if matches!(last.event, Event::Ended { .. }));
+        let has_end = matches!(self.ready.back(), Some(FeedItem::Event(last, _)) if matches!(last.event, Event::Ended { .. }));
         if let Some(closing) = closing {
             self.is_over = true;
             if !has_end && past.outcome.is_none() {
-                let told = Told { seq: self.next_seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } };
-                self.ready.push_back(Seen::Told(Arc::new(told), row.updated_ms));
+                let numbered = NumberedEvent { seq: self.next_seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } };
+                self.ready.push_back(FeedItem::Event(Arc::new(numbered), row.updated_ms));
             }
         }
         Ok(())

@@ -87,9 +87,9 @@ pub fn decide(claims: &[Claimed<'_>], model: Option<&dyn Entailment>) -> Vec<Dec
     let Some(model) = model else {
         return rules.into_iter().map(|checked| checked.map_or_else(not_checked, |checked| worst(&checked))).collect();
     };
-    let asked: Vec<Asked<'_>> =
-        claims.iter().zip(&texts).zip(&rules).map(|((claim, texts), rules)| Asked::new(claim, texts, rules.is_some())).collect();
-    let pairs: Vec<Pair<'_>> = asked.iter().flat_map(Asked::pairs).collect();
+    let asked: Vec<ClaimPairs<'_>> =
+        claims.iter().zip(&texts).zip(&rules).map(|((claim, texts), rules)| ClaimPairs::new(claim, texts, rules.is_some())).collect();
+    let pairs: Vec<Pair<'_>> = asked.iter().flat_map(ClaimPairs::pairs).collect();
     let mut judged = model.judge(&pairs).into_iter();
     let weights = model.weights();
     let mut decided = Vec::with_capacity(claims.len());
@@ -146,7 +146,7 @@ fn worst(checked: &Checked) -> Decided {
 }
 
 /// What the model is asked about one claim: each of its parts against each span, and against all spans together if there are several.
-struct Asked<'a> {
+struct ClaimPairs<'a> {
     parts: Vec<&'a str>,
     evidence: Vec<&'a str>,
     joined: Option<String>,
@@ -160,10 +160,10 @@ pub(crate) struct ModelVerdict {
     pub(crate) contradicted_by: Option<usize>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ClaimPairs<'a> {
     fn new(claim: &Claimed<'a>, texts: &'a [String], is_checked: bool) -> Self {
         if !is_checked {
-            return Asked { parts: Vec::new(), evidence: Vec::new(), joined: None };
+            return ClaimPairs { parts: Vec::new(), evidence: Vec::new(), joined: None };
         }
         let parts = if claim.text.len() <= WHOLE_CLAIM_BYTES {
             vec![claim.text]
@@ -172,7 +172,7 @@ impl<'a> Asked<'a> {
         };
         let evidence: Vec<&str> = texts.iter().map(String::as_str).collect();
         let joined = (evidence.len() > 1).then(|| evidence.join(" "));
-        Asked { parts, evidence, joined }
+        ClaimPairs { parts, evidence, joined }
     }
 
     fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {

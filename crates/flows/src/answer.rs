@@ -22,7 +22,7 @@ use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::claims::{self, Said};
+use crate::claims::{self, DraftAnswer};
 use crate::prompt;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,11 +89,11 @@ pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
 
-pub(crate) fn finish_said(said: Said, shown: &[Span], strict: bool) -> Answer {
+pub(crate) fn finish_said(said: DraftAnswer, shown: &[Span], strict: bool) -> Answer {
     finish_judged(said, shown, strict, None)
 }
 
-pub(crate) fn finish_judged(said: Said, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+pub(crate) fn finish_judged(said: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
     // That nothing answers is no claim that a passage could support.
     if said.markdown == claims::NOT_ANSWERED {
         return finish_own(said, shown);
@@ -105,7 +105,7 @@ pub(crate) fn finish_judged(said: Said, shown: &[Span], strict: bool, judged: Op
 }
 
 /// What a flow says by itself from tools' own replies: cited, and left as it is.
-pub(crate) fn finish_own(said: Said, shown: &[Span]) -> Answer {
+pub(crate) fn finish_own(said: DraftAnswer, shown: &[Span]) -> Answer {
     let mut answer = cited(&said.markdown, shown, Strict::Leave, None);
     mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
     Answer { short: said.short, ..answer }
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!((answer.count(Status::NotChecked), answer.count(Status::Unsupported)), (1, 0));
         assert!(answer.sentences[0].problems.is_empty(), "{answer:?}");
         // Of what a flow says itself, only what its sources support has a status.
-        let own = Said { markdown: "Cats sleep for 13 hours a day. This step was skipped by the user.".into(), short: None };
+        let own = DraftAnswer { markdown: "Cats sleep for 13 hours a day. This step was skipped by the user.".into(), short: None };
         let own = finish_own(own, &spans());
         assert_eq!((own.count(Status::Supported), own.count(Status::NotChecked), own.sentences.len()), (1, 1, 2), "{own:?}");
         assert_eq!(finish("The sky is blue.", &[], true).text, evidence::NOTHING_LEFT);

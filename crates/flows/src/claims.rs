@@ -31,14 +31,14 @@ const ABSTAIN: &str = r#"If the evidence does not answer the question, reply {"f
 pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
 
 /// Instructions with how to abstain, for a model that can and is asked for facts.
-pub(crate) fn with_abstention(instructions: &str, mind: &ModelProfile, passages: usize) -> String {
+pub(crate) fn with_abstention(instructions: &str, profile: &ModelProfile, passages: usize) -> String {
     let instructions = instructions.trim();
-    if mind.can_abstain && is_asked(mind, passages) { format!("{instructions}\n{ABSTAIN}") } else { instructions.to_owned() }
+    if profile.can_abstain && is_asked(profile, passages) { format!("{instructions}\n{ABSTAIN}") } else { instructions.to_owned() }
 }
 
 /// What a model said, in Markdown with `[n]` for the n-th passage shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct DraftAnswer {
     pub(crate) markdown: String,
     /// What was asked for in a few words, if the model was asked for that and said it.
     pub(crate) short: Option<String>,
@@ -50,12 +50,12 @@ const FACTS_MAX: usize = 4;
 const SHORT_CHARS_MAX: usize = 100;
 
 /// Whether a model of this kind is asked so.
-pub(crate) fn is_asked(mind: &ModelProfile, passages: usize) -> bool {
-    mind.is_small && passages > 0
+pub(crate) fn is_asked(profile: &ModelProfile, passages: usize) -> bool {
+    profile.is_small && passages > 0
 }
 
 /// The fields in the order in which they are to be written: one that answers first finds facts to suit.
-pub(crate) fn properties(mind: &ModelProfile, passages: usize) -> Value {
+pub(crate) fn properties(profile: &ModelProfile, passages: usize) -> Value {
     let fact = json!({
         "type": "object",
         "required": ["sentence", "source"],
@@ -66,21 +66,21 @@ pub(crate) fn properties(mind: &ModelProfile, passages: usize) -> Value {
         },
     });
     json!({
-        "facts": { "type": "array", "items": fact, "minItems": usize::from(!mind.can_abstain), "maxItems": FACTS_MAX },
+        "facts": { "type": "array", "items": fact, "minItems": usize::from(!profile.can_abstain), "maxItems": FACTS_MAX },
         "short_answer": { "type": "string", "maxLength": SHORT_CHARS_MAX },
     })
 }
 
 pub(crate) const REQUIRED: [&str; 2] = ["facts", "short_answer"];
 
-pub(crate) fn schema(mind: &ModelProfile, passages: usize) -> Option<Value> {
-    let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(mind, passages), "additionalProperties": false });
-    is_asked(mind, passages).then(schema)
+pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
+    let schema = || json!({ "type": "object", "required": REQUIRED, "properties": properties(profile, passages), "additionalProperties": false });
+    is_asked(profile, passages).then(schema)
 }
 
 /// What the first reply says. One that was to be `facts` and is not is still an answer, if a person could read it.
-pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<Said, Failure> {
-    let words = |text: Option<String>| text.map(|markdown| Said { markdown, short: None });
+pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
+    let words = |text: Option<String>| text.map(|markdown| DraftAnswer { markdown, short: None });
     let said = match replies.value(0) {
         Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
         Ok(value) => words(prompt::text_of(value)),
@@ -93,10 +93,10 @@ pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<Said, Failu
     said.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model said nothing that is an answer"))
 }
 
-pub(crate) fn read(value: &Value) -> Option<Said> {
+pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
     let json = prompt::json_in(value)?;
     if is_abstention(&json) {
-        return Some(Said { markdown: NOT_ANSWERED.to_owned(), short: None });
+        return Some(DraftAnswer { markdown: NOT_ANSWERED.to_owned(), short: None });
     }
     let facts = json.get("facts").or(json.get("claims")).and_then(Value::as_array);
     let mut said: Vec<String> = Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn read(value: &Value) -> Option<Said> {
     let short = json.get("short_answer").and_then(Value::as_str).and_then(brief).filter(|short| !said.contains(&cited(short, &sources)));
     let lead = short.as_ref().map(|short| cited(&format!("**{short}**"), &sources));
     let parts: Vec<String> = lead.into_iter().chain((!said.is_empty()).then(|| said.join(" "))).collect();
-    (!parts.is_empty()).then(|| Said { markdown: parts.join("\n\n"), short })
+    (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
 }
 
 /// Exactly what a model is told to reply when it abstains.
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(with_abstention("Answer.\n", &small, 3), "Answer.");
         assert_eq!(with_abstention("Answer.\n", &tuned, 0), "Answer.");
         assert!(with_abstention("Answer.\n", &tuned, 3).ends_with(ABSTAIN));
-        let facts_min = |mind: &ModelProfile| schema(mind, 3).unwrap()["properties"]["facts"]["minItems"].clone();
+        let facts_min = |profile: &ModelProfile| schema(profile, 3).unwrap()["properties"]["facts"]["minItems"].clone();
         assert_eq!((facts_min(&small), facts_min(&tuned)), (json!(1), json!(0)));
         assert_eq!(said(&json!({ "facts": [], "short_answer": " " })), (NOT_ANSWERED.to_owned(), None));
         assert_eq!(said(&json!({ "facts": [], "short_answer": "Bath" })), ("**Bath**.".to_owned(), Some("Bath".to_owned())));

@@ -3,7 +3,7 @@
 use graph::{Effect, Event, Failure, Graph, ModelCall, Next, Outcome, Reply, Run, Start};
 use serde_json::Value;
 
-pub(crate) type Said = Result<Value, Failure>;
+pub(crate) type ScriptedReply = Result<Value, Failure>;
 
 pub(crate) struct Driven {
     pub(crate) outcome: Outcome,
@@ -15,7 +15,7 @@ pub(crate) struct Driven {
 }
 
 /// `world` is told the effect and how many of its kind and name came before it.
-pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, usize) -> Said) -> Driven {
+pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, usize) -> ScriptedReply) -> Driven {
     let mut run = Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap();
     let mut batches: Vec<Vec<Effect>> = Vec::new();
     let outcome = loop {

@@ -116,7 +116,7 @@ pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Valu
     played
 }
 
-fn keep(events: Vec<graph::Told>, played: &mut Played) {
+fn keep(events: Vec<graph::NumberedEvent>, played: &mut Played) {
     for told in events {
         match told.event {
             Event::Entered { node, .. } => played.path.push(node.to_string()),

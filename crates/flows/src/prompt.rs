@@ -34,8 +34,8 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    pub fn of(&self, mind: &ModelProfile) -> &'static str {
-        if mind.is_small { self.short } else { self.long }
+    pub fn of(&self, profile: &ModelProfile) -> &'static str {
+        if profile.is_small { self.short } else { self.long }
     }
 }
 

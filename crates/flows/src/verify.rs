@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
-use crate::claims::Said;
+use crate::claims::DraftAnswer;
 use crate::input::ModelProfile;
 use crate::prompt;
 
@@ -233,14 +233,14 @@ fn number_of(shown: &Span, spans: &[Span]) -> Option<usize> {
 /// What was said, until it is checked; then an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unchecked {
-    said: Said,
+    said: DraftAnswer,
     shown: Vec<Span>,
     is_strict: bool,
     check: Check,
 }
 
 impl Unchecked {
-    pub(crate) fn new(said: Said, shown: Vec<Span>, is_strict: bool, means: Means<'_>) -> Unchecked {
+    pub(crate) fn new(said: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: Means<'_>) -> Unchecked {
         let check = Check::new(said.markdown.as_str(), &shown, means);
         Unchecked { said, shown, is_strict, check }
     }
@@ -286,7 +286,7 @@ mod tests {
 
     fn statuses(check: &Check) -> Vec<(Status, DecidedBy, Option<usize>)> {
         let judged = check.judged(&spans());
-        let said = Said { markdown: ANSWER.into(), short: None };
+        let said = DraftAnswer { markdown: ANSWER.into(), short: None };
         let answer = answer::finish_judged(said, &spans(), false, judged.as_ref());
         answer.sentences.iter().map(|sentence| (sentence.status, sentence.by, sentence.contradicted_by)).collect()
     }

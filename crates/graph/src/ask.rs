@@ -125,7 +125,7 @@ impl Request {
     }
 
     /// Performed after `index` has replied, with a result or a failure.
-    pub fn whatever_became_of(mut self, index: usize) -> Self {
+    pub fn after_any_outcome(mut self, index: usize) -> Self {
         self.needs.push(Need { of: index, even_if_failed: true });
         self
     }

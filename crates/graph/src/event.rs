@@ -8,7 +8,7 @@ use crate::{Effect, Failure, Name, Outcome, Reply, RunId, TaskId, ThreadId};
 /// An event with its number in the run. The numbers have no gaps, and the same journal always gives the same events, so a
 /// watcher can leave and come back by number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct NumberedEvent {
     /// Its number, from 0.
     pub seq: u64,
     /// What happened.

@@ -18,7 +18,7 @@ pub struct Graph(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) name: Name,
-    pub(crate) nodes: Vec<Place>,
+    pub(crate) nodes: Vec<NodeEntry>,
     pub(crate) start: usize,
     pub(crate) limits: Limits,
     pub(crate) budget: Budget,
@@ -35,7 +35,7 @@ pub(crate) struct Inner {
 
 type Recall = Box<dyn Fn(&mut Value, &Context) -> bool + Send + Sync>;
 
-pub(crate) struct Place {
+pub(crate) struct NodeEntry {
     pub(crate) name: Name,
     /// Indices of nodes; `nodes.len()` is the end.
     pub(crate) edges: Vec<usize>,
@@ -236,7 +236,7 @@ where
                 let to = if target == END { Some(end) } else { find(&target) };
                 edges.push(to.ok_or_else(|| GraphError::UnknownTarget { graph: graph.clone(), node: name.clone(), target })?);
             }
-            places.push(Place { name: name.into(), edges });
+            places.push(NodeEntry { name: name.into(), edges });
             behaviour.push(node);
         }
 

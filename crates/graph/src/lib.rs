@@ -73,7 +73,7 @@ pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};
 pub use entry::{ENTRY_VERSION, Entry, EntryError, Origin, Parent, RunContext, Start};
 pub use error::{FeedError, Mismatch, RunError};
-pub use event::{Event, Told};
+pub use event::{Event, NumberedEvent};
 pub use graph::{Builder, END, Graph, GraphError};
 pub use key::{Digest, Key, RunId, TaskId, ThreadId, UserId, child_run};
 pub use limits::Limits;

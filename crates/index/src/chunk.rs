@@ -1,6 +1,6 @@
 //! Documents are cut into passages: as long as a vector can hold, never across a heading, never in the middle of a word.
 
-use crate::passage::{Passage, Place};
+use crate::passage::{Location, Passage};
 use crate::read::{Block, Document};
 
 /// Blocks under one heading are put together up to this. About 200 tokens, of the 256 the model sees.
@@ -17,7 +17,7 @@ pub(crate) fn passages(document: Document, passages_max: usize) -> Vec<Passage> 
             && last.text.len() + block.text.len() < PASSAGE_BYTES
             && let Some(place) = joined(last.place, block.place)
         {
-            last.text.push_str(if matches!(place, Some(Place::Lines(..))) { "\n\n" } else { "\n" });
+            last.text.push_str(if matches!(place, Some(Location::Lines(..))) { "\n\n" } else { "\n" });
             last.text.push_str(&block.text);
             last.place = place;
             last.links.extend(block.links);
@@ -34,11 +34,11 @@ pub(crate) fn passages(document: Document, passages_max: usize) -> Vec<Passage> 
 }
 
 /// Where two blocks stand together; nothing if they may not.
-fn joined(a: Option<Place>, b: Option<Place>) -> Option<Option<Place>> {
+fn joined(a: Option<Location>, b: Option<Location>) -> Option<Option<Location>> {
     match (a, b) {
-        (Some(Place::Lines(from, _)), Some(Place::Lines(_, to))) => Some(Some(Place::Lines(from, to))),
-        (Some(Place::Paragraphs(from, _)), Some(Place::Paragraphs(_, to))) => Some(Some(Place::Paragraphs(from, to))),
-        (Some(Place::Page(a)), Some(Place::Page(b))) if a == b => Some(Some(Place::Page(a))),
+        (Some(Location::Lines(from, _)), Some(Location::Lines(_, to))) => Some(Some(Location::Lines(from, to))),
+        (Some(Location::Paragraphs(from, _)), Some(Location::Paragraphs(_, to))) => Some(Some(Location::Paragraphs(from, to))),
+        (Some(Location::Page(a)), Some(Location::Page(b))) if a == b => Some(Some(Location::Page(a))),
         (None, None) => Some(None),
         _ => None,
     }
@@ -51,12 +51,12 @@ fn cut(block: Block) -> Vec<Block> {
     }
     // Lines of the text are lines of the file only where nothing was put together.
     let first_line = match block.place {
-        Some(Place::Lines(from, to)) if block.text.lines().count() as u32 == to + 1 - from => Some(from),
+        Some(Location::Lines(from, to)) if block.text.lines().count() as u32 == to + 1 - from => Some(from),
         _ => None,
     };
     let mut pieces: Vec<Block> = Vec::new();
     let mut push = |text: &str, line: u32| {
-        let place = first_line.map(|first| Place::Lines(first + line, first + line)).or(block.place);
+        let place = first_line.map(|first| Location::Lines(first + line, first + line)).or(block.place);
         if let Some(last) = pieces.last_mut()
             && last.text.len() + text.len() < PASSAGE_BYTES
         {
@@ -102,10 +102,10 @@ mod tests {
     use super::*;
 
     fn block(heading: &str, text: &str, from: u32, to: u32) -> Block {
-        Block { headings: vec![heading.to_owned()].into(), text: text.into(), place: Some(Place::Lines(from, to)), links: Vec::new() }
+        Block { headings: vec![heading.to_owned()].into(), text: text.into(), place: Some(Location::Lines(from, to)), links: Vec::new() }
     }
 
-    fn cut_up(blocks: Vec<Block>) -> Vec<(String, Option<Place>, u32)> {
+    fn cut_up(blocks: Vec<Block>) -> Vec<(String, Option<Location>, u32)> {
         let document = Document { title: "T".into(), blocks };
         passages(document, 100).into_iter().map(|passage| (passage.text, passage.place, passage.part)).collect()
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn small_blocks_come_together_under_one_heading() {
         let found = cut_up(vec![block("a", "one", 1, 1), block("a", "two", 3, 4), block("b", "three", 6, 6)]);
-        assert_eq!(found, [("one\n\ntwo".into(), Some(Place::Lines(1, 4)), 0), ("three".into(), Some(Place::Lines(6, 6)), 0)]);
+        assert_eq!(found, [("one\n\ntwo".into(), Some(Location::Lines(1, 4)), 0), ("three".into(), Some(Location::Lines(6, 6)), 0)]);
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         let text = [line.trim_end(); 9].join("\n");
         let found = cut_up(vec![block("a", &text, 10, 18)]);
         let places: Vec<_> = found.iter().map(|(_, place, part)| (place.unwrap(), *part)).collect();
-        assert_eq!(places, [(Place::Lines(10, 12), 0), (Place::Lines(13, 15), 1), (Place::Lines(16, 18), 2)]);
+        assert_eq!(places, [(Location::Lines(10, 12), 0), (Location::Lines(13, 15), 1), (Location::Lines(16, 18), 2)]);
     }
 
     #[test]

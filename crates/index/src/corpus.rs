@@ -18,7 +18,7 @@ use crate::full_text::{FullText, Kept, State, Writer};
 use crate::fuse::{self, List};
 use crate::links::{Links, Sampled};
 use crate::passage::Passage;
-use crate::vectors::{self, Filler, Key, Model, Progress, Shelf};
+use crate::vectors::{self, Filler, Key, Model, Progress, VectorCache};
 
 /// How deep each list is read.
 const DEPTH: usize = 100;
@@ -38,7 +38,7 @@ const NO_FILE: u32 = u32::MAX;
 
 pub struct Corpus {
     full_text: FullText,
-    shelf: Arc<Shelf>,
+    shelf: Arc<VectorCache>,
     model: Model,
     filler: Filler,
     now: RwLock<Arc<Now>>,
@@ -93,8 +93,11 @@ impl Corpus {
         let text = folder.join("text");
         let make = |folder: &Path| make_private(folder).map_err(|error| Error::folder(folder, &error));
         make(&text)?;
-        let shelf =
-            if model.is_wanted() { Shelf::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))? } else { Shelf::default() };
+        let shelf = if model.is_wanted() {
+            VectorCache::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))?
+        } else {
+            VectorCache::default()
+        };
         let shelf = Arc::new(shelf);
         let opened = |text: &Path| {
             let full_text = FullText::open(text)?;
@@ -254,7 +257,7 @@ struct Now {
 }
 
 impl Now {
-    fn read(full_text: &FullText, shelf: &Shelf) -> Result<Self, Error> {
+    fn read(full_text: &FullText, shelf: &VectorCache) -> Result<Self, Error> {
         let state = full_text.state()?;
         let slots: Vec<AtomicU32> = (0..state.rows).map(|_| AtomicU32::new(NO_SLOT)).collect();
         let file_of = vec![NO_FILE; state.rows as usize];

@@ -16,9 +16,9 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::corpus::{Answer, Corpus};
-use crate::manifest::{Entry, Manifest, Seen};
+use crate::manifest::{Entry, FileStamp, Manifest};
 use crate::owned::OwnedFolder;
-use crate::passage::Place;
+use crate::passage::Location;
 use crate::read::{self, ReadLimits, Skipped};
 use crate::reader::{InProcess, Reader};
 use crate::reading::ReadingLog;
@@ -89,7 +89,7 @@ pub enum Step<'a> {
 pub struct Excerpt {
     pub file: String,
     pub text: String,
-    pub place: Place,
+    pub place: Location,
     /// How many lines, pages or paragraphs there are.
     pub total: u32,
     pub at: Option<i64>,
@@ -146,7 +146,7 @@ impl Folders {
         let seen = self.look(&mut report, tell);
         let mut manifest = self.manifest().clone();
         let gone: Vec<String> = manifest.files.keys().filter(|file| !seen.contains_key(*file)).cloned().collect();
-        let stale: Vec<(&String, &Seen)> = seen.iter().filter(|(file, seen)| !manifest.is_current(file, seen)).collect();
+        let stale: Vec<(&String, &FileStamp)> = seen.iter().filter(|(file, seen)| !manifest.is_current(file, seen)).collect();
         report.unchanged = seen.len() - stale.len();
         if !gone.is_empty() || !stale.is_empty() {
             let mut change = self.corpus.change()?;
@@ -244,9 +244,9 @@ impl Folders {
             last = *number;
         }
         let place = match path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).as_deref() {
-            Some("pdf") if from == last => Place::Page(from),
-            Some("docx" | "docm") => Place::Paragraphs(from, last),
-            _ => Place::Lines(from, last),
+            Some("pdf") if from == last => Location::Page(from),
+            Some("docx" | "docm") => Location::Paragraphs(from, last),
+            _ => Location::Lines(from, last),
         };
         Ok(Excerpt { file: name, text, place, total, at: seen.seconds(), is_cut })
     }
@@ -274,7 +274,7 @@ impl Folders {
         self.corpus.wait(limit)
     }
 
-    fn look(&self, report: &mut Report, tell: &mut dyn FnMut(Step<'_>)) -> BTreeMap<String, Seen> {
+    fn look(&self, report: &mut Report, tell: &mut dyn FnMut(Step<'_>)) -> BTreeMap<String, FileStamp> {
         let mut seen = BTreeMap::new();
         for root in &self.roots {
             let home = self.home.clone();
@@ -300,7 +300,7 @@ impl Folders {
                 }
                 // A file that is gone by now is simply not there.
                 if let Ok(about) = entry.metadata() {
-                    seen.insert(name.to_owned(), Seen::of(&about));
+                    seen.insert(name.to_owned(), FileStamp::of(&about));
                     if seen.len() % 1000 == 0 {
                         tell(Step::Looking { files: seen.len() });
                     }
@@ -312,7 +312,7 @@ impl Folders {
     }
 
     /// What to write down about a file, and its passages if they are not those that are known.
-    fn read_file(&self, file: &str, seen: &Seen, known: Option<&Entry>, log: &mut ReadingLog) -> (Entry, Option<Vec<crate::Passage>>) {
+    fn read_file(&self, file: &str, seen: &FileStamp, known: Option<&Entry>, log: &mut ReadingLog) -> (Entry, Option<Vec<crate::Passage>>) {
         let path = Path::new(file);
         let mut entry = Entry { size: seen.size, time: seen.time, is_settled: seen.is_settled(), hash: String::new(), skipped: None };
         let read = read_bytes(path, self.limits.file_bytes_max).and_then(|(bytes, _)| {
@@ -388,7 +388,7 @@ impl Folders {
         let mut parts: BTreeMap<u32, String> = BTreeMap::new();
         for block in self.reader.read(path, bytes, self.read_limits())?.blocks {
             let number = match block.place {
-                Some(Place::Page(number) | Place::Paragraphs(number, _) | Place::Lines(number, _)) => number,
+                Some(Location::Page(number) | Location::Paragraphs(number, _) | Location::Lines(number, _)) => number,
                 None => 1,
             };
             let part = parts.entry(number).or_default();
@@ -412,7 +412,7 @@ impl Folders {
     }
 }
 
-fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, Seen), Skipped> {
+fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, FileStamp), Skipped> {
     let broken = |error: std::io::Error| Skipped::Broken(error.to_string());
     let file = File::open(path).map_err(broken)?;
     let about = file.metadata().map_err(broken)?;
@@ -422,7 +422,7 @@ fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, Seen), Skipped> {
     let mut bytes = Vec::new();
     // It may grow while it is read.
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(broken)?;
-    if bytes.len() as u64 > bytes_max { Err(Skipped::TooLarge { bytes_max }) } else { Ok((bytes, Seen::of(&about))) }
+    if bytes.len() as u64 > bytes_max { Err(Skipped::TooLarge { bytes_max }) } else { Ok((bytes, FileStamp::of(&about))) }
 }
 
 impl Report {

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub use corpus::{Answer, Change, Corpus, Hit, Used};
 pub use folder::{Excerpt, Folders, Limits, Report, Step};
 pub use owned::OwnedFolder;
-pub use passage::{Passage, Place};
+pub use passage::{Location, Passage};
 pub use read::{Document, ReadLimits, Skipped, is_small_text, read_document};
 pub use reader::{InProcess, Reader};
 pub use tools::{Tool, ToolHit, Tools};

@@ -14,19 +14,19 @@ const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 
 /// A file as a look at its folder shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct FileStamp {
     pub(crate) size: u64,
     /// Nanoseconds since 1970.
     pub(crate) time: i128,
 }
 
-impl Seen {
+impl FileStamp {
     pub(crate) fn of(about: &fs::Metadata) -> Self {
         let time = about.modified().ok().map_or(0, |time| match time.duration_since(UNIX_EPOCH) {
             Ok(after) => after.as_nanos() as i128,
             Err(before) => -(before.duration().as_nanos() as i128),
         });
-        Seen { size: about.len(), time }
+        FileStamp { size: about.len(), time }
     }
 
     pub(crate) fn seconds(&self) -> Option<i64> {
@@ -71,7 +71,7 @@ impl Manifest {
     }
 
     /// Whether the file is as it was when it was read.
-    pub(crate) fn is_current(&self, file: &str, seen: &Seen) -> bool {
+    pub(crate) fn is_current(&self, file: &str, seen: &FileStamp) -> bool {
         self.files.get(file).is_some_and(|entry| entry.is_settled && entry.size == seen.size && entry.time == seen.time)
     }
 }

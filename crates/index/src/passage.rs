@@ -12,7 +12,7 @@ pub struct Passage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<Location>,
     /// Where it points to, as written: `../guide.md#start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Passage {
 /// Where in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum Location {
     Lines(u32, u32),
     Page(u32),
     /// Of a document that has no lines of its own.
@@ -49,12 +49,12 @@ impl Passage {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (one, many, from, to) = match *self {
-            Place::Lines(from, to) => ("line", "lines", from, to),
-            Place::Page(page) => ("page", "pages", page, page),
-            Place::Paragraphs(from, to) => ("paragraph", "paragraphs", from, to),
+            Location::Lines(from, to) => ("line", "lines", from, to),
+            Location::Page(page) => ("page", "pages", page, page),
+            Location::Paragraphs(from, to) => ("paragraph", "paragraphs", from, to),
         };
         if from == to { write!(f, "{one} {from}") } else { write!(f, "{many} {from}-{to}") }
     }
@@ -66,10 +66,10 @@ mod tests {
 
     #[test]
     fn places_are_words() {
-        let cases: [(&[&str], Option<Place>, Option<&str>); 5] = [
-            (&["A", "B"], Some(Place::Lines(12, 20)), Some("A > B, lines 12-20")),
-            (&[], Some(Place::Lines(3, 3)), Some("line 3")),
-            (&[], Some(Place::Page(4)), Some("page 4")),
+        let cases: [(&[&str], Option<Location>, Option<&str>); 5] = [
+            (&["A", "B"], Some(Location::Lines(12, 20)), Some("A > B, lines 12-20")),
+            (&[], Some(Location::Lines(3, 3)), Some("line 3")),
+            (&[], Some(Location::Page(4)), Some("page 4")),
             (&["A"], None, Some("A")),
             (&[], None, None),
         ];

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::fuse::{self, List};
-use crate::vectors::{self, Filler, Key, Model, Progress, Shelf};
+use crate::vectors::{self, Filler, Key, Model, Progress, VectorCache};
 use crate::words;
 
 const DEPTH: usize = 100;
@@ -36,7 +36,7 @@ pub struct Tool {
 pub struct Tools {
     listed: Arc<Listed>,
     words: Words,
-    shelf: Arc<Shelf>,
+    shelf: Arc<VectorCache>,
     model: Model,
     filler: Filler,
 }
@@ -53,8 +53,8 @@ impl Tools {
     /// Searchable by words at once. Vectors are kept in the file, if there is one, so that a list that comes again has them.
     pub fn new(tools: &[Tool], model: &Model, vectors: Option<&Path>) -> Result<Self, Error> {
         let shelf = match vectors.filter(|_| model.is_wanted()) {
-            Some(path) => Shelf::open(path).map_err(|error| Error::folder(path, &error))?,
-            None => Shelf::default(),
+            Some(path) => VectorCache::open(path).map_err(|error| Error::folder(path, &error))?,
+            None => VectorCache::default(),
         };
         let texts: Vec<String> = tools.iter().map(Tool::meaning).collect();
         let keys: Vec<Key> = texts.iter().map(|text| vectors::key(text)).collect();

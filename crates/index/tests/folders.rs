@@ -10,19 +10,19 @@ use baton_index::{Answer, Error, Folders, Limits, Model, Report, Sources, State}
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-struct Place {
+struct TestFolder {
     folder: TempDir,
     home: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
-        Place { folder: TempDir::new().unwrap(), home: TempDir::new().unwrap() }
+        TestFolder { folder: TempDir::new().unwrap(), home: TempDir::new().unwrap() }
     }
 
     /// A copy of the files beside this test.
     fn with_files() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files")).unwrap() {
             let entry = entry.unwrap();
             fs::copy(entry.path(), place.folder.path().join(entry.file_name())).unwrap();
@@ -66,7 +66,7 @@ fn counts(report: &Report) -> [usize; 4] {
 
 #[test]
 fn every_format_is_found_with_its_place() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let folders = place.open();
     let report = refresh(&folders);
     assert_eq!((report.files, report.skipped.len()), (6, 0), "{report:?}");
@@ -89,7 +89,7 @@ fn every_format_is_found_with_its_place() {
 
 #[test]
 fn only_what_changed_is_read_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a.md", "# Apples\n\nRed ones.\n");
     place.write("b.md", "# Berries\n\nBlue ones.\n");
     place.write("deep/c.txt", "Cherries are in a sub-folder.\n");
@@ -119,7 +119,7 @@ fn only_what_changed_is_read_again() {
 
 #[test]
 fn what_is_hidden_ignored_or_a_link_is_not_looked_at() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write(".gitignore", "build/\n*.log\n");
     place.write("build/out.md", "generated zebra\n");
     place.write("run.log", "zebra log\n");
@@ -135,7 +135,7 @@ fn what_is_hidden_ignored_or_a_link_is_not_looked_at() {
 
 #[test]
 fn hostile_files_are_left_out_with_a_reason_and_harm_nobody() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let pdf = fs::read(place.folder.path().join("harbour.pdf")).unwrap();
     let docx = fs::read(place.folder.path().join("bakery.docx")).unwrap();
     // Cut anywhere and flipped anywhere, from a seed that is printed with a failure.
@@ -174,7 +174,7 @@ fn hostile_files_are_left_out_with_a_reason_and_harm_nobody() {
 
 #[test]
 fn a_damaged_index_is_built_anew() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let folders = place.open();
     refresh(&folders);
     drop(folders);
@@ -188,7 +188,7 @@ fn a_damaged_index_is_built_anew() {
 
 #[test]
 fn two_at_once_do_not_write_one_index() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let (one, other) = (place.open(), place.open());
     let mut busy = 0;
     let report = one.refresh(&mut |step| {
@@ -203,7 +203,7 @@ fn two_at_once_do_not_write_one_index() {
 
 #[test]
 fn without_weights_full_text_answers_and_says_so() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let weights = TempDir::new().unwrap();
     let model = Model::in_folder(weights.path(), Sources::default());
     let folders = place.open_with(&model, Limits::default());
@@ -217,7 +217,7 @@ fn without_weights_full_text_answers_and_says_so() {
 
 #[test]
 fn nothing_asked_is_nothing_found() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let folders = place.open();
     assert_eq!(folders.search("before anything is indexed", 5).unwrap().hits, []);
     refresh(&folders);
@@ -229,7 +229,7 @@ fn nothing_asked_is_nothing_found() {
 
 #[test]
 fn excerpts_are_bounded() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     place.write("long.txt", &"a line of text\n".repeat(1000));
     let folders = place.open_with(&Model::none(), Limits { excerpt_bytes_max: 100, ..Limits::default() });
     refresh(&folders);
@@ -242,7 +242,7 @@ fn excerpts_are_bounded() {
 
 #[test]
 fn a_file_whose_reading_ended_the_process_twice_is_skipped_until_it_changes() {
-    let place = Place::with_files();
+    let place = TestFolder::with_files();
     let file = fs::canonicalize(place.folder.path().join("harbour.pdf")).unwrap();
     let name = file.to_str().unwrap();
     let hash: String = Sha256::digest(fs::read(&file).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -272,7 +272,7 @@ fn a_file_whose_reading_ended_the_process_twice_is_skipped_until_it_changes() {
 
 #[test]
 fn heading_paths_do_not_multiply_with_the_blocks_under_them() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("long.md", &format!("# {}\n\n{}", "h".repeat(500_000), "a\n\n".repeat(100_000)));
     let folders = place.open();
     assert_eq!(refresh(&folders).files, 1);

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use baton_index::{Folders, Limits, Model, OwnedFolder};
 use tempfile::TempDir;
 
-struct Place {
+struct TestFolder {
     folder: TempDir,
     home: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
-        Place { folder: TempDir::new().unwrap(), home: TempDir::new().unwrap() }
+        TestFolder { folder: TempDir::new().unwrap(), home: TempDir::new().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -44,7 +44,7 @@ fn names(folders: &Folders, user: Option<&str>, question: &str) -> Vec<String> {
 
 #[test]
 fn each_user_finds_and_reads_what_is_shared_and_their_own() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("shared/guide.md", "# Guide\n\nThe lantern is for everybody.\n");
     place.write("uploads/ada/ada.md", "# Mine\n\nThe lantern of Ada is green.\n");
     place.write("uploads/bob/secret.md", "# Mine\n\nThe lantern of Bob is red.\n");
@@ -81,7 +81,7 @@ fn each_user_finds_and_reads_what_is_shared_and_their_own() {
 #[cfg(unix)]
 #[test]
 fn a_link_in_ones_own_folder_does_not_lead_to_anothers() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("shared/guide.md", "# Guide\n");
     place.write("uploads/ada/link.md", "# Mine\n\nTo be replaced.\n");
     place.write("uploads/bob/secret.md", "# Mine\n\nThe lantern of Bob is red.\n");
@@ -93,7 +93,7 @@ fn a_link_in_ones_own_folder_does_not_lead_to_anothers() {
 
 #[test]
 fn many_files_of_one_user_take_no_place_of_anothers() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("shared/guide.md", "# Guide\n");
     for number in 0..150 {
         place.write(&format!("uploads/eve/{number}.md"), "# Lantern\n\nLantern lantern lantern lantern.\n");

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::server::LastWords;
+use super::server::StderrTail;
 
 /// One message, of any kind.
 pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
@@ -29,14 +29,14 @@ pub(crate) struct Bounded<R> {
     said: Vec<u8>,
     line_bytes: u64,
     scan: Scan,
-    last_words: Arc<LastWords>,
+    stderr_tail: Arc<StderrTail>,
     over: bool,
 }
 
 impl<R> Bounded<R> {
-    pub(crate) fn new(inner: R, last_words: Arc<LastWords>) -> Self {
+    pub(crate) fn new(inner: R, stderr_tail: Arc<StderrTail>) -> Self {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
-        Bounded { inner, chunk, from: 0, to: 0, said: Vec::new(), line_bytes: 0, scan: Scan::default(), last_words, over: false }
+        Bounded { inner, chunk, from: 0, to: 0, said: Vec::new(), line_bytes: 0, scan: Scan::default(), stderr_tail, over: false }
     }
 
     /// Takes bytes of the chunk up to the end of a line or of what may go through; what goes through is written to `out`.
@@ -60,7 +60,7 @@ impl<R> Bounded<R> {
                 self.end_line();
             } else if self.line_bytes > SKIPPED_BYTES_MAX {
                 self.over = true;
-                self.last_words.note(format!("it was cut off after {SKIPPED_BYTES_MAX} bytes of one message"));
+                self.stderr_tail.note(format!("it was cut off after {SKIPPED_BYTES_MAX} bytes of one message"));
                 return;
             }
         }

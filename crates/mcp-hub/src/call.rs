@@ -24,11 +24,11 @@ use serde_json::Value;
 use super::auth::{Refusal, refusal};
 use super::bounded::TOO_LARGE;
 use super::entry::Entry;
-use super::nature::{AGAIN, KEY, THREAD, USER};
+use super::repeatability::{AGAIN, KEY, THREAD, USER};
 use super::reply::{self, RESULT_BYTES_MAX};
 use super::server::{Link, Server, words};
 use effects::clip;
-use effects::{Nature, Progress};
+use effects::{Progress, Repeatability};
 
 /// How a call is to be made.
 #[derive(Clone)]
@@ -109,9 +109,9 @@ pub(crate) fn found(entry: &Entry, trust: Trust, arguments: &Value, result: &Cal
 
 fn late(entry: &Entry, deadline: Duration) -> Failure {
     let words = format!("{} did not answer within {} ms", entry.name, deadline.as_millis());
-    match entry.nature {
-        Nature::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
-        Nature::Checkable | Nature::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
+    match entry.repeatability {
+        Repeatability::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
+        Repeatability::Checkable | Repeatability::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
     }
 }
 
@@ -194,7 +194,7 @@ async fn more_rights(server: &Server, error: &ServiceError, step_ups: usize) -> 
 }
 
 fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
-    let told = |kind, words: String| Failure::new(kind, server.last_words().strike(&clip(&words, ERROR_BYTES_MAX)));
+    let told = |kind, words: String| Failure::new(kind, server.stderr_tail().strike(&clip(&words, ERROR_BYTES_MAX)));
     match error {
         ServiceError::McpError(error) if error.code == ErrorCode(TOO_LARGE) => told(FailureKind::Limit, format!("{}: {}", entry.name, error.message)),
         ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
@@ -206,10 +206,10 @@ fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
         ServiceError::McpError(error) => told(FailureKind::Tool, format!("{}: {}", entry.name, error.message)),
         other => {
             server.doubt();
-            let words = format!("{}: the call broke off ({})", entry.name, server.last_words().after(&words(other)));
-            match entry.nature {
-                Nature::Repeatable => told(FailureKind::Network, words).retry(),
-                Nature::Checkable | Nature::Once => told(FailureKind::InDoubt, format!("{words}; it may have happened")),
+            let words = format!("{}: the call broke off ({})", entry.name, server.stderr_tail().after(&words(other)));
+            match entry.repeatability {
+                Repeatability::Repeatable => told(FailureKind::Network, words).retry(),
+                Repeatability::Checkable | Repeatability::Once => told(FailureKind::InDoubt, format!("{words}; it may have happened")),
             }
         }
     }

@@ -14,7 +14,7 @@
 //! Files of imported servers ([`Config::read_imported`]) are read otherwise, because strangers wrote what is in them: no variable is filled in, except in
 //! the values of `env` and `headers` those that a person listed in the entry's `variables`.
 //!
-//! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `nature`), `toolsDisabled`, `oauth`,
+//! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `repeatability`), `toolsDisabled`, `oauth`,
 //! `protocolVersion` (for a server that answers the question which one badly).
 
 use std::collections::{BTreeMap, BTreeSet};

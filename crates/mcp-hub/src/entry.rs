@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
 
-use super::nature;
+use super::repeatability;
 use super::source::REGISTRY;
-use effects::Nature;
+use effects::Repeatability;
 use effects::clip;
 use structured::Nowhere;
 
@@ -15,7 +15,7 @@ pub(crate) struct Entry {
     /// `server.tool`
     pub(crate) name: String,
     pub(crate) tool: Tool,
-    pub(crate) nature: Nature,
+    pub(crate) repeatability: Repeatability,
     input: OnceLock<Checked>,
     output: OnceLock<Checked>,
 }
@@ -28,10 +28,10 @@ const PARAMETERS_SHOWN_MAX: usize = 20;
 
 impl Entry {
     pub(crate) fn new(server: &str, tool: Tool, is_believed: bool) -> Self {
-        let nature = nature::nature(&tool, is_believed);
+        let repeatability = repeatability::repeatability(&tool, is_believed);
         // A registry's tools have whole names.
         let name = if server == REGISTRY { tool.name.to_string() } else { format!("{server}.{}", tool.name) };
-        Entry { name, tool, nature, input: OnceLock::new(), output: OnceLock::new() }
+        Entry { name, tool, repeatability, input: OnceLock::new(), output: OnceLock::new() }
     }
 
     /// Takes out nulls for parameters that may be left out and cannot be null: planners write null for what they leave out.

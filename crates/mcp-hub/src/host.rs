@@ -20,7 +20,7 @@ use effects::Progress;
 
 /// Answers what a server asks while it performs a call. Without one, a server is told that nobody can be asked.
 #[async_trait]
-pub trait Asked: Send + Sync + 'static {
+pub trait ServerRequestHandler: Send + Sync + 'static {
     /// What is promised to servers; they ask for nothing else.
     fn capabilities(&self) -> ClientCapabilities;
 
@@ -38,7 +38,7 @@ pub trait Asked: Send + Sync + 'static {
 }
 
 pub(crate) struct Host {
-    pub(crate) asked: Option<Arc<dyn Asked>>,
+    pub(crate) asked: Option<Arc<dyn ServerRequestHandler>>,
     /// The server says that its list of tools is another now.
     pub(crate) changed: Arc<Notify>,
     pub(crate) listeners: Listeners,

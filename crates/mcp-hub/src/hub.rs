@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::entry::Entry;
 use super::memory::Memory;
 use super::server::{Origin, Server, State};
-use super::{Asked, Consent, Health, Hints, Is, Kind, Pace, REGISTRY, Rank, ToolInfo, config, source};
+use super::{Consent, Health, Hints, Kind, Pace, REGISTRY, Rank, ServerRequestHandler, ServerStatus, ToolInfo, config, source};
 
 pub(super) struct Hub {
     pub(super) servers: RwLock<BTreeMap<String, Arc<Server>>>,
     pub(super) memory: Memory,
     pub(super) rank: Box<dyn Rank>,
     pub(super) pace: Pace,
-    pub(super) asked: Option<Arc<dyn Asked>>,
+    pub(super) asked: Option<Arc<dyn ServerRequestHandler>>,
     pub(super) consent: Option<Arc<dyn Consent>>,
     pub(super) off: BTreeSet<String>,
     pub(super) reserved: BTreeSet<String>,
@@ -195,20 +195,20 @@ impl Hub {
             },
             Origin::Local { .. } => (Kind::Local, true),
         };
-        let is = match server.state() {
-            State::Idle => Is::Idle,
-            State::Connecting => Is::Connecting,
+        let status = match server.state() {
+            State::Idle => ServerStatus::Idle,
+            State::Connecting => ServerStatus::Connecting,
             State::Up(link) => {
                 let info = link.peer().peer_info();
                 let name = info.as_ref().and_then(|info| info.server_info.as_ref().map(|server| format!("{} {}", server.name, server.version)));
-                Is::Up { version: link.version().map(|version| version.to_string()).unwrap_or_default(), name }
+                ServerStatus::Up { version: link.version().map(|version| version.to_string()).unwrap_or_default(), name }
             }
             State::Down { why, until, failures } => {
                 let wait = until.saturating_duration_since(Instant::now());
-                Is::Down { why, retry_in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), failures }
+                ServerStatus::Down { why, retry_in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), failures }
             }
         };
-        Health { server: server.name.clone(), kind, enabled: self.is_on(server), trusted, is, tools: server.tools().len() }
+        Health { server: server.name.clone(), kind, enabled: self.is_on(server), trusted, status, tools: server.tools().len() }
     }
 
     pub(super) fn keep_lists(&self) {

@@ -4,7 +4,7 @@
 //! - `hub`: how a name leads to a server and a tool. `perform`: the hub as a world. `permission`, `private_text`: which calls a person must agree to.
 //! - `server`: one connection each: made when somebody needs it, kept, made again. `stdio`, `http` and in-process under it, each with a limit
 //!   on everything that is read (`bounded`); `auth` for those who want a person's yes.
-//! - `call`: one call. `entry`: a tool and its schemas. [`nature`]: what doing it twice would mean. `reply`: results as evidence.
+//! - `call`: one call. `entry`: a tool and its schemas. [`repeatability`]: what doing it twice would mean. `reply`: results as evidence.
 //! - `source`: a registry elsewhere whose tools are used beside one's own.
 //! - [`import`]: servers from an official-style registry. `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
 //!
@@ -21,19 +21,19 @@ mod hub;
 pub mod import;
 mod judging;
 mod memory;
-pub mod nature;
 mod perform;
 pub(crate) mod permission;
 mod private_text;
 mod program;
+pub mod repeatability;
 mod reply;
-mod room;
 pub mod search;
 mod server;
 mod source;
 mod stdio;
 #[cfg(test)]
 mod tests;
+mod tool_handler;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -51,13 +51,13 @@ use tokio::sync::watch;
 pub use auth::Consent;
 pub use call::CallOptions;
 pub use config::{Config, ServerConfig};
-pub use host::Asked;
+pub use host::ServerRequestHandler;
 pub use judging::Judge;
 pub use reply::RESULT_BYTES_MAX;
-pub use room::{LIST, Room};
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
 pub use source::{REGISTRY, RegistrySource, is_registry_at};
+pub use tool_handler::{LIST, ToolHandler};
 
 use hub::Hub;
 use memory::Memory;
@@ -115,7 +115,7 @@ pub struct Health {
     pub kind: Kind,
     pub enabled: bool,
     pub trusted: bool,
-    pub is: Is,
+    pub status: ServerStatus,
     pub tools: usize,
 }
 
@@ -127,7 +127,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Is {
+pub enum ServerStatus {
     /// Nobody has needed it yet.
     Idle,
     Connecting,
@@ -155,7 +155,7 @@ pub struct Builder {
     memory: Option<PathBuf>,
     rank: Option<Box<dyn Rank>>,
     pace: Option<Pace>,
-    asked: Option<Arc<dyn Asked>>,
+    asked: Option<Arc<dyn ServerRequestHandler>>,
     consent: Option<Arc<dyn Consent>>,
     off: BTreeSet<String>,
     reserved: BTreeSet<String>,
@@ -221,7 +221,7 @@ impl Builder {
     }
 
     /// Who answers servers that ask back.
-    pub fn with_asked(mut self, asked: impl Asked) -> Self {
+    pub fn with_request_handler(mut self, asked: impl ServerRequestHandler) -> Self {
         self.asked = Some(Arc::new(asked));
         self
     }

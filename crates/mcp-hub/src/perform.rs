@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::entry::Entry;
-use super::{CallOptions, Tools, call, nature, private_text, source};
-use effects::{LookUp, Nature, Progress, World};
+use super::{CallOptions, Tools, call, private_text, repeatability, source};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 #[async_trait]
-impl World for Tools {
-    fn nature(&self, job: &Job) -> Nature {
-        let Effect::CallTool(call) = &*job.effect else { return Nature::Once };
-        self.0.known(&call.tool).map_or(Nature::Once, |(_, entry)| entry.nature)
+impl EffectHandler for Tools {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        let Effect::CallTool(call) = &*job.effect else { return Repeatability::Once };
+        self.0.known(&call.tool).map_or(Repeatability::Once, |(_, entry)| entry.repeatability)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
@@ -58,7 +58,7 @@ impl World for Tools {
         let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
         // What was switched off meanwhile is not started to be asked.
         let Ok((server, entry)) = self.0.find_enabled(&call.tool).await else { return LookUp::Unknown };
-        let Some(look_up) = nature::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
+        let Some(look_up) = repeatability::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
         let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
             Some(behind) => format!("{behind}.{look_up}"),
             None => look_up.to_owned(),

@@ -12,9 +12,9 @@
 //! A task of its own, the keeper, goes around in there. Callers only look at the state: they wait while it connects, and are told
 //! at once when it is down and until when. How it is reached is in [`open`], its list of tools in [`list`].
 
-mod last_words;
 mod list;
 mod open;
+mod stderr_tail;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -33,10 +33,10 @@ use tokio::time::Instant;
 use super::auth::Authorized;
 use super::config::{Reach, ServerConfig, secrets};
 use super::entry::Entry;
-use super::host::{Asked, Host, Listeners};
+use super::host::{Host, Listeners, ServerRequestHandler};
 use super::memory::fingerprint;
-pub(crate) use last_words::LastWords;
 pub(crate) use open::words;
+pub(crate) use stderr_tail::StderrTail;
 
 /// Serves one in-process connection to its end. What a built-in server gives to the hub.
 pub type Serve = Arc<dyn Fn(DuplexStream) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -73,11 +73,11 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) origin: Origin,
     pub(crate) pace: Pace,
-    asked: Option<Arc<dyn Asked>>,
+    asked: Option<Arc<dyn ServerRequestHandler>>,
     authorized: Option<Authorized>,
     state: watch::Sender<State>,
     tools: RwLock<Arc<Vec<Arc<Entry>>>>,
-    last_words: Arc<LastWords>,
+    stderr_tail: Arc<StderrTail>,
     /// Somebody doubts that it is there.
     doubted: Notify,
     /// Whoever waits for the next attempt does not want to.
@@ -149,7 +149,7 @@ impl Server {
         name: &str,
         origin: Origin,
         pace: Pace,
-        asked: Option<Arc<dyn Asked>>,
+        asked: Option<Arc<dyn ServerRequestHandler>>,
         consent: Option<Arc<dyn super::auth::Consent>>,
         changed: watch::Sender<u64>,
     ) -> Self {
@@ -165,7 +165,7 @@ impl Server {
             authorized,
             state: watch::Sender::new(State::Idle),
             tools: RwLock::default(),
-            last_words: Arc::new(LastWords::without(secrets)),
+            stderr_tail: Arc::new(StderrTail::without(secrets)),
             doubted: Notify::new(),
             hurry: Notify::new(),
             keeper: Mutex::default(),
@@ -300,8 +300,8 @@ impl Server {
         let _ = tokio::time::timeout(CLOSE_MAX, closed).await;
     }
 
-    pub(crate) fn last_words(&self) -> &LastWords {
-        &self.last_words
+    pub(crate) fn stderr_tail(&self) -> &StderrTail {
+        &self.stderr_tail
     }
 
     async fn keep(self: Arc<Self>) {
@@ -331,7 +331,7 @@ impl Server {
         let (link, gone) = match tokio::time::timeout(self.pace.connect_max, connecting).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(why)) => return (why, Duration::ZERO),
-            Err(_) => return (self.last_words.after(&format!("no answer within {} s", self.pace.connect_max.as_secs_f32())), Duration::ZERO),
+            Err(_) => return (self.stderr_tail.after(&format!("no answer within {} s", self.pace.connect_max.as_secs_f32())), Duration::ZERO),
         };
         let since = Instant::now();
         self.set(State::Up(link.clone()));
@@ -353,7 +353,7 @@ impl Server {
         }
         loop {
             let is_changed = tokio::select! {
-                _ = &mut gone => return self.last_words.after("it closed the connection"),
+                _ = &mut gone => return self.stderr_tail.after("it closed the connection"),
                 () = link.changed.notified() => true,
                 notice = next(&mut subscription) => match notice {
                     true => true,
@@ -420,8 +420,8 @@ impl Server {
         match tokio::time::timeout(BEAT_ANSWER_MAX, link.peer().send_request(request)).await {
             // An error is an answer too.
             Ok(Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse)) => Ok(()),
-            Ok(Err(error)) => Err(self.last_words.after(&words(&error))),
-            Err(_) => Err(self.last_words.after(&format!("it does not answer for {} s", BEAT_ANSWER_MAX.as_secs()))),
+            Ok(Err(error)) => Err(self.stderr_tail.after(&words(&error))),
+            Err(_) => Err(self.stderr_tail.after(&format!("it does not answer for {} s", BEAT_ANSWER_MAX.as_secs()))),
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::bounded::{Bounded, LINE_BYTES_MAX};
 use super::config::Private;
-use super::server::LastWords;
+use super::server::StderrTail;
 
 /// What every child may see of our environment.
 const SEEN: [&str; 17] = [
@@ -60,7 +60,7 @@ impl ChildTransport {
         args: &[String],
         env: &BTreeMap<String, Private>,
         cwd: Option<&PathBuf>,
-        last_words: &Arc<LastWords>,
+        stderr_tail: &Arc<StderrTail>,
     ) -> Result<Self, String> {
         let mut child = Command::new(command);
         child.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -78,8 +78,8 @@ impl ChildTransport {
             return Err(format!("the command {command:?} has no pipes"));
         };
         // Everything it says has to be read, or it stops when the pipe is full.
-        tokio::spawn(listen(stderr, last_words.clone()));
-        let lines = AsyncRwTransport::new_client(Bounded::new(stdout, last_words.clone()), stdin).with_max_line_length(LINE_BYTES_MAX);
+        tokio::spawn(listen(stderr, stderr_tail.clone()));
+        let lines = AsyncRwTransport::new_client(Bounded::new(stdout, stderr_tail.clone()), stdin).with_max_line_length(LINE_BYTES_MAX);
         Ok(ChildTransport { lines, group: Group { child: Some(child) } })
     }
 }
@@ -144,14 +144,14 @@ fn signal(group: Option<Pid>, signal: Signal) {
     }
 }
 
-async fn listen(stderr: tokio::process::ChildStderr, last_words: Arc<LastWords>) {
+async fn listen(stderr: tokio::process::ChildStderr, stderr_tail: Arc<StderrTail>) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
         line.clear();
         match (&mut stderr).take(STDERR_LINE_BYTES_MAX).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
-            Ok(_) => last_words.note(String::from_utf8_lossy(&line).trim_end().to_owned()),
+            Ok(_) => stderr_tail.note(String::from_utf8_lossy(&line).trim_end().to_owned()),
         }
     }
 }

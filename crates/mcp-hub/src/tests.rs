@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::*;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 /// A server that can do everything wrong.
 #[derive(Clone, Default)]
@@ -46,7 +46,7 @@ impl Odd {
         let text = object(json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": false}));
         let read = ToolAnnotations::new().read_only(true);
         let number = Arc::new(object(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})));
-        let meta = object(json!({ nature::LOOK_UP: "look_up" }));
+        let meta = object(json!({ repeatability::LOOK_UP: "look_up" }));
         let mut tools = vec![
             Tool::new("echo", "says it again", text).with_annotations(read.clone()),
             tool("hang").with_annotations(read.clone()),
@@ -122,7 +122,7 @@ impl ServerHandler for Odd {
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        let key = context.meta.0.0.get(nature::KEY).and_then(Value::as_str).map(str::to_owned);
+        let key = context.meta.0.0.get(repeatability::KEY).and_then(Value::as_str).map(str::to_owned);
         self.0.calls.lock().unwrap().push((request.name.to_string(), key));
         let arguments = request.arguments.unwrap_or_default();
         let said = |text: String| Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into());
@@ -187,12 +187,12 @@ async fn nothing_is_started_before_somebody_needs_it() {
     let odd = Odd::default();
     let tools = hub(&odd);
     assert!(tools.cached().is_empty());
-    assert_eq!((odd.0.connections.load(Ordering::SeqCst), tools.health()[0].is.clone()), (0, Is::Idle));
+    assert_eq!((odd.0.connections.load(Ordering::SeqCst), tools.health()[0].status.clone()), (0, ServerStatus::Idle));
     let found = tools.call("odd.echo", &json!({"text": "hello"}), &CallOptions::default()).await.unwrap();
     assert_eq!((found.text.as_str(), found.spans[0].trust, found.spans[0].source.as_str()), ("hello", Trust::Own, "odd.echo"));
     assert_eq!(tools.list().await.len(), odd.tools().len());
     assert_eq!(odd.0.connections.load(Ordering::SeqCst), 1);
-    assert!(matches!(&tools.health()[0].is, Is::Up { version, .. } if version == "2026-07-28"));
+    assert!(matches!(&tools.health()[0].status, ServerStatus::Up { version, .. } if version == "2026-07-28"));
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn a_server_that_dies_in_the_middle_fails_the_call_and_comes_back() {
         let failure = calling.await.unwrap().unwrap_err();
         assert_eq!(failure.kind, kind, "{failure}");
         assert_eq!(failure.retry == graph::Retry::No, kind == FailureKind::InDoubt);
-        until(|| matches!(tools.health()[0].is, Is::Up { .. })).await;
+        until(|| matches!(tools.health()[0].status, ServerStatus::Up { .. })).await;
         assert_eq!(tools.cached().len(), odd.tools().len(), "the list stays");
     }
     assert_eq!(odd.0.connections.load(Ordering::SeqCst), 3);
@@ -280,7 +280,7 @@ async fn a_server_that_cannot_be_reached_says_why_and_when_it_is_tried_again() {
         assert!(matches!(failure.retry, graph::Retry::AfterMs(ms) if ms > 0));
         assert!(failure.message.to_lowercase().contains(part), "{failure}");
     }
-    assert!(tools.health().iter().all(|health| matches!(health.is, Is::Down { failures: 1, .. })));
+    assert!(tools.health().iter().all(|health| matches!(health.status, ServerStatus::Down { failures: 1, .. })));
 }
 
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn s10_a_change_of_tools_is_heard() {
     // The subscription is made after the first list; a change before it is found by the next one.
     until(|| {
         odd.0.told.notify_waiters();
-        matches!(tools.health()[0].is, Is::Up { .. })
+        matches!(tools.health()[0].status, ServerStatus::Up { .. })
     })
     .await;
     odd.grow();
@@ -363,11 +363,11 @@ async fn effects_are_performed_with_their_key_and_looked_up_by_it() {
         graph::tool("odd.pay", json!({"again": 1})),
         graph::tool("odd.echo", json!({"text": "a"})),
     ]);
-    assert_eq!(tools.nature(&jobs[0]), Nature::Once, "nothing is known yet, and nobody is asked");
+    assert_eq!(tools.repeatability(&jobs[0]), Repeatability::Once, "nothing is known yet, and nobody is asked");
     let reply = tools.perform(&jobs[0], &Progress::nowhere()).await;
     assert_eq!(reply.result.unwrap()["text"], "did pay");
     assert_eq!(odd.calls(), [("pay".to_owned(), Some(jobs[0].key.to_string()))]);
-    assert_eq!([tools.nature(&jobs[0]), tools.nature(&jobs[2])], [Nature::Checkable, Nature::Repeatable]);
+    assert_eq!([tools.repeatability(&jobs[0]), tools.repeatability(&jobs[2])], [Repeatability::Checkable, Repeatability::Repeatable]);
     let LookUp::Done(reply) = tools.look_up(&jobs[0]).await else { panic!("it was paid") };
     assert_eq!(reply.result.unwrap()["data"], json!({"paid": 3}));
     assert_eq!(tools.look_up(&jobs[1]).await, LookUp::NotDone);
@@ -397,6 +397,6 @@ fn s2_the_tools_of_a_registry_are_believed_as_far_as_it_is_and_own_servers_win()
         assert_eq!(hub.0.server("notes").map(|server| server.is_believed()), Some(is_trusted));
         assert!(hub.0.server("own").is_some_and(|server| !server.is_registry()) && hub.0.server("other").is_none());
         let job = &scripted::jobs(&[graph::tool("notes.find", json!({}))])[0];
-        assert_eq!(World::nature(&hub, job), if is_trusted { Nature::Repeatable } else { Nature::Once });
+        assert_eq!(EffectHandler::repeatability(&hub, job), if is_trusted { Repeatability::Repeatable } else { Repeatability::Once });
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use effects::clip;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 const VERSION: u32 = 1;
 const DIFFERENCES_MAX: usize = 5;
@@ -47,7 +47,7 @@ pub struct Recording<W> {
     file: Mutex<File>,
 }
 
-impl<W: World> Recording<W> {
+impl<W: EffectHandler> Recording<W> {
     /// Begins a new recording; an older one at the same place is replaced.
     pub fn new(inner: W, path: &Path) -> Result<Self, CassetteError> {
         let mut options = File::options();
@@ -69,9 +69,9 @@ impl<W: World> Recording<W> {
 }
 
 #[async_trait]
-impl<W: World> World for Recording<W> {
-    fn nature(&self, job: &Job) -> Nature {
-        self.inner.nature(job)
+impl<W: EffectHandler> EffectHandler for Recording<W> {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        self.inner.repeatability(job)
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
@@ -163,10 +163,10 @@ impl Replaying {
 }
 
 #[async_trait]
-impl World for Replaying {
+impl EffectHandler for Replaying {
     /// Nothing is done, so doing it twice is as good as once.
-    fn nature(&self, _job: &Job) -> Nature {
-        Nature::Repeatable
+    fn repeatability(&self, _job: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
@@ -257,7 +257,7 @@ fn around_first_difference(old: &str, new: &str) -> (String, String) {
 mod tests {
     use super::*;
     use graph::{Message, ModelCall};
-    use scripted::ScriptedWorld;
+    use scripted::ScriptedHandler;
     use serde_json::json;
 
     fn ask(purpose: &str, text: &str) -> Effect {
@@ -265,10 +265,10 @@ mod tests {
         Effect::CallModel(ModelCall { purpose: purpose.into(), messages, ..ModelCall::default() })
     }
 
-    async fn all(world: &impl World, effects: &[Effect]) -> Vec<Reply> {
+    async fn all(handler: &impl EffectHandler, effects: &[Effect]) -> Vec<Reply> {
         let mut replies = Vec::new();
         for job in scripted::jobs(effects) {
-            replies.push(world.perform(&job, &Progress::nowhere()).await);
+            replies.push(handler.perform(&job, &Progress::nowhere()).await);
         }
         replies
     }
@@ -279,7 +279,7 @@ mod tests {
         let path = dir.path().join("tape.jsonl");
         let script = "when tool flaky fail network \"reset\" retry times 1\nwhen tool flaky reply 7\nwhen model plan reply \"a plan\" tokens 3/4";
         let effects = [ask("plan", "go"), graph::tool("flaky", json!({"a": 1})), graph::tool("flaky", json!({"a": 1}))];
-        let recording = Recording::new(ScriptedWorld::parse(script).unwrap(), &path).unwrap();
+        let recording = Recording::new(ScriptedHandler::parse(script).unwrap(), &path).unwrap();
         let first = all(&recording, &effects).await;
         assert_eq!(first[2].result, Ok(json!(7)));
         let replaying = Replaying::open(&path).unwrap();
@@ -293,7 +293,7 @@ mod tests {
     async fn a_request_that_was_not_recorded_shows_the_nearest_and_what_differs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
-        let recording = Recording::new(ScriptedWorld::parse("when model * reply \"x\"\nwhen tool * reply 1").unwrap(), &path).unwrap();
+        let recording = Recording::new(ScriptedHandler::parse("when model * reply \"x\"\nwhen tool * reply 1").unwrap(), &path).unwrap();
         let long = "word ".repeat(100);
         all(&recording, &[ask("plan", &format!("{long}Rust{long}")), ask("critic", "fine?"), graph::tool("search", json!({"q": "a"}))]).await;
         let replaying = Replaying::open(&path).unwrap();

@@ -11,7 +11,7 @@ use super::{Env, Name, NameError, Table};
 
 /// What the user said, most urgent first.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct ModelRequest {
     pub flag: Option<String>,
 }
 
@@ -73,7 +73,13 @@ pub enum State {
 pub struct Unusable(pub Box<Way>, pub Vec<Way>);
 
 /// Looks at every option. `ollama` is what [`probe_ollama`] found.
-pub fn choose(wish: &Wish, table: &Table, env: Env<'_>, ollama: Result<Vec<String>, String>, embedded: &Embedded) -> Result<Choice, Unusable> {
+pub fn choose(
+    wish: &ModelRequest,
+    table: &Table,
+    env: Env<'_>,
+    ollama: Result<Vec<String>, String>,
+    embedded: &Embedded,
+) -> Result<Choice, Unusable> {
     let named = |source, text: Option<Result<Name, NameError>>, how: &str| match text {
         None => Way { source, model: None, state: State::Absent, detail: "not given".to_owned(), todo: how.to_owned() },
         Some(Err(error)) => Way { source, model: None, state: State::Broken, detail: error.to_string(), todo: how.to_owned() },
@@ -195,7 +201,7 @@ mod tests {
         let table = Table { model: config.map(|name| name.parse().unwrap()), ..Table::default() };
         let env = |name: &str| keys.contains(&name).then(|| "secret-key".to_owned());
         let ollama = if ollama.is_empty() { Err("nothing there".into()) } else { Ok(ollama.iter().map(|&m| m.to_owned()).collect()) };
-        let wish = Wish { flag: flag.map(str::to_owned) };
+        let wish = ModelRequest { flag: flag.map(str::to_owned) };
         match choose(&wish, &table, &env, ollama, embedded) {
             Ok(choice) => {
                 let words = serde_json::to_string(&choice).unwrap();
@@ -236,7 +242,7 @@ mod tests {
 
     #[test]
     fn doctor_gets_data() {
-        let choice = choose(&Wish::default(), &Table::default(), &|_| None, Err("nothing there".into()), &absent()).unwrap();
+        let choice = choose(&ModelRequest::default(), &Table::default(), &|_| None, Err("nothing there".into()), &absent()).unwrap();
         let value = serde_json::to_value(&choice).unwrap();
         assert_eq!(value["by"], json!("extraction"));
         assert_eq!(

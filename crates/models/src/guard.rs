@@ -18,7 +18,7 @@ use graph::FailureKind;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::{Remedy, Trouble};
+use super::{ModelError, Remedy};
 
 const FAILURES_MAX: u32 = 5;
 const OPEN_FOR: Duration = Duration::from_secs(15);
@@ -44,9 +44,9 @@ impl Guard {
         Guard { name: name.to_owned(), turns: Semaphore::new(calls_max), state: Arc::new(Mutex::new(State::Closed { failures: 0 })) }
     }
 
-    pub async fn through<T>(&self, call: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    pub async fn through<T>(&self, call: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
         let turn = self.turns.acquire().await;
-        let Ok(_turn) = turn else { return Err(Trouble::again(FailureKind::Internal, "the endpoint's queue is closed")) };
+        let Ok(_turn) = turn else { return Err(ModelError::again(FailureKind::Internal, "the endpoint's queue is closed")) };
         // Asked after the wait: what was up when we queued may be down now.
         self.enter()?;
         let watch = Watch { state: self.state.clone(), began: Instant::now(), settled: false };
@@ -55,7 +55,7 @@ impl Guard {
         result
     }
 
-    fn enter(&self) -> Result<(), Trouble> {
+    fn enter(&self) -> Result<(), ModelError> {
         let mut state = lock(&self.state);
         let now = Instant::now();
         let wait = match *state {
@@ -69,11 +69,11 @@ impl Guard {
         };
         let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
         let message = format!("{} failed {FAILURES_MAX} times in a row; it is tried again in {} s", self.name, after_ms.div_ceil(1_000));
-        Err(Trouble { remedy: Remedy::Again { after_ms: Some(after_ms) }, kind: FailureKind::Network, message })
+        Err(ModelError { remedy: Remedy::Again { after_ms: Some(after_ms) }, kind: FailureKind::Network, message })
     }
 }
 
-fn is_down(trouble: &Trouble) -> bool {
+fn is_down(trouble: &ModelError) -> bool {
     matches!(trouble.remedy, Remedy::Again { .. }) && matches!(trouble.kind, FailureKind::Network | FailureKind::Timeout)
 }
 
@@ -130,11 +130,11 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn down() -> Trouble {
-        Trouble::again(FailureKind::Network, "down")
+    fn down() -> ModelError {
+        ModelError::again(FailureKind::Network, "down")
     }
 
-    async fn fail(guard: &Guard, trouble: Trouble) -> Trouble {
+    async fn fail(guard: &Guard, trouble: ModelError) -> ModelError {
         guard.through(async { Err::<(), _>(trouble) }).await.unwrap_err()
     }
 
@@ -160,8 +160,8 @@ mod tests {
     async fn refusals_do_not_open_it() {
         let guard = Guard::new("there", 4);
         for _ in 0..20 {
-            fail(&guard, Trouble::user("no key")).await;
-            fail(&guard, Trouble::again(FailureKind::Refused, "429")).await;
+            fail(&guard, ModelError::user("no key")).await;
+            fail(&guard, ModelError::again(FailureKind::Refused, "429")).await;
         }
         assert_eq!(guard.through(async { Ok(1) }).await, Ok(1));
     }
@@ -170,12 +170,12 @@ mod tests {
     async fn calls_that_hang_until_they_are_dropped_count() {
         let guard = Guard::new("there", 4);
         for _ in 0..FAILURES_MAX {
-            let hang = guard.through(std::future::pending::<Result<(), Trouble>>());
+            let hang = guard.through(std::future::pending::<Result<(), ModelError>>());
             assert!(tokio::time::timeout(HUNG_AFTER * 2, hang).await.is_err());
         }
         assert!(guard.through(async { Ok(1) }).await.is_err());
         tokio::time::sleep(OPEN_FOR).await;
-        let hang = guard.through(std::future::pending::<Result<(), Trouble>>());
+        let hang = guard.through(std::future::pending::<Result<(), ModelError>>());
         assert!(tokio::time::timeout(Duration::from_millis(1), hang).await.is_err());
         tokio::time::sleep(OPEN_FOR).await;
         assert_eq!(guard.through(async { Ok(1) }).await, Ok(1), "a dropped try does not keep it half-open for ever");

@@ -35,7 +35,7 @@ pub use name::{Family, Name, NameError};
 pub use secret::{Env, KeySource, Secret};
 pub use table::{Dialect, Endpoint, Row, Table};
 
-use effects::{Nature, Progress, World, clip};
+use effects::{EffectHandler, Progress, Repeatability, clip};
 use guard::Guard;
 use remote::Remote;
 use triton::Triton;
@@ -44,12 +44,12 @@ use triton::Triton;
 #[async_trait]
 pub trait Model: Send + Sync {
     /// The key is the same for every attempt at the same effect. Dropping the future ends the call.
-    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble>;
+    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError>;
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    pub said: Said,
+    pub said: ModelOutput,
     pub usage: Usage,
     /// As the other side calls it, when it says so.
     pub model: Option<String>,
@@ -59,7 +59,7 @@ pub struct Answer {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum ModelOutput {
     Text(String),
     /// Already JSON. It is validated all the same.
     Json(Value),
@@ -101,7 +101,7 @@ impl Finish {
 /// Why there is no answer, and who could do something about it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct Trouble {
+pub struct ModelError {
     pub remedy: Remedy,
     pub kind: FailureKind,
     pub message: String,
@@ -117,17 +117,17 @@ pub enum Remedy {
     User,
 }
 
-impl Trouble {
+impl ModelError {
     pub fn again(kind: FailureKind, message: impl Into<String>) -> Self {
-        Trouble { remedy: Remedy::Again { after_ms: None }, kind, message: message.into() }
+        ModelError { remedy: Remedy::Again { after_ms: None }, kind, message: message.into() }
     }
 
     pub fn another(kind: FailureKind, message: impl Into<String>) -> Self {
-        Trouble { remedy: Remedy::Another, kind, message: message.into() }
+        ModelError { remedy: Remedy::Another, kind, message: message.into() }
     }
 
     pub fn user(message: impl Into<String>) -> Self {
-        Trouble { remedy: Remedy::User, kind: FailureKind::Refused, message: message.into() }
+        ModelError { remedy: Remedy::User, kind: FailureKind::Refused, message: message.into() }
     }
 
     fn failure(self) -> Failure {
@@ -163,7 +163,7 @@ enum Line {
 
 impl Models {
     /// `chosen` answers calls that name no model. Keys are looked up here, once; a missing one is told when it is needed.
-    pub fn new(table: Table, chosen: Name, env: Env<'_>) -> Result<Self, Trouble> {
+    pub fn new(table: Table, chosen: Name, env: Env<'_>) -> Result<Self, ModelError> {
         let mut endpoints = BTreeMap::new();
         let mut guards = BTreeMap::new();
         let clients = remote::clients()?;
@@ -207,9 +207,9 @@ impl Models {
         };
         let others = self.table.fallbacks.iter().filter(|name| **name != first);
         let names: Vec<&Name> = std::iter::once(&first).chain(others).collect();
-        let mut troubles: Vec<(&Name, Trouble)> = Vec::new();
+        let mut troubles: Vec<(&Name, ModelError)> = Vec::new();
         for &name in &names {
-            let heard = Heard::new(progress);
+            let heard = ProgressProbe::new(progress);
             match self.ask(name, call, key, &heard.progress).await {
                 Ok(answer) => return self.reply(name, call, answer, &troubles),
                 Err(trouble) => {
@@ -229,7 +229,7 @@ impl Models {
         failed(&troubles)
     }
 
-    async fn ask(&self, name: &Name, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn ask(&self, name: &Name, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let guard = self.guards.get(name.endpoint());
         let model = self.open(name)?;
         match guard {
@@ -238,16 +238,16 @@ impl Models {
         }
     }
 
-    fn open(&self, name: &Name) -> Result<Arc<dyn Model>, Trouble> {
+    fn open(&self, name: &Name) -> Result<Arc<dyn Model>, ModelError> {
         if let Some(model) = self.own.get(name) {
             return Ok(model.clone());
         }
         if name.family == Family::Embedded {
-            return Err(Trouble::another(FailureKind::Refused, format!("{name} is not there: its weights have not been pulled")));
+            return Err(ModelError::another(FailureKind::Refused, format!("{name} is not there: its weights have not been pulled")));
         }
-        self.table.endpoint(name).map_err(|error| Trouble::user(error.to_string()))?;
-        let opened = self.endpoints.get(name.endpoint()).ok_or_else(|| Trouble::user(format!("{name} has no endpoint")))?;
-        let key = opened.key.clone().map_err(|why| Trouble::user(format!("{name}: {why}")))?;
+        self.table.endpoint(name).map_err(|error| ModelError::user(error.to_string()))?;
+        let opened = self.endpoints.get(name.endpoint()).ok_or_else(|| ModelError::user(format!("{name} has no endpoint")))?;
+        let key = opened.key.clone().map_err(|why| ModelError::user(format!("{name}: {why}")))?;
         let (name, row) = (name.clone(), self.table.row(name));
         Ok(match &opened.line {
             Line::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),
@@ -256,7 +256,7 @@ impl Models {
     }
 
     /// The answer as a flow sees it: checked against what the call wanted, whoever gave it.
-    fn reply(&self, name: &Name, call: &ModelCall, answer: Answer, troubles: &[(&Name, Trouble)]) -> Reply {
+    fn reply(&self, name: &Name, call: &ModelCall, answer: Answer, troubles: &[(&Name, ModelError)]) -> Reply {
         let Answer { said, mut usage, model, finish, notes } = answer;
         let price = self.table.row(name).price(usage);
         usage.usd_micros = price.unwrap_or_default();
@@ -292,14 +292,14 @@ struct Unusable {
     said: String,
 }
 
-fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool), Unusable> {
+fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Value, bool), Unusable> {
     let cut_off = match (finish, call.tokens_max) {
         (Finish::Length, Some(max)) => format!(" (it was cut off at tokens_max = {max})"),
         (Finish::Length, None) => " (it was cut off at the model's limit)".to_owned(),
         _ => String::new(),
     };
     match (said, &call.schema) {
-        (Said::Calls { text, calls }, _) if !call.tools.is_empty() && !calls.is_empty() => {
+        (ModelOutput::Calls { text, calls }, _) if !call.tools.is_empty() && !calls.is_empty() => {
             let mut mended = false;
             let mut checked = Vec::new();
             for called in calls {
@@ -320,16 +320,16 @@ fn value_of(call: &ModelCall, said: Said, finish: Finish) -> Result<(Value, bool
             }
             Ok((json!({"text": text, "tool_calls": checked}), mended))
         }
-        (Said::Json(value), Some(schema)) => {
+        (ModelOutput::Json(value), Some(schema)) => {
             let said = value.to_string();
             done(structured::check(value, schema), said, &cut_off)
         }
-        (Said::Text(text) | Said::Calls { text, .. }, Some(schema)) => {
+        (ModelOutput::Text(text) | ModelOutput::Calls { text, .. }, Some(schema)) => {
             let read = structured::read(&text, schema);
             done(read, structured::without_thinking(&text).into_owned(), &cut_off)
         }
-        (Said::Json(value), None) => Ok((value, false)),
-        (Said::Text(text) | Said::Calls { text, .. }, None) => {
+        (ModelOutput::Json(value), None) => Ok((value, false)),
+        (ModelOutput::Text(text) | ModelOutput::Calls { text, .. }, None) => {
             let text = structured::without_thinking(&text);
             if text.trim().is_empty() {
                 return Err(Unusable { why: format!("the model said nothing{cut_off}"), said: String::new() });
@@ -344,7 +344,7 @@ fn done(read: Result<structured::Read, structured::NotJson>, said: String, cut_o
 }
 
 /// Nobody could. If waiting may help with any of them, the machine is told so; the first model's trouble leads.
-fn failed(troubles: &[(&Name, Trouble)]) -> Reply {
+fn failed(troubles: &[(&Name, ModelError)]) -> Reply {
     let again = troubles.iter().filter_map(|(_, trouble)| match trouble.remedy {
         Remedy::Again { after_ms } => Some(after_ms.unwrap_or_default()),
         Remedy::Another | Remedy::User => None,
@@ -359,27 +359,27 @@ fn failed(troubles: &[(&Name, Trouble)]) -> Reply {
         None => Remedy::User,
     };
     let tried: Value = troubles.iter().map(|(name, _)| json!(name.to_string())).collect();
-    Reply::failed(Trouble { remedy, kind, message }.failure()).about(json!({"tried": tried}))
+    Reply::failed(ModelError { remedy, kind, message }.failure()).about(json!({"tried": tried}))
 }
 
 /// Notices whether anything was told.
-struct Heard {
+struct ProgressProbe {
     progress: Progress,
     told: Arc<std::sync::atomic::AtomicBool>,
 }
 
-impl Heard {
+impl ProgressProbe {
     fn new(outer: &Progress) -> Self {
         let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
         if !outer.is_heard() {
-            return Heard { progress: Progress::nowhere(), told };
+            return ProgressProbe { progress: Progress::nowhere(), told };
         }
         let (outer, noted) = (outer.clone(), told.clone());
         let progress = Progress::to(move |text| {
             noted.store(true, std::sync::atomic::Ordering::Relaxed);
             outer.tell(text);
         });
-        Heard { progress, told }
+        ProgressProbe { progress, told }
     }
 
     fn anything(&self) -> bool {
@@ -388,10 +388,10 @@ impl Heard {
 }
 
 #[async_trait]
-impl World for Models {
+impl EffectHandler for Models {
     /// Asking twice costs twice, and changes nothing.
-    fn nature(&self, _job: &Job) -> Nature {
-        Nature::Repeatable
+    fn repeatability(&self, _job: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

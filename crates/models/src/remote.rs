@@ -13,7 +13,7 @@ use genai::{Headers, ModelIden, ServiceTarget};
 use graph::{FailureKind, Key, ModelCall, Usage};
 use serde_json::{Value, json};
 
-use super::{Answer, Called, Dialect, Endpoint, Finish, Model, Name, Row, Said, Secret, Trouble, evidence};
+use super::{Answer, Called, Dialect, Endpoint, Finish, Model, ModelError, ModelOutput, Name, Row, Secret, evidence};
 use effects::Progress;
 
 mod sort;
@@ -46,7 +46,7 @@ pub struct Clients {
     here: reqwest::Client,
 }
 
-pub fn clients() -> Result<Clients, Trouble> {
+pub fn clients() -> Result<Clients, ModelError> {
     // Both ring and aws-lc-rs may be compiled in, and rustls panics if nobody chose. Whoever came first is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let builder = || {
@@ -56,7 +56,7 @@ pub fn clients() -> Result<Clients, Trouble> {
             // A key must not follow somebody's redirection: only `Authorization` would be held back, not `x-api-key`.
             .redirect(reqwest::redirect::Policy::none())
     };
-    let build = |builder: reqwest::ClientBuilder| builder.build().map_err(|e| Trouble::user(format!("no HTTP client can be made: {e}")));
+    let build = |builder: reqwest::ClientBuilder| builder.build().map_err(|e| ModelError::user(format!("no HTTP client can be made: {e}")));
     Ok(Clients { out: build(builder())?, here: build(builder().no_proxy())? })
 }
 
@@ -74,14 +74,14 @@ impl Clients {
 }
 
 impl Line {
-    pub fn new(clients: &Clients, endpoint: &Endpoint) -> Result<Self, Trouble> {
-        let wrong = |why: String| Trouble::user(format!("{:?} is no address of a model server: {why}", endpoint.url));
+    pub fn new(clients: &Clients, endpoint: &Endpoint) -> Result<Self, ModelError> {
+        let wrong = |why: String| ModelError::user(format!("{:?} is no address of a model server: {why}", endpoint.url));
         let parsed = reqwest::Url::parse(&endpoint.url).map_err(|e| wrong(e.to_string()))?;
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://".to_owned()));
         }
         let client = genai::Client::builder().with_reqwest(clients.for_url(&parsed).clone()).build();
-        let client = client.map_err(|e| Trouble::user(format!("no client can be made: {e}")))?;
+        let client = client.map_err(|e| ModelError::user(format!("no client can be made: {e}")))?;
         // genai joins paths to it, and a missing slash would cost the last segment.
         let url = format!("{}/", endpoint.url.trim_end_matches('/'));
         Ok(Line { client, url, dialect: endpoint.dialect })
@@ -97,7 +97,7 @@ impl Remote {
         self.row.dialect.unwrap_or(self.line.dialect)
     }
 
-    fn target(&self, call: &ModelCall) -> Result<ServiceTarget, Trouble> {
+    fn target(&self, call: &ModelCall) -> Result<ServiceTarget, ModelError> {
         let (adapter, url) = match self.dialect() {
             Dialect::OpenaiChat => (AdapterKind::OpenAI, self.line.url.clone()),
             Dialect::OpenaiResponses => (AdapterKind::OpenAIResp, self.line.url.clone()),
@@ -106,7 +106,7 @@ impl Remote {
             // genai's native Ollama drops schemas without a word; Ollama's own OpenAI door does not.
             Dialect::Ollama if self.schema_mode(call) => (AdapterKind::OpenAI, format!("{}v1/", self.line.url)),
             Dialect::Ollama => (AdapterKind::Ollama, self.line.url.clone()),
-            Dialect::Triton => return Err(Trouble::user(format!("{} speaks gRPC; it cannot be asked over HTTP", self.name))),
+            Dialect::Triton => return Err(ModelError::user(format!("{} speaks gRPC; it cannot be asked over HTTP", self.name))),
         };
         // Servers that want no key get a word that is none; without any, genai would not send the request.
         let key = self.key.as_ref().map_or("none", Secret::reveal);
@@ -123,7 +123,7 @@ impl Remote {
         !self.row.schema_in_words && call.schema.as_ref().is_some_and(is_object)
     }
 
-    fn request(&self, call: &ModelCall) -> Result<ChatRequest, Trouble> {
+    fn request(&self, call: &ModelCall) -> Result<ChatRequest, ModelError> {
         let mut messages = Vec::new();
         for message in &evidence::spoken(&call.messages) {
             let text = message.content.as_str();
@@ -133,7 +133,7 @@ impl Remote {
                 "user" | "tool" => ChatMessage::user(text),
                 "assistant" => ChatMessage::assistant(text),
                 other => {
-                    return Err(Trouble::user(format!("a message has the role {other:?}; there are system, user, assistant, tool and evidence")));
+                    return Err(ModelError::user(format!("a message has the role {other:?}; there are system, user, assistant, tool and evidence")));
                 }
             });
         }
@@ -143,7 +143,7 @@ impl Remote {
             messages.push(ChatMessage::system(format!("Answer with JSON alone, without a fence, that fits this JSON schema:\n{schema}")));
         }
         if messages.is_empty() {
-            return Err(Trouble::user("the call has no messages"));
+            return Err(ModelError::user("the call has no messages"));
         }
         let mut request = ChatRequest::new(messages);
         if !call.tools.is_empty() {
@@ -258,7 +258,7 @@ impl From<genai::Error> for StreamError {
 
 #[async_trait]
 impl Model for Remote {
-    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let target = self.target(call)?;
         let (request, options) = (self.request(call)?, self.options(call, key));
         let answered = if progress.is_heard() {
@@ -268,24 +268,24 @@ impl Model for Remote {
         };
         match answered {
             Ok(Answer { finish: Finish::Filtered, .. }) => {
-                Err(Trouble::another(FailureKind::Refused, "the provider withheld the answer (content filter)"))
+                Err(ModelError::another(FailureKind::Refused, "the provider withheld the answer (content filter)"))
             }
             // Valid JSON of some other service, in which genai finds nothing and does not mind.
-            Ok(answer) if answer.usage.is_zero() && answer.finish == Finish::Unknown && answer.said == Said::Text(String::new()) => {
-                Err(Trouble::another(FailureKind::Invalid, "its answer has not the form of its dialect: no text, no reason, no usage"))
+            Ok(answer) if answer.usage.is_zero() && answer.finish == Finish::Unknown && answer.said == ModelOutput::Text(String::new()) => {
+                Err(ModelError::another(FailureKind::Invalid, "its answer has not the form of its dialect: no text, no reason, no usage"))
             }
             Ok(answer) => Ok(answer),
-            Err(StreamError::BrokeOff) => Err(Trouble::again(FailureKind::Network, "the answer broke off before its end")),
+            Err(StreamError::BrokeOff) => Err(ModelError::again(FailureKind::Network, "the answer broke off before its end")),
             Err(StreamError::TooLong) => {
-                Err(Trouble::another(FailureKind::Limit, format!("the answer is longer than ANSWER_BYTES_MAX = {ANSWER_BYTES_MAX} bytes")))
+                Err(ModelError::another(FailureKind::Limit, format!("the answer is longer than ANSWER_BYTES_MAX = {ANSWER_BYTES_MAX} bytes")))
             }
             Err(StreamError::Genai(error)) => Err(sort::sorted(&error, &self.name, self.key.as_ref())),
         }
     }
 }
 
-fn said(text: String, calls: Vec<Called>) -> Said {
-    if calls.is_empty() { Said::Text(text) } else { Said::Calls { text, calls } }
+fn said(text: String, calls: Vec<Called>) -> ModelOutput {
+    if calls.is_empty() { ModelOutput::Text(text) } else { ModelOutput::Calls { text, calls } }
 }
 
 fn called(call: &genai::chat::ToolCall) -> Called {

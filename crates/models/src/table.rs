@@ -122,7 +122,7 @@ impl Default for Table {
 impl Table {
     /// The built-in table with the user's rows over it: an endpoint replaces one of the same name, and a model's row
     /// changes only the fields it sets.
-    pub fn over(self) -> Table {
+    pub fn with_defaults(self) -> Table {
         let mut whole = Table { model: self.model, fallbacks: self.fallbacks, ..Table::default() };
         whole.endpoints.extend(self.endpoints);
         for (name, row) in self.models {
@@ -141,7 +141,7 @@ impl Table {
     }
 
     /// What usual environment variables say: `OLLAMA_HOST`, `OPENAI_BASE_URL` and their like.
-    pub fn heeding(mut self, env: Env<'_>) -> Table {
+    pub fn with_environment(mut self, env: Env<'_>) -> Table {
         for (variable, endpoint) in [
             ("OPENAI_BASE_URL", "openai"),
             ("ANTHROPIC_BASE_URL", "anthropic"),
@@ -241,7 +241,7 @@ mod tests {
             "models": {"openai/gpt-4o": {"usd_per_million_in": 1.0}, "compat/here/small": {"context_tokens_max": 4096}},
         }))
         .unwrap();
-        let table = own.over();
+        let table = own.with_defaults();
         let gpt = table.row(&"openai/gpt-4o".parse().unwrap());
         assert_eq!((gpt.usd_per_million_in, gpt.usd_per_million_out), (Some(1.0), Some(10.0)));
         let name: Name = "compat/here/small".parse().unwrap();
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_server_nobody_configured_is_an_error_that_shows_the_nearest() {
         let own: Table = serde_json::from_value(json!({"endpoints": {"openrouter": {"url": "http://x"}}})).unwrap();
-        let error = own.over().endpoint(&"compat/openruter/m".parse().unwrap()).unwrap_err().to_string();
+        let error = own.with_defaults().endpoint(&"compat/openruter/m".parse().unwrap()).unwrap_err().to_string();
         assert!(error.contains("compat/openrouter/m"), "{error}");
     }
 
@@ -277,6 +277,6 @@ mod tests {
     #[test]
     fn the_environment_moves_endpoints() {
         let env = |name: &str| (name == "OLLAMA_HOST").then(|| "box:1234".to_owned());
-        assert_eq!(Table::default().heeding(&env).endpoints["ollama"].url, "http://box:1234");
+        assert_eq!(Table::default().with_environment(&env).endpoints["ollama"].url, "http://box:1234");
     }
 }

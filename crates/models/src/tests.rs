@@ -6,27 +6,27 @@ use super::*;
 use graph::{Message, Retry, TaskId, ToolSpec};
 
 /// Gives what it was given to give, in order.
-struct Given(Mutex<Vec<Result<Answer, Trouble>>>);
+struct Given(Mutex<Vec<Result<Answer, ModelError>>>);
 
 #[async_trait]
 impl Model for Given {
-    async fn answer(&self, _call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn answer(&self, _call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         progress.tell("so");
         self.0.lock().unwrap().remove(0)
     }
 }
 
-fn given(answers: Vec<Result<Answer, Trouble>>) -> Arc<dyn Model> {
+fn given(answers: Vec<Result<Answer, ModelError>>) -> Arc<dyn Model> {
     Arc::new(Given(Mutex::new(answers)))
 }
 
-fn answer(said: Said) -> Answer {
+fn answer(said: ModelOutput) -> Answer {
     let usage = Usage { tokens_in: 10, tokens_out: 5, ..Usage::default() };
     Answer { said, usage, model: None, finish: Finish::Stop, notes: Value::Null }
 }
 
-fn text(text: &str) -> Result<Answer, Trouble> {
-    Ok(answer(Said::Text(text.to_owned())))
+fn text(text: &str) -> Result<Answer, ModelError> {
+    Ok(answer(ModelOutput::Text(text.to_owned())))
 }
 
 fn named(name: &str) -> Name {
@@ -60,8 +60,8 @@ async fn a_reply_is_simple_and_says_who_answered() {
 async fn json_is_validated_and_never_asked_for_twice() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let wants = ModelCall { schema: Some(schema), ..call() };
-    let models =
-        models(&["extract"]).with(named("embedded/e"), given(vec![text("Here: {n: 1,}"), text("no"), Ok(answer(Said::Json(json!({"n": "x"}))))]));
+    let models = models(&["extract"])
+        .with(named("embedded/e"), given(vec![text("Here: {n: 1,}"), text("no"), Ok(answer(ModelOutput::Json(json!({"n": "x"}))))]));
     let reply = ask(&models, &wants).await;
     assert_eq!(reply.result, Ok(json!({"n": 1})));
     assert_eq!(reply.about.unwrap()["mended"], json!(true));
@@ -78,7 +78,7 @@ async fn json_is_validated_and_never_asked_for_twice() {
 async fn tool_calls_are_checked_against_what_was_offered() {
     let tool = ToolSpec { name: "add".into(), description: String::new(), schema: json!({"type": "object", "required": ["a"]}) };
     let wants = ModelCall { tools: vec![tool], ..call() };
-    let calls = |name: &str, arguments| Ok(answer(Said::Calls { text: String::new(), calls: vec![Called { name: name.into(), arguments }] }));
+    let calls = |name: &str, arguments| Ok(answer(ModelOutput::Calls { text: String::new(), calls: vec![Called { name: name.into(), arguments }] }));
     let models = models(&[]).with(
         named("embedded/e"),
         given(vec![
@@ -98,7 +98,7 @@ async fn tool_calls_are_checked_against_what_was_offered() {
 
 #[tokio::test]
 async fn fallbacks_are_asked_in_order_and_told_about() {
-    let trouble = Trouble::again(FailureKind::Network, "down");
+    let trouble = ModelError::again(FailureKind::Network, "down");
     let models = models(&["embedded/e", "triton/t", "extract"])
         .with(named("embedded/e"), given(vec![Err(trouble)]))
         .with(named("triton/t"), given(vec![text("mine")]));
@@ -115,20 +115,21 @@ async fn fallbacks_are_asked_in_order_and_told_about() {
 
 #[tokio::test]
 async fn troubles_become_failures_the_machine_can_decide_by() {
-    let again = |after_ms| Trouble { remedy: Remedy::Again { after_ms }, kind: FailureKind::Refused, message: "slow down".into() };
+    let again = |after_ms| ModelError { remedy: Remedy::Again { after_ms }, kind: FailureKind::Refused, message: "slow down".into() };
     let cases = [
         (vec![again(Some(2_000))], FailureKind::Refused, Retry::AfterMs(2_000)),
         (vec![again(None)], FailureKind::Refused, Retry::Yes),
-        (vec![Trouble::another(FailureKind::Invalid, "garbage")], FailureKind::Invalid, Retry::No),
-        (vec![Trouble::another(FailureKind::Invalid, "garbage"), again(Some(5))], FailureKind::Invalid, Retry::AfterMs(5)),
-        (vec![again(Some(9)), Trouble::user("no key")], FailureKind::Refused, Retry::AfterMs(9)),
-        (vec![Trouble::user("no key")], FailureKind::Refused, Retry::No),
+        (vec![ModelError::another(FailureKind::Invalid, "garbage")], FailureKind::Invalid, Retry::No),
+        (vec![ModelError::another(FailureKind::Invalid, "garbage"), again(Some(5))], FailureKind::Invalid, Retry::AfterMs(5)),
+        (vec![again(Some(9)), ModelError::user("no key")], FailureKind::Refused, Retry::AfterMs(9)),
+        (vec![ModelError::user("no key")], FailureKind::Refused, Retry::No),
     ];
     for (troubles, kind, retry) in cases {
         let mut troubles = troubles.into_iter().map(Err);
         let first = given(troubles.by_ref().take(1).collect());
         let models = models(&["triton/t"]).with(named("embedded/e"), first);
-        let models = models.with(named("triton/t"), given(troubles.chain([Err(Trouble::another(FailureKind::Refused, "nor this one"))]).collect()));
+        let models =
+            models.with(named("triton/t"), given(troubles.chain([Err(ModelError::another(FailureKind::Refused, "nor this one"))]).collect()));
         let failure = ask(&models, &call()).await.result.unwrap_err();
         assert_eq!((failure.kind, failure.retry), (kind, retry), "{failure}");
     }

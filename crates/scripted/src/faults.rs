@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use graph::{Failure, FailureKind, Job, Key, Reply};
 
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 /// A performer whose calls fail as a plan says.
 pub struct Faulty<W> {
@@ -22,7 +22,7 @@ pub struct Faulty<W> {
     plan: FaultPlan,
 }
 
-impl<W: World> Faulty<W> {
+impl<W: EffectHandler> Faulty<W> {
     /// Puts the faults of `plan` before `inner`.
     pub fn new(inner: W, plan: FaultPlan) -> Self {
         Faulty { inner, plan }
@@ -36,7 +36,7 @@ impl<W: World> Faulty<W> {
     /// It was performed and the connection was lost before the reply came. What can honestly be said then depends on its nature: what
     /// may be repeated is; what can be looked up is, now, as after a crash; of the rest nobody knows, and a second attempt
     /// would be a gamble that is not ours to take.
-    async fn lost(&self, job: &Job, nature: Nature) -> Reply {
+    async fn lost(&self, job: &Job, repeatability: Repeatability) -> Reply {
         let network = || Reply::failed(Failure::new(FailureKind::Network, "the connection was lost before the reply came (a planned fault)").retry());
         let in_doubt = || {
             Reply::failed(Failure::new(
@@ -44,22 +44,22 @@ impl<W: World> Faulty<W> {
                 "the connection was lost before the reply came, and it may have happened (a planned fault)",
             ))
         };
-        match nature {
-            Nature::Repeatable => network(),
-            Nature::Checkable => match self.inner.look_up(job).await {
+        match repeatability {
+            Repeatability::Repeatable => network(),
+            Repeatability::Checkable => match self.inner.look_up(job).await {
                 LookUp::Done(reply) => reply,
                 LookUp::NotDone => network(),
                 LookUp::Unknown => in_doubt(),
             },
-            Nature::Once => in_doubt(),
+            Repeatability::Once => in_doubt(),
         }
     }
 }
 
 #[async_trait]
-impl<W: World> World for Faulty<W> {
-    fn nature(&self, job: &Job) -> Nature {
-        self.inner.nature(job)
+impl<W: EffectHandler> EffectHandler for Faulty<W> {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        self.inner.repeatability(job)
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
@@ -71,21 +71,21 @@ impl<W: World> World for Faulty<W> {
         if delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         }
-        let nature = self.inner.nature(job);
+        let repeatability = self.inner.repeatability(job);
         let mut reply = match self.plan.fault(job.key, job.attempt) {
             Fault::None => self.inner.perform(job, progress).await,
             Fault::FailBefore => Reply::failed(Failure::new(FailureKind::Network, "the line was dead (a planned fault)").retry()),
             Fault::LoseReply => {
                 let unheard = self.inner.perform(job, progress).await;
                 // It cost what it cost, and took as long, whether or not anybody heard.
-                let told = self.lost(job, nature).await;
+                let told = self.lost(job, repeatability).await;
                 Reply { usage: unheard.usage, took_us: unheard.took_us, ..told }
             }
             Fault::Duplicate => {
                 let first = self.inner.perform(job, progress).await;
-                match nature {
-                    Nature::Repeatable => drop(self.inner.perform(job, &Progress::nowhere()).await),
-                    Nature::Checkable | Nature::Once => {}
+                match repeatability {
+                    Repeatability::Repeatable => drop(self.inner.perform(job, &Progress::nowhere()).await),
+                    Repeatability::Checkable | Repeatability::Once => {}
                 }
                 first
             }

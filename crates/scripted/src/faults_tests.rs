@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::{ScriptedWorld, jobs};
+use crate::{ScriptedHandler, jobs};
 
 const SCRIPT: &str = r#"
 when tool read  reply "page"        after 5ms tokens 1/2
@@ -40,30 +40,30 @@ async fn what_each_fault_does_to_each_nature() {
         ("mail", Fault::Duplicate, 1, Ok(json!("sent"))),
     ];
     for (tool, fault, times, told) in cases {
-        let script = Arc::new(ScriptedWorld::parse(SCRIPT).unwrap());
-        let world = Faulty::new(script.clone(), only(fault));
+        let script = Arc::new(ScriptedHandler::parse(SCRIPT).unwrap());
+        let handler = Faulty::new(script.clone(), only(fault));
         let job = &jobs(&[graph::tool(tool, json!({}))])[0];
-        let reply = world.perform(job, &Progress::nowhere()).await;
+        let reply = handler.perform(job, &Progress::nowhere()).await;
         let got = reply.result.map_err(|failure| (failure.kind, failure.retry != graph::Retry::No));
         assert_eq!((got, script.calls().len()), (told, times), "{tool} {fault:?}");
-        assert_eq!((world.nature(job), world.look_up(job).await), (script.nature(job), script.look_up(job).await));
+        assert_eq!((handler.repeatability(job), handler.look_up(job).await), (script.repeatability(job), script.look_up(job).await));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_still_cost_what_it_cost() {
-    let world = Faulty::new(ScriptedWorld::parse(SCRIPT).unwrap(), only(Fault::LoseReply));
-    let reply = world.perform(&jobs(&[graph::tool("read", json!({}))])[0], &Progress::nowhere()).await;
+    let handler = Faulty::new(ScriptedHandler::parse(SCRIPT).unwrap(), only(Fault::LoseReply));
+    let reply = handler.perform(&jobs(&[graph::tool("read", json!({}))])[0], &Progress::nowhere()).await;
     assert_eq!((reply.usage.tokens(), reply.took_us), (3, 5_000));
 }
 
 #[tokio::test(start_paused = true)]
 async fn delays_take_the_time_they_say() {
     let plan = FaultPlan { seed: 3, delay_ms_max: 50, ..FaultPlan::default() };
-    let world = Faulty::new(ScriptedWorld::parse("when tool * echo").unwrap(), plan);
+    let handler = Faulty::new(ScriptedHandler::parse("when tool * echo").unwrap(), plan);
     for job in jobs(&vec![graph::tool("t", json!({})); 20]) {
         let started = tokio::time::Instant::now();
-        let reply = world.perform(&job, &Progress::nowhere()).await;
+        let reply = handler.perform(&job, &Progress::nowhere()).await;
         let ms = plan.delay_ms(job.key, job.attempt);
         assert!(ms <= 50);
         assert_eq!((started.elapsed().as_millis() as u64, reply.took_us), (ms, ms * 1_000));

@@ -53,24 +53,24 @@ pub use parse::ScriptError;
 use rule::{Action, Rule, Uses};
 
 use effects::held_call::held_call;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 /// A performer of effects that follows a script.
 #[derive(Debug)]
-pub struct ScriptedWorld {
+pub struct ScriptedHandler {
     rules: Vec<Rule>,
     outside: Arc<Outside>,
 }
 
-impl ScriptedWorld {
+impl ScriptedHandler {
     /// Reads a script.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        ScriptedWorld::with_outside(text, Arc::default())
+        ScriptedHandler::with_outside(text, Arc::default())
     }
 
     /// A world after a crash: what an earlier one did outside is still done.
     pub fn with_outside(text: &str, outside: Arc<Outside>) -> Result<Self, ScriptError> {
-        Ok(ScriptedWorld { rules: parse::script(text)?, outside })
+        Ok(ScriptedHandler { rules: parse::script(text)?, outside })
     }
 
     /// What it did to the outside.
@@ -96,17 +96,17 @@ impl ScriptedWorld {
 }
 
 #[async_trait]
-impl World for ScriptedWorld {
-    fn nature(&self, job: &Job) -> Nature {
-        let mut nature = Nature::Repeatable;
+impl EffectHandler for ScriptedHandler {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        let mut repeatability = Repeatability::Repeatable;
         for rule in self.rules.iter().filter(|rule| rule.fits(&job.effect)) {
-            nature = match (nature, rule.nature) {
-                (Nature::Once, _) | (_, Nature::Once) => Nature::Once,
-                (Nature::Checkable, _) | (_, Nature::Checkable) => Nature::Checkable,
-                (Nature::Repeatable, Nature::Repeatable) => Nature::Repeatable,
+            repeatability = match (repeatability, rule.repeatability) {
+                (Repeatability::Once, _) | (_, Repeatability::Once) => Repeatability::Once,
+                (Repeatability::Checkable, _) | (_, Repeatability::Checkable) => Repeatability::Checkable,
+                (Repeatability::Repeatable, Repeatability::Repeatable) => Repeatability::Repeatable,
             };
         }
-        nature
+        repeatability
     }
 
     fn objection(&self, job: &Job) -> Option<Objection> {
@@ -116,7 +116,7 @@ impl World for ScriptedWorld {
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        let nature = self.nature(job);
+        let repeatability = self.repeatability(job);
         let Some(rule) = self.outside.begin(&self.rules, job) else {
             return Reply::failed(self.refusal(&job.effect));
         };
@@ -132,14 +132,14 @@ impl World for ScriptedWorld {
         };
         let took_us = u64::try_from(rule.after.as_micros()).unwrap_or(u64::MAX);
         let reply = Reply { result: value, usage: rule.usage, took_us, about: None };
-        match (nature, &reply.result) {
-            (Nature::Checkable | Nature::Once, Ok(_)) => {
+        match (repeatability, &reply.result) {
+            (Repeatability::Checkable | Repeatability::Once, Ok(_)) => {
                 let before = rule.after / 2;
                 pause(before).await;
                 self.outside.happen(job.key, &reply);
                 pause(rule.after.saturating_sub(before)).await;
             }
-            (Nature::Repeatable, _) | (_, Err(_)) => pause(rule.after).await,
+            (Repeatability::Repeatable, _) | (_, Err(_)) => pause(rule.after).await,
         }
         if let (Effect::CallModel(_), Ok(Value::String(text))) = (&*job.effect, &reply.result) {
             text.split_inclusive(' ').for_each(|word| progress.tell(word));
@@ -148,9 +148,9 @@ impl World for ScriptedWorld {
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
-        match self.nature(job) {
-            Nature::Checkable => self.outside.reply_to(job.key).map_or(LookUp::NotDone, LookUp::Done),
-            Nature::Repeatable | Nature::Once => LookUp::Unknown,
+        match self.repeatability(job) {
+            Repeatability::Checkable => self.outside.reply_to(job.key).map_or(LookUp::NotDone, LookUp::Done),
+            Repeatability::Repeatable | Repeatability::Once => LookUp::Unknown,
         }
     }
 }

@@ -6,7 +6,7 @@ use graph::{Failure, FailureKind, Usage};
 use serde_json::Value;
 
 use super::rule::{Action, Condition, Rule, Test, Uses};
-use effects::Nature;
+use effects::Repeatability;
 
 pub(super) fn script(text: &str) -> Result<Vec<Rule>, ScriptError> {
     let mut rules = Vec::new();
@@ -78,7 +78,7 @@ impl<'t> Cursor<'t> {
             after: Duration::ZERO,
             uses: Uses::Always,
             usage: Usage::default(),
-            nature: Nature::Repeatable,
+            repeatability: Repeatability::Repeatable,
             asks: false,
         };
         self.modifiers(&mut rule)?;
@@ -172,11 +172,11 @@ impl<'t> Cursor<'t> {
                 }
                 ("once", _) if !seen.contains(&"checkable") => {
                     self.skip(word);
-                    rule.nature = Nature::Once;
+                    rule.repeatability = Repeatability::Once;
                 }
                 ("checkable", _) if !seen.contains(&"once") => {
                     self.skip(word);
-                    rule.nature = Nature::Checkable;
+                    rule.repeatability = Repeatability::Checkable;
                 }
                 ("asks", _) => {
                     self.skip(word);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use graph::{Effect, Failure, Usage};
 use serde_json::Value;
 
-use effects::Nature;
+use effects::Repeatability;
 
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -23,7 +23,7 @@ pub(super) struct Rule {
     pub(super) after: Duration,
     pub(super) uses: Uses,
     pub(super) usage: Usage,
-    pub(super) nature: Nature,
+    pub(super) repeatability: Repeatability,
     /// A person must agree first.
     pub(super) asks: bool,
 }

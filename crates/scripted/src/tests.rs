@@ -34,10 +34,10 @@ fn message(content: &str) -> Vec<Message> {
 
 /// Performs each effect as its own task, first attempts, one after the other.
 async fn perform(script: &str, effects: &[Effect]) -> Vec<Reply> {
-    let world = ScriptedWorld::parse(script).unwrap();
+    let handler = ScriptedHandler::parse(script).unwrap();
     let mut replies = Vec::new();
     for job in jobs(effects) {
-        replies.push(world.perform(&job, &Progress::nowhere()).await);
+        replies.push(handler.perform(&job, &Progress::nowhere()).await);
     }
     replies
 }
@@ -91,11 +91,11 @@ async fn what_no_rule_fits_is_refused_with_what_was_near() {
         (graph::tool("mail.send", json!({})), vec!["`when tool mail.send` (line 2, used up)"]),
         (graph::person("really?"), vec!["person person"]),
     ];
-    let world = ScriptedWorld::parse(script).unwrap();
+    let handler = ScriptedHandler::parse(script).unwrap();
     let mut job = jobs(&[graph::tool("x", json!({}))]).remove(0);
     for (attempt, (effect, wanted)) in cases.into_iter().enumerate() {
         (job.effect, job.attempt) = (Arc::new(effect), attempt as u32 + 1);
-        let reply = world.perform(&job, &Progress::nowhere()).await;
+        let reply = handler.perform(&job, &Progress::nowhere()).await;
         let text = reply.result.map_or_else(|failure| failure.to_string(), |value| value.to_string());
         for words in wanted {
             assert!(text.contains(words), "{text}\n  should hold {words}");
@@ -118,10 +118,10 @@ async fn counted_rules_give_a_repeated_attempt_the_same_answer() {
         let outside = Arc::<Outside>::default();
         for &(task, attempt, is_ok) in steps {
             // A new world each time: what is counted is counted outside.
-            let world = ScriptedWorld::with_outside(script, outside.clone()).unwrap();
+            let handler = ScriptedHandler::with_outside(script, outside.clone()).unwrap();
             let mut job = jobs(&[graph::tool("flaky", json!({})), graph::tool("flaky", json!({}))]).remove(task);
             job.attempt = attempt;
-            let reply = world.perform(&job, &Progress::nowhere()).await;
+            let reply = handler.perform(&job, &Progress::nowhere()).await;
             assert_eq!(reply.result.is_ok(), is_ok, "task {task} attempt {attempt} of {steps:?} under\n{script}");
         }
         assert_eq!(outside.calls().len(), steps.len());
@@ -130,17 +130,17 @@ async fn counted_rules_give_a_repeated_attempt_the_same_answer() {
 
 #[test]
 fn natures_are_the_tools_and_not_the_rules() {
-    let world = ScriptedWorld::parse(ALL).unwrap();
+    let handler = ScriptedHandler::parse(ALL).unwrap();
     let cases = [
-        (graph::tool("mail.send", json!({})), Nature::Once),
-        (graph::tool("notes.append", json!({})), Nature::Checkable),
-        (graph::tool("search", json!({"query": "rust"})), Nature::Repeatable),
-        (graph::tool("unheard of", json!({})), Nature::Repeatable),
-        (graph::model("plan", vec![]), Nature::Repeatable),
-        (graph::agent("a", json!({})), Nature::Repeatable),
+        (graph::tool("mail.send", json!({})), Repeatability::Once),
+        (graph::tool("notes.append", json!({})), Repeatability::Checkable),
+        (graph::tool("search", json!({"query": "rust"})), Repeatability::Repeatable),
+        (graph::tool("unheard of", json!({})), Repeatability::Repeatable),
+        (graph::model("plan", vec![]), Repeatability::Repeatable),
+        (graph::agent("a", json!({})), Repeatability::Repeatable),
     ];
-    for (effect, nature) in cases {
-        assert_eq!(world.nature(&jobs(std::slice::from_ref(&effect))[0]), nature, "{effect:?}");
+    for (effect, repeatability) in cases {
+        assert_eq!(handler.repeatability(&jobs(std::slice::from_ref(&effect))[0]), repeatability, "{effect:?}");
     }
 }
 
@@ -150,11 +150,11 @@ async fn a_cut_falls_before_or_after_the_change() {
     for (cut_ms, happened) in [(0, false), (4, false), (6, true), (9, true), (20, true)] {
         let outside = Arc::<Outside>::default();
         let job = jobs(&[graph::tool("notes.append", json!({"text": "x"}))]).remove(0);
-        let world = ScriptedWorld::with_outside(ALL, outside.clone()).unwrap();
-        let _ = tokio::time::timeout(Duration::from_millis(cut_ms), world.perform(&job, &Progress::nowhere())).await;
-        drop(world);
+        let handler = ScriptedHandler::with_outside(ALL, outside.clone()).unwrap();
+        let _ = tokio::time::timeout(Duration::from_millis(cut_ms), handler.perform(&job, &Progress::nowhere())).await;
+        drop(handler);
 
-        let after_crash = ScriptedWorld::with_outside(ALL, outside.clone()).unwrap();
+        let after_crash = ScriptedHandler::with_outside(ALL, outside.clone()).unwrap();
         let wanted = if happened { LookUp::Done(Reply::ok(json!({"n": 1})).taking_us(10_000)) } else { LookUp::NotDone };
         assert_eq!(after_crash.look_up(&job).await, wanted, "cut after {cut_ms} ms");
         assert_eq!(outside.changes().get(&job.key).copied().unwrap_or(0), u32::from(happened));
@@ -165,24 +165,24 @@ async fn a_cut_falls_before_or_after_the_change() {
 
 #[tokio::test]
 async fn only_what_is_checkable_can_be_looked_up() {
-    let world = ScriptedWorld::parse(ALL).unwrap();
+    let handler = ScriptedHandler::parse(ALL).unwrap();
     for job in jobs(&[graph::tool("mail.send", json!({})), graph::tool("echo", json!({}))]) {
-        world.perform(&job, &Progress::nowhere()).await;
-        assert_eq!(world.look_up(&job).await, LookUp::Unknown);
+        handler.perform(&job, &Progress::nowhere()).await;
+        assert_eq!(handler.look_up(&job).await, LookUp::Unknown);
     }
-    assert_eq!(world.outside().changes().len(), 1, "the mail is a change, the echo is none");
+    assert_eq!(handler.outside().changes().len(), 1, "the mail is a change, the echo is none");
 }
 
 #[tokio::test(start_paused = true)]
 async fn hanging_hangs_and_panicking_panics_and_the_world_goes_on() {
-    let world = Arc::new(ScriptedWorld::parse(ALL).unwrap());
+    let handler = Arc::new(ScriptedHandler::parse(ALL).unwrap());
     let jobs = jobs(&[graph::tool("slow", json!({})), graph::tool("broken", json!({})), graph::tool("echo", json!(1))]);
-    assert!(tokio::time::timeout(Duration::from_secs(3_600), world.perform(&jobs[0], &Progress::nowhere())).await.is_err());
-    let (other, job) = (world.clone(), jobs[1].clone());
+    assert!(tokio::time::timeout(Duration::from_secs(3_600), handler.perform(&jobs[0], &Progress::nowhere())).await.is_err());
+    let (other, job) = (handler.clone(), jobs[1].clone());
     let crash = tokio::spawn(async move { other.perform(&job, &Progress::nowhere()).await }).await;
     assert!(crash.unwrap_err().is_panic());
-    assert_eq!(world.perform(&jobs[2], &Progress::nowhere()).await.result, Ok(json!(1)));
-    assert_eq!(world.calls().len(), 3);
+    assert_eq!(handler.perform(&jobs[2], &Progress::nowhere()).await.result, Ok(json!(1)));
+    assert_eq!(handler.calls().len(), 3);
 }
 
 #[tokio::test]
@@ -190,8 +190,8 @@ async fn a_model_speaks_word_by_word() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ear = heard.clone();
     let progress = Progress::to(move |word| ear.lock().unwrap().push(word.to_owned()));
-    let world = ScriptedWorld::parse(ALL).unwrap();
-    world.perform(&jobs(&[graph::model("answer", vec![])])[0], &progress).await;
+    let handler = ScriptedHandler::parse(ALL).unwrap();
+    handler.perform(&jobs(&[graph::model("answer", vec![])])[0], &progress).await;
     assert_eq!(*heard.lock().unwrap(), ["some ", "words"]);
 }
 
@@ -233,7 +233,7 @@ fn a_mistake_names_the_line_what_was_expected_and_what_stood_there() {
         ),
     ];
     for (line, wanted) in cases {
-        let error = ScriptedWorld::parse(&format!("# first\n\n{line}\n")).unwrap_err();
+        let error = ScriptedHandler::parse(&format!("# first\n\n{line}\n")).unwrap_err();
         assert_eq!(error.line, 3, "{line}");
         let text = error.to_string();
         assert!(text.starts_with("line 3 of the script: ") && text.contains(wanted), "{line}\n  says       {text}\n  should say {wanted}");
@@ -245,8 +245,8 @@ fn no_line_makes_the_reader_panic() {
     // Every prefix of every good line, cut between any two letters, and with a letter of more than one byte put there.
     for line in ALL.lines() {
         for at in (0..=line.len()).filter(|&at| line.is_char_boundary(at)) {
-            let _ = ScriptedWorld::parse(&line[..at]);
-            let _ = ScriptedWorld::parse(&format!("{}ä\u{a0}{}", &line[..at], &line[at..]));
+            let _ = ScriptedHandler::parse(&line[..at]);
+            let _ = ScriptedHandler::parse(&format!("{}ä\u{a0}{}", &line[..at], &line[at..]));
         }
     }
 }

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use wire::agui::{Resume, ResumeStatus, RunAgentInput, event};
 
 use crate::api::Api;
-use crate::api::said::Said;
-use crate::guard::Who;
+use crate::api::params::JsonBody;
+use crate::guard::Identity;
 use crate::openai::{Form, call_list, turn_of};
 use crate::problem::Problem;
 use crate::turn::{self, Begun, Events, Happened, Rest, Sink, Terms};
@@ -35,16 +35,16 @@ pub(crate) fn error(problem: &Problem) -> Response {
     (problem.status, Json(event("RUN_ERROR", json!({ "message": problem.message, "code": problem.kind })))).into_response()
 }
 
-async fn run_default(api: State<Api>, who: Extension<Who>, headers: HeaderMap, input: Said<RunAgentInput>) -> Result<Response, Problem> {
+async fn run_default(api: State<Api>, who: Extension<Identity>, headers: HeaderMap, input: JsonBody<RunAgentInput>) -> Result<Response, Problem> {
     run(api, who, Path(DEFAULT_FLOW.to_owned()), headers, input).await
 }
 
 async fn run(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(flow): Path<String>,
     headers: HeaderMap,
-    Said(input): Said<RunAgentInput>,
+    JsonBody(input): JsonBody<RunAgentInput>,
 ) -> Result<Response, Problem> {
     let terms = Terms::of(&headers)?;
     turn::must_know(&api, &flow)?;
@@ -61,7 +61,7 @@ async fn run(
         }
     };
     let (sink, response) = turn::channel(&api, &who)?;
-    let teller = Teller { thread: input.thread_id, run: input.run_id, message: format!("msg_{}_{}", begun.run, begun.created_ms), sink };
+    let teller = StreamWriter { thread: input.thread_id, run: input.run_id, message: format!("msg_{}_{}", begun.run, begun.created_ms), sink };
     let stops = !terms.has_key();
     tokio::spawn(async move {
         let id = begun.run.clone();
@@ -73,7 +73,7 @@ async fn run(
     Ok(response)
 }
 
-async fn resumed(api: &Api, who: &Who, resume: &Resume) -> Result<Begun, Problem> {
+async fn resumed(api: &Api, who: &Identity, resume: &Resume) -> Result<Begun, Problem> {
     let (row, asks) = turn::open_question(api, who, &resume.interrupt_id).await?;
     if resume.status == ResumeStatus::Cancelled {
         let begun = turn::found(api, who, row, true).await?;
@@ -90,7 +90,7 @@ async fn resumed(api: &Api, who: &Who, resume: &Resume) -> Result<Begun, Problem
 }
 
 /// Tells a run as events.
-struct Teller {
+struct StreamWriter {
     /// As the front end names them.
     thread: String,
     run: String,
@@ -98,7 +98,7 @@ struct Teller {
     sink: Sink,
 }
 
-impl Teller {
+impl StreamWriter {
     async fn send(&self, kind: &str, fields: Value) -> bool {
         self.sink.send(format!("data: {}\n\n", event(kind, fields))).await
     }

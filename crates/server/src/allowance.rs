@@ -151,7 +151,7 @@ impl Allowances {
             before = page.last().map(|row| row.run.clone());
             for row in page.iter().filter(|row| row.created_ms >= since_ms) {
                 spent.runs += 1;
-                if let Some(closing) = engine::closing_of(row) {
+                if let Some(closing) = engine::result_of(row) {
                     spent.add(&closing.spent);
                 }
             }

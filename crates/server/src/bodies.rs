@@ -62,7 +62,7 @@ pub(crate) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::said;
+    use crate::api::params;
     use crate::limits::Limits;
     use crate::quota::Quota;
     use graph::UserId;
@@ -70,7 +70,7 @@ mod tests {
 
     async fn read(quota: &Quota, user: &str, bytes: usize) -> (u16, Arc<Mutex<BodyPermit>>) {
         let (request, permit) = counted(Request::new(Body::from(vec![b'x'; bytes])), quota.body(&UserId::from(user)).unwrap());
-        let end = said::read(request.into_body(), 1 << 20, Duration::from_secs(60)).await;
+        let end = params::read(request.into_body(), 1 << 20, Duration::from_secs(60)).await;
         (end.map_or_else(|problem| problem.status.as_u16(), |_| 200), permit)
     }
 

@@ -58,7 +58,7 @@ const KNOWN_MAX: usize = 10_000;
 
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct Identity {
     pub user: UserId,
     /// Whether this user runs the server and may change what all users share.
     pub is_operator: bool,
@@ -76,7 +76,7 @@ struct Inner {
     account: Option<u32>,
     /// Where users' tokens are; without it there is one user.
     users: Option<Arc<dyn Store>>,
-    known: Mutex<HashMap<[u8; 32], (Who, Instant)>>,
+    known: Mutex<HashMap<[u8; 32], (Identity, Instant)>>,
     /// Other machines can reach the server, so that everybody needs a token, also after the last one was removed.
     is_reachable: AtomicBool,
     /// Whether any user has a token, and when that was asked.
@@ -171,7 +171,7 @@ impl Guard {
     }
 
     /// The sender of a request, or why it is refused.
-    async fn who(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Who, Problem> {
+    async fn who(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Identity, Problem> {
         // Browsers send this even without an origin, as with a picture; a page of another site could use up limits with such requests.
         if origin::is_cross_site(headers) {
             return Err(foreign_page());
@@ -192,7 +192,7 @@ impl Guard {
         }
         let is_open = !self.0.is_reachable.load(Ordering::Relaxed) && !self.has_tokens().await?;
         if is_open && self.is_own_account(headers, peer).await? {
-            let who = Who { user: UserId::default(), is_operator: true };
+            let who = Identity { user: UserId::default(), is_operator: true };
             self.0.sign_ins.seen(digest("account"), &who.user, "the account of the server", peer).await?;
             return Ok(who);
         }
@@ -219,7 +219,7 @@ impl Guard {
     }
 
     /// The user of a token. Wrong tokens are counted by network.
-    pub(crate) async fn of_token(&self, given: &str, peer: Option<&Peer>) -> Result<Who, Problem> {
+    pub(crate) async fn of_token(&self, given: &str, peer: Option<&Peer>) -> Result<Identity, Problem> {
         match self.find(&digest(given.trim())).await? {
             Some(who) => Ok(who),
             None => Err(self.wrong_token(peer)),
@@ -236,9 +236,9 @@ impl Guard {
         }
     }
 
-    async fn find(&self, digest: &[u8; 32]) -> Result<Option<Who>, Problem> {
+    async fn find(&self, digest: &[u8; 32]) -> Result<Option<Identity>, Problem> {
         if self.is_operators(digest) {
-            return Ok(Some(Who { user: UserId::default(), is_operator: true }));
+            return Ok(Some(Identity { user: UserId::default(), is_operator: true }));
         }
         if let Some((who, asked)) = lock(&self.0.known).get(digest)
             && asked.elapsed() < KNOWN_FOR
@@ -256,7 +256,7 @@ impl Guard {
         {
             return Ok(None);
         }
-        let who = Who { user: row.user, is_operator };
+        let who = Identity { user: row.user, is_operator };
         let mut known = lock(&self.0.known);
         if known.len() >= KNOWN_MAX {
             known.clear();
@@ -301,7 +301,7 @@ impl Guard {
     }
 
     /// The role of whoever sends this. A token that only reads makes everybody a viewer.
-    pub(crate) fn role(&self, who: &Who, headers: &HeaderMap) -> Role {
+    pub(crate) fn role(&self, who: &Identity, headers: &HeaderMap) -> Role {
         let only_reads = bearer(headers).or_else(|| cookie(headers)).is_some_and(|given| given.starts_with(READING));
         match self.allowances() {
             _ if only_reads => Role::Viewer,
@@ -353,7 +353,7 @@ impl Guard {
     }
 }
 
-/// The layer itself: `from_fn_with_state(guard, guard::check)`. The [`Who`] is an extension of the request.
+/// The layer itself: `from_fn_with_state(guard, guard::check)`. The [`Identity`] is an extension of the request.
 pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Next) -> Response {
     let (headers, peer) = (request.headers().clone(), guard.peer(&request));
     match guard.who(&headers, peer.as_ref()).await {
@@ -370,7 +370,7 @@ pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next:
                 .into_response();
             }
             let is_operator = role != Role::Viewer && (who.is_operator || role == Role::Operator);
-            let who = Who { is_operator, ..who };
+            let who = Identity { is_operator, ..who };
             request.extensions_mut().insert(role);
             request.extensions_mut().insert(who);
             next.run(request).await

@@ -5,7 +5,7 @@
 //! GET  /agent.json                                                         what this agent can do
 //! ```
 //!
-//! A flow is served in one of three [`Dress`]es: as an agent of a team, whose state is `messages`, `next`, `context`; as something that answers a question,
+//! A flow is served in one of three [`InputShape`]es: as an agent of a team, whose state is `messages`, `next`, `context`; as something that answers a question,
 //! which takes the same state, or `{"question": …}`, or a text; or with its own input and output as they are.
 //!
 //! `Idempotency-Key` names the run: a second request with the same key returns the result of the first, also after a restart, and nothing is performed
@@ -39,7 +39,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use engine::{At, Engine, EngineError, Order};
+use engine::{Engine, EngineError, Order, RunState};
 use graph::{Outcome, RunContext, RunId, UserId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -48,13 +48,13 @@ use store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 use wire::langserve::{About, Config, Description, Filter, Invoke, Invoked, Refusal};
 
-use crate::api::{Api, said};
-use crate::guard::{self, Guard, Who};
+use crate::api::{Api, params};
+use crate::guard::{self, Guard, Identity};
 use crate::problem::Problem;
 use crate::traced::traced;
 use run_config::RunConfig;
-use state::Came;
-pub use state::Dress;
+pub use state::InputShape;
+use state::RequestShape;
 
 const KEY_BYTES_MAX: usize = 500;
 
@@ -62,7 +62,7 @@ const KEY_BYTES_MAX: usize = 500;
 #[derive(Clone)]
 pub struct Served {
     pub flow: String,
-    pub dress: Dress,
+    pub input_shape: InputShape,
     /// Input fields that every run receives; a caller cannot change them.
     pub base: Map<String, Value>,
     pub settings: FlowSettings,
@@ -202,7 +202,7 @@ impl Service {
 
 /// The caller and its headers.
 pub(crate) struct Caller {
-    pub(crate) who: Who,
+    pub(crate) who: Identity,
     pub(crate) headers: HeaderMap,
 }
 
@@ -210,7 +210,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let who = parts.extensions.get::<Who>().cloned().ok_or_else(|| Problem::internal(&"LangServe's routes were mounted without a guard"))?;
+        let who = parts.extensions.get::<Identity>().cloned().ok_or_else(|| Problem::internal(&"LangServe's routes were mounted without a guard"))?;
         Ok(Caller { who, headers: parts.headers.clone() })
     }
 }
@@ -222,8 +222,8 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
-        said::must_be(request.headers(), "application/json")?;
-        Ok(Sent(said::read_within(request, |limits| limits.langserve_body_bytes_max, said::JSON_WITHIN).await?))
+        params::must_be(request.headers(), "application/json")?;
+        Ok(Sent(params::read_within(request, |limits| limits.langserve_body_bytes_max, params::JSON_WITHIN).await?))
     }
 }
 
@@ -243,7 +243,7 @@ async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) ->
 /// One run that is about to be started or answered.
 pub(crate) struct Call {
     pub(crate) order: Order,
-    came: Came,
+    came: RequestShape,
     answers: Vec<state::Answer>,
     settings: Arc<Value>,
     is_one_of_many: bool,
@@ -261,10 +261,10 @@ impl Call {
     ) -> Result<Call, Refused> {
         let Caller { who, headers } = caller;
         let mut base = served.base.clone();
-        if let (Some(api), Dress::Agent | Dress::Question) = (&service.0.api, served.dress) {
-            base.extend(api.0.desk.given(&who.user));
+        if let (Some(api), InputShape::Agent | InputShape::Question) = (&service.0.api, served.input_shape) {
+            base.extend(api.0.backend.given(&who.user));
         }
-        let (input, came, answers) = state::taken(served.dress, base, input)?;
+        let (input, came, answers) = state::taken(served.input_shape, base, input)?;
         let mut order = Order {
             is_tainted: came.is_tainted(),
             depth: depth_of(headers)?,
@@ -304,16 +304,16 @@ impl Call {
 }
 
 /// The result of a run in the caller's form.
-async fn outcome(engine: &Engine, run: &RunId, at: At, came: &Came) -> Result<Value, Refused> {
+async fn outcome(engine: &Engine, run: &RunId, at: RunState, came: &RequestShape) -> Result<Value, Refused> {
     match at {
-        At::Over(closing) => match &closing.outcome {
+        RunState::Over(closing) => match &closing.outcome {
             Outcome::Done { output } => Ok(came.dressed(output)),
             Outcome::Failed { fault } => Err(Refused::failed(fault.to_string())),
             Outcome::Cancelled { reason } => Err(Refused::failed(format!("it was stopped: {reason}"))),
         },
-        At::Parked(_) => Ok(came.waiting(&state::questions(engine, run).await?)),
-        At::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on elsewhere; ask again")),
-        At::Lost(error) => Err(Refused::of(error)),
+        RunState::Parked(_) => Ok(came.waiting(&state::questions(engine, run).await?)),
+        RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on elsewhere; ask again")),
+        RunState::Lost(error) => Err(Refused::of(error)),
     }
 }
 
@@ -350,11 +350,11 @@ fn depth_of(headers: &HeaderMap) -> Result<u32, Refused> {
 const DEPTH_MAX: u32 = 8;
 
 async fn input_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {
-    schema(&service, &path, |served| served.dress.input_schema(&served.flow))
+    schema(&service, &path, |served| served.input_shape.input_schema(&served.flow))
 }
 
 async fn output_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {
-    schema(&service, &path, |served| served.dress.output_schema(&served.flow))
+    schema(&service, &path, |served| served.input_shape.output_schema(&served.flow))
 }
 
 async fn config_schema(State(service): State<Service>, Path(path): Path<String>) -> Response {

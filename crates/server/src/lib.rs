@@ -16,12 +16,12 @@
 mod agui;
 pub mod allowance;
 pub mod api;
+pub mod backend;
 mod bodies;
-pub mod desk;
 mod events;
 mod feed;
 pub mod guard;
-mod held;
+mod guarded_body;
 pub(crate) mod langgraph;
 pub mod langserve;
 pub mod limits;

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, OnceCell, watch};
 use tower::{ServiceExt as _, service_fn};
 
-use crate::held::Held;
+use crate::guarded_body::GuardedBody;
 use crate::limits::{Limits, count};
 use crate::peer_user;
 use crate::tls::Tls;
@@ -158,7 +158,7 @@ where
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
         let (router, ended) = (router.clone(), Response(peer.state.clone()));
-        async move { router.oneshot(request).await.map(|response| response.map(|body| Held::new(body, ended))) }
+        async move { router.oneshot(request).await.map(|response| response.map(|body| GuardedBody::new(body, ended))) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
@@ -185,12 +185,12 @@ struct Open {
 }
 
 /// The slot of an open connection, which is freed on drop.
-struct Place {
+struct ConnectionSlot {
     number: u64,
     table: Arc<Table>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.table.lock().remove(self.number);
     }
@@ -203,7 +203,7 @@ impl Connections {
 
     /// A place for a connection, if need be that of one without an admitted request. Connections of this machine are not counted by address: a proxy here
     /// passes on everybody's.
-    fn add(&self, peer: &Peer) -> Option<Place> {
+    fn add(&self, peer: &Peer) -> Option<ConnectionSlot> {
         let network = network(peer.remote.ip());
         let mut open = self.0.lock();
         let of_network = open.by_network.get(&network).copied().unwrap_or_default();
@@ -217,7 +217,7 @@ impl Connections {
         let number = open.opened;
         open.by_number.insert(number, (network, peer.state.clone()));
         *open.by_network.entry(network).or_default() += 1;
-        Some(Place { number, table: self.0.clone() })
+        Some(ConnectionSlot { number, table: self.0.clone() })
     }
 
     /// Closes a connection without an admitted request, if there is one.

@@ -21,8 +21,8 @@ use wire::api::Well;
 
 use crate::api::Api;
 use crate::bodies;
-use crate::guard::{self, Who};
-use crate::held::Held;
+use crate::guard::{self, Identity};
+use crate::guarded_body::GuardedBody;
 use crate::langgraph;
 use crate::langserve;
 use crate::metrics::Now;
@@ -100,7 +100,7 @@ async fn ready(State(readiness): State<Readiness>) -> Result<Json<Well>, Problem
     }
 }
 
-async fn metrics(State(api): State<Api>, Extension(who): Extension<Who>) -> Result<Response, Problem> {
+async fn metrics(State(api): State<Api>, Extension(who): Extension<Identity>) -> Result<Response, Problem> {
     if !who.is_operator {
         return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
     }
@@ -110,7 +110,7 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Who>) -> Resu
 }
 
 /// Counts a request until its response is complete, and the bytes of its body until it is answered.
-async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, mut request: Request<Body>, next: Next) -> Response {
+async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut request: Request<Body>, next: Next) -> Response {
     let quota = &api.0.quota;
     let (place, body) = match quota.request(&who.user).and_then(|place| Ok((place, quota.body(&who.user)?))) {
         Ok(permits) => permits,
@@ -120,11 +120,11 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Who>, mut reque
     let (request, kept) = bodies::counted(request, body);
     let response = next.run(request).await;
     drop(kept);
-    response.map(|body| Body::new(Held::new(body, place)))
+    response.map(|body| Body::new(GuardedBody::new(body, place)))
 }
 
 /// Tools are everybody's: one user looks, whoever runs the server switches and calls.
-async fn operators_change(Extension(who): Extension<Who>, request: Request<Body>, next: Next) -> Response {
+async fn operators_change(Extension(who): Extension<Identity>, request: Request<Body>, next: Next) -> Response {
     match who.is_operator || request.method() == Method::GET {
         true => next.run(request).await,
         false => Problem::new(StatusCode::FORBIDDEN, "refused", "only whoever runs this server may change or call tools").into_response(),

@@ -13,9 +13,9 @@ use store::Store;
 use tokio::net::TcpListener;
 
 use crate::config::Config;
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::place::Place;
 use crate::private;
 
 const FOLDER: &str = "access";
@@ -69,16 +69,16 @@ pub struct Bound {
 
 impl Bind {
     /// Opens the database and the port. Users with tokens of their own are in the database.
-    pub async fn bind(&self, place: &Place) -> Result<Bound> {
-        let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-        let Listener { listener, address, guard, start_token, tls } = self.listen(Some(store.clone()), place).await?;
+    pub async fn bind(&self, globals: &GlobalArgs) -> Result<Bound> {
+        let store: Arc<dyn Store> = Arc::new(globals.open_or_make()?);
+        let Listener { listener, address, guard, start_token, tls } = self.listen(Some(store.clone()), globals).await?;
         Ok(Bound { listener, address, guard, store, start_token, tls })
     }
 
     /// Opens the port. To be called before anything else is prepared, so that a port in use is known at once.
-    pub async fn listen(&self, users: Option<Arc<dyn Store>>, place: &Place) -> Result<Listener> {
+    pub async fn listen(&self, users: Option<Arc<dyn Store>>, globals: &GlobalArgs) -> Result<Listener> {
         let tls = match &self.tls {
-            Some(files) => Some(Arc::new(Tls::open(&files.certificate, &files.key).map_err(|error| Trouble::Usage(error.to_string()))?)),
+            Some(files) => Some(Arc::new(Tls::open(&files.certificate, &files.key).map_err(|error| ServiceError::Usage(error.to_string()))?)),
             None => None,
         };
         let guard = match users {
@@ -93,12 +93,12 @@ impl Bind {
             Some(start) => guard.with_start_token(&start.token),
             None => guard,
         };
-        let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| Trouble::Usage(error.to_string()))?;
+        let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| ServiceError::Usage(error.to_string()))?;
         let address = listener.local_addr()?;
         if let Some(start) = &mut start_token {
-            start.keep(place, address, tls.is_some())?;
+            start.keep(globals, address, tls.is_some())?;
         }
-        guard.believe(Config::for_run(place)?.proxy.trusted);
+        guard.believe(Config::for_run(globals)?.proxy.trusted);
         Ok(Listener { listener, address, guard, start_token, tls })
     }
 }
@@ -133,14 +133,14 @@ pub struct StartToken {
 
 impl StartToken {
     pub fn new() -> Result<StartToken> {
-        let token = guard::secret().map_err(|problem| Trouble::Failed(problem.message))?;
+        let token = guard::secret().map_err(|problem| ServiceError::Failed(problem.message))?;
         Ok(StartToken { token, file: None, is_tls: false })
     }
 
     /// Writes the file, once the address is known.
-    pub fn keep(&mut self, place: &Place, address: SocketAddr, is_tls: bool) -> Result<()> {
-        let folder = folder(place)?;
-        let wrong = |error: std::io::Error| Trouble::Place(format!("the token cannot be kept in {}: {error}", folder.display()));
+    pub fn keep(&mut self, globals: &GlobalArgs, address: SocketAddr, is_tls: bool) -> Result<()> {
+        let folder = folder(globals)?;
+        let wrong = |error: std::io::Error| ServiceError::Folder(format!("the token cannot be kept in {}: {error}", folder.display()));
         private::make_folder(&folder).map_err(wrong)?;
         let port = address.port();
         let file = folder.join(if is_tls { format!("{port}{OVER_TLS}.{ENDING}") } else { format!("{port}.{ENDING}") });
@@ -174,8 +174,8 @@ pub struct Running {
 }
 
 /// Servers that were started with this database and still listen.
-pub fn running(place: &Place) -> Result<Vec<Running>> {
-    let Ok(files) = std::fs::read_dir(folder(place)?) else { return Ok(Vec::new()) };
+pub fn running(globals: &GlobalArgs) -> Result<Vec<Running>> {
+    let Ok(files) = std::fs::read_dir(folder(globals)?) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for file in files.flatten().map(|file| file.path()) {
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -200,6 +200,6 @@ fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }
 }
 
-fn folder(place: &Place) -> Result<PathBuf> {
-    Ok(hub::folder(place)?.join(FOLDER))
+fn folder(globals: &GlobalArgs) -> Result<PathBuf> {
+    Ok(hub::folder(globals)?.join(FOLDER))
 }

@@ -4,32 +4,32 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use audit::{Event, Log, Recorder, What};
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use engine::OnAnswer;
 use graph::{Effect, Failure, FailureKind, Job, Objection, Reply, UserId};
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::place::Place;
 
 /// Beside the database.
 pub const FOLDER: &str = "audit";
 
-pub fn log(place: &Place) -> Result<Log> {
-    Ok(Log::new(hub::folder(place)?.join(FOLDER), Config::for_run(place)?.audit))
+pub fn log(globals: &GlobalArgs) -> Result<Log> {
+    Ok(Log::new(hub::folder(globals)?.join(FOLDER), Config::for_run(globals)?.audit))
 }
 
-pub fn recorder(place: &Place) -> Result<Recorder> {
-    Recorder::start(log(place)?).map_err(|error| Trouble::Failed(format!("the audit log cannot be written: {error}")))
+pub fn recorder(globals: &GlobalArgs) -> Result<Recorder> {
+    Recorder::start(log(globals)?).map_err(|error| ServiceError::Failed(format!("the audit log cannot be written: {error}")))
 }
 
 /// Records what a command does, for the user of this machine. What cannot be recorded is not done.
-pub fn record(place: &Place, what: What, event: impl FnOnce(Event) -> Event) -> Result<()> {
+pub fn record(globals: &GlobalArgs, what: What, event: impl FnOnce(Event) -> Event) -> Result<()> {
     let event = event(Event::new(what, UserId::default().as_str()));
     let now_ms = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
-    log(place)?.append(&[event], now_ms).map_err(|error| Trouble::Failed(error.to_string()))
+    log(globals)?.append(&[event], now_ms).map_err(|error| ServiceError::Failed(error.to_string()))
 }
 
 /// Records answers of people: what a tool call was allowed, and of anything else only a digest.
@@ -45,41 +45,41 @@ pub fn on_answer(recorder: Recorder) -> OnAnswer {
 
 /// A world whose calls that may change something are recorded before they are performed.
 pub struct Audited {
-    world: Arc<dyn World>,
+    handler: Arc<dyn EffectHandler>,
     recorder: Recorder,
 }
 
 impl Audited {
-    pub fn new(world: Arc<dyn World>, recorder: Recorder) -> Arc<Audited> {
-        Arc::new(Audited { world, recorder })
+    pub fn new(handler: Arc<dyn EffectHandler>, recorder: Recorder) -> Arc<Audited> {
+        Arc::new(Audited { handler, recorder })
     }
 }
 
 #[async_trait]
-impl World for Audited {
-    fn nature(&self, job: &Job) -> Nature {
-        self.world.nature(job)
+impl EffectHandler for Audited {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        self.handler.repeatability(job)
     }
 
     fn objection(&self, job: &Job) -> Option<Objection> {
-        self.world.objection(job)
+        self.handler.objection(job)
     }
 
     fn may_change(&self, job: &Job) -> bool {
-        self.world.may_change(job)
+        self.handler.may_change(job)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        let Effect::CallTool(call) = &*job.effect else { return self.world.perform(job, progress).await };
-        if !self.world.may_change(job) {
-            return self.world.perform(job, progress).await;
+        let Effect::CallTool(call) = &*job.effect else { return self.handler.perform(job, progress).await };
+        if !self.handler.may_change(job) {
+            return self.handler.perform(job, progress).await;
         }
         let event = |what| Event::new(what, job.context.user.as_str()).run(job.thread.as_str(), job.run.as_str()).tool(call.tool.as_str());
         let by = if job.is_allowed { "a person agreed to this call" } else { "without a question" };
         if let Err(error) = self.recorder.record(event(What::ToolCall).arguments(&call.arguments).detail(by)).await {
             return Reply::failed(Failure::new(FailureKind::Refused, format!("{} was not called: {error}", call.tool)));
         }
-        let reply = self.world.perform(job, progress).await;
+        let reply = self.handler.perform(job, progress).await;
         let end = match &reply.result {
             Ok(_) => "done".to_owned(),
             Err(failure) => format!("failed: {}", failure.kind),
@@ -89,6 +89,6 @@ impl World for Audited {
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
-        self.world.look_up(job).await
+        self.handler.look_up(job).await
     }
 }

@@ -12,8 +12,8 @@ use flows::Specialist;
 use models::{Endpoint, Name, Row, Table};
 use serde::Deserialize;
 
-use crate::error::{Result, Trouble};
-use crate::place::Place;
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::settings::Configured;
 
 #[derive(Debug, Default, Deserialize)]
@@ -178,23 +178,23 @@ impl Default for Embedded {
 }
 
 impl Config {
-    pub fn read(place: &Place) -> Result<Config> {
+    pub fn read(globals: &GlobalArgs) -> Result<Config> {
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
-        let Some(path) = place.config.clone().or(usual) else { return Ok(Config::empty(place)) };
-        let wrong = |why: String| Trouble::Usage(format!("the configuration {} {why}", path.display()));
+        let Some(path) = globals.config.clone().or(usual) else { return Ok(Config::empty(globals)) };
+        let wrong = |why: String| ServiceError::Usage(format!("the configuration {} {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
-        let settings = Configured::new(&place.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        let settings = Configured::new(&globals.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
         Ok(Config { path: Some(path), settings, ..config })
     }
 
-    fn empty(place: &Place) -> Config {
-        Config { settings: Configured::empty(&place.flows), ..Config::default() }
+    fn empty(globals: &GlobalArgs) -> Config {
+        Config { settings: Configured::empty(&globals.flows), ..Config::default() }
     }
 
     /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
-    pub fn for_run(place: &Place) -> Result<Config> {
-        if place.script.is_some() && place.config.is_none() { Ok(Config::empty(place)) } else { Config::read(place) }
+    pub fn for_run(globals: &GlobalArgs) -> Result<Config> {
+        if globals.script.is_some() && globals.config.is_none() { Ok(Config::empty(globals)) } else { Config::read(globals) }
     }
 
     /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at
@@ -207,13 +207,13 @@ impl Config {
             port: self.team.discover.unwrap_or(true).then(|| self.team.port(one)),
         };
         let team: Vec<TeamAgent> = self.settings.registry().specialists().iter().map(as_agent).collect();
-        agents::Agents::new(&self.agents, &team, &env).map_err(Trouble::Usage)
+        agents::Agents::new(&self.agents, &team, &env).map_err(ServiceError::Usage)
     }
 
     pub fn table(&self) -> Table {
         let own =
             Table { model: self.model.clone(), fallbacks: self.fallbacks.clone(), endpoints: self.endpoints.clone(), models: self.models.clone() };
-        own.over().heeding(&env)
+        own.with_defaults().with_environment(&env)
     }
 }
 
@@ -223,7 +223,7 @@ impl Embedded {
             return Ok(folder.clone());
         }
         let cache = dirs::cache_dir()
-            .ok_or_else(|| Trouble::Usage("this user has no cache folder; name one in the configuration: [embedded] folder = \"…\"".into()))?;
+            .ok_or_else(|| ServiceError::Usage("this user has no cache folder; name one in the configuration: [embedded] folder = \"…\"".into()))?;
         Ok(cache.join("baton").join("models"))
     }
 

@@ -6,11 +6,11 @@ use store::StoreError;
 use crate::signals::StopSignal;
 
 /// A result with this crate's error.
-pub type Result<T> = std::result::Result<T, Trouble>;
+pub type Result<T> = std::result::Result<T, ServiceError>;
 
 /// What stopped a command or a service.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ServiceError {
     /// A wrong option, configuration or name; the message says what to write instead.
     #[error("{0}")]
     Usage(String),
@@ -19,7 +19,7 @@ pub enum Trouble {
     Failed(String),
     /// The folder of the database cannot be used.
     #[error("{0}")]
-    Place(String),
+    Folder(String),
     /// The process was asked to end before there was a run.
     #[error("{1}")]
     Stopped(StopSignal, String),
@@ -31,14 +31,14 @@ pub enum Trouble {
     Output(#[from] std::io::Error),
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for ServiceError {
     fn from(error: StoreError) -> Self {
-        Trouble::Engine(error.into())
+        ServiceError::Engine(error.into())
     }
 }
 
-impl From<serde_json::Error> for Trouble {
+impl From<serde_json::Error> for ServiceError {
     fn from(error: serde_json::Error) -> Self {
-        Trouble::Output(error.into())
+        ServiceError::Output(error.into())
     }
 }

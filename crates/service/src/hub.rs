@@ -6,15 +6,15 @@ use std::sync::Arc;
 use index::Folders;
 use mcp_hub::config::Private;
 use mcp_hub::{Builder, Config, REGISTRY, RegistrySource, Tools, is_registry_at};
-use tools::Thinker;
+use tools::TextModel;
 use tools::workspace::Workspaces;
 
+use crate::caches;
 use crate::config;
-use crate::error::{Result, Trouble};
-use crate::place::Place;
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::rank::ByMeaning;
 use crate::reader;
-use crate::shelf;
 
 /// Made-up data has no place in an answer until somebody wants it there: `baton tools enable stories`.
 const SAMPLES: [&str; 1] = ["stories"];
@@ -48,7 +48,7 @@ pub struct Servers {
     registry: Option<String>,
     /// An index that is open already, in place of one over `docs`.
     #[arg(skip)]
-    pub shelf: Option<Arc<Folders>>,
+    pub open_index: Option<Arc<Folders>>,
 }
 
 impl Servers {
@@ -68,7 +68,7 @@ impl Servers {
         let url = match named {
             Some("" | OFF) => return Ok(None),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => url.to_owned(),
-            Some(other) => return Err(Trouble::Usage(format!("{other:?} is no address of a registry; write http://host:8021, or `{OFF}`"))),
+            Some(other) => return Err(ServiceError::Usage(format!("{other:?} is no address of a registry; write http://host:8021, or `{OFF}`"))),
             None => {
                 let url = format!("http://localhost:{}", settings.team.registry_port());
                 if !is_registry_at(&url).await {
@@ -80,7 +80,7 @@ impl Servers {
         let token = match &settings.tools.registry_token_env {
             None => config::env(REGISTRY_TOKEN),
             Some(variable) => {
-                let lacks = || Trouble::Usage(format!("[tools] registry_token_env names {variable}, which is not set"));
+                let lacks = || ServiceError::Usage(format!("[tools] registry_token_env names {variable}, which is not set"));
                 Some(config::env(variable).ok_or_else(lacks)?)
             }
         };
@@ -93,26 +93,26 @@ impl Servers {
     }
 
     /// The names of all servers: those that come with Baton and those that are configured. Nothing is started by this.
-    pub fn names(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
-        let configured = self.configured(place, settings)?.servers.into_keys().chain(imported_servers(place)?.servers.into_keys());
+    pub fn names(&self, globals: &GlobalArgs, settings: &config::Config) -> Result<Vec<String>> {
+        let configured = self.configured(globals, settings)?.servers.into_keys().chain(imported_servers(globals)?.servers.into_keys());
         Ok(reserved().map(str::to_owned).chain(configured).collect())
     }
 
     /// Names that imported servers may not have: those of servers that come with Baton, and those in the user's own files.
-    pub fn reserved(&self, place: &Place, settings: &config::Config) -> Result<Vec<String>> {
-        Ok(reserved().chain([REGISTRY]).map(str::to_owned).chain(self.configured(place, settings)?.servers.into_keys()).collect())
+    pub fn reserved(&self, globals: &GlobalArgs, settings: &config::Config) -> Result<Vec<String>> {
+        Ok(reserved().chain([REGISTRY]).map(str::to_owned).chain(self.configured(globals, settings)?.servers.into_keys()).collect())
     }
 
     /// Nothing is started by this: servers are when somebody needs them.
     pub fn hub(
         &self,
-        place: &Place,
+        globals: &GlobalArgs,
         settings: &config::Config,
-        thinker: Option<Arc<dyn Thinker>>,
+        text_model: Option<Arc<dyn TextModel>>,
         registry: Option<&RegistrySource>,
     ) -> Result<Tools> {
-        let folder = folder(place)?;
-        let (config, imported) = (self.configured(place, settings)?, imported_servers(place)?);
+        let folder = folder(globals)?;
+        let (config, imported) = (self.configured(globals, settings)?, imported_servers(globals)?);
         for remark in config.remarks.iter().chain(&imported.remarks) {
             tracing::warn!("{remark}");
         }
@@ -126,12 +126,12 @@ impl Servers {
             Some(source) => hub.with_registry(source),
             None => hub,
         };
-        let hub = hub.with_rank(ByMeaning::new(shelf::model_here()?, shelf::of_tools()?));
-        Ok(with_builtins(hub, &self.builtins(&folder, settings, thinker)?).build())
+        let hub = hub.with_rank(ByMeaning::new(caches::local_vector_model()?, caches::tool_vectors_file()?));
+        Ok(with_builtins(hub, &self.builtins(&folder, settings, text_model)?).build())
     }
 
-    fn configured(&self, place: &Place, settings: &config::Config) -> Result<Config> {
-        let folder = folder(place)?;
+    fn configured(&self, globals: &GlobalArgs, settings: &config::Config) -> Result<Config> {
+        let folder = folder(globals)?;
         let mut config = Config::default();
         let by_default = folder.join("mcp.json");
         let files: Vec<&Path> = match (self.configs.as_slice(), settings.tools.mcp.as_slice()) {
@@ -190,7 +190,7 @@ impl Servers {
     }
 
     /// What the built-in servers are made from. What they write lies in Baton's data folder unless the configuration says otherwise.
-    fn builtins(&self, folder: &Path, settings: &config::Config, thinker: Option<Arc<dyn Thinker>>) -> Result<tools::Settings> {
+    fn builtins(&self, folder: &Path, settings: &config::Config, text_model: Option<Arc<dyn TextModel>>) -> Result<tools::Settings> {
         let config = &settings.tools;
         let documents =
             config.document.clone().unwrap_or_else(|| tools::document::Settings { folder: folder.join("documents"), ..Default::default() });
@@ -199,11 +199,11 @@ impl Servers {
             attachment_folders: vec![documents.folder.clone()],
             ..Default::default()
         });
-        let mut wanted = tools::Settings { thinker, ..tools::Settings::from_env() };
+        let mut wanted = tools::Settings { text_model, ..tools::Settings::from_env() };
         let workspaces = self.workspaces(folder, settings);
         if !workspaces.is_own() && !workspaces.folder(None).is_dir() {
             let named = workspaces.folder(None);
-            return Err(Trouble::Usage(format!("the workspace {} is not a folder; make it first, or name another", named.display())));
+            return Err(ServiceError::Usage(format!("the workspace {} is not a folder; make it first, or name another", named.display())));
         }
         wanted.workspaces = Some(workspaces);
         wanted.private_hosts.extend(config.private_hosts.iter().cloned());
@@ -211,10 +211,10 @@ impl Servers {
         wanted.code = config.code.clone();
         (wanted.document, wanted.mail) = (Some(documents), Some(mail));
         let docs = self.documents(settings);
-        if self.shelf.is_some() {
-            wanted.docs.clone_from(&self.shelf);
+        if self.open_index.is_some() {
+            wanted.docs.clone_from(&self.open_index);
         } else if !docs.is_empty() {
-            wanted.docs = Some(Arc::new(shelf::folders(&docs)?));
+            wanted.docs = Some(Arc::new(caches::open_folders(&docs)?));
         }
         Ok(wanted)
     }
@@ -226,32 +226,32 @@ fn reserved() -> impl Iterator<Item = &'static str> {
 }
 
 /// What was imported. Of the environment it sees only what a person listed.
-fn imported_servers(place: &Place) -> Result<Config> {
-    let path = imported(place)?;
-    if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(Trouble::Usage) } else { Ok(Config::default()) }
+fn imported_servers(globals: &GlobalArgs) -> Result<Config> {
+    let path = imported(globals)?;
+    if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(ServiceError::Usage) } else { Ok(Config::default()) }
 }
 
-pub fn is_imported(place: &Place, server: &str) -> Result<bool> {
-    Ok(imported_servers(place)?.servers.contains_key(server))
+pub fn is_imported(globals: &GlobalArgs, server: &str) -> Result<bool> {
+    Ok(imported_servers(globals)?.servers.contains_key(server))
 }
 
 /// Where imports are kept, in the form of any other `mcp.json`.
-pub fn imported(place: &Place) -> Result<PathBuf> {
-    Ok(folder(place)?.join("imported.json"))
+pub fn imported(globals: &GlobalArgs) -> Result<PathBuf> {
+    Ok(folder(globals)?.join("imported.json"))
 }
 
 /// Where the files of a thread are, unless a command named another folder for them.
-pub fn workspace_of(place: &Place, thread: &str) -> Result<PathBuf> {
+pub fn workspace_of(globals: &GlobalArgs, thread: &str) -> Result<PathBuf> {
     // A script plays a world without a configuration.
-    let config = if place.script.is_some() { config::Config::default() } else { config::Config::read(place)? };
-    Ok(Servers::default().workspaces(&folder(place)?, &config).folder(Some(thread)))
+    let config = if globals.script.is_some() { config::Config::default() } else { config::Config::read(globals)? };
+    Ok(Servers::default().workspaces(&folder(globals)?, &config).folder(Some(thread)))
 }
 
 /// Where Baton keeps what belongs to the database.
-pub fn folder(place: &Place) -> Result<PathBuf> {
-    Ok(place.path()?.parent().map(Path::to_path_buf).unwrap_or_default())
+pub fn folder(globals: &GlobalArgs) -> Result<PathBuf> {
+    Ok(globals.path()?.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
 fn read(path: &Path) -> Result<Config> {
-    Config::read(path, &|name| std::env::var(name).ok()).map_err(Trouble::Usage)
+    Config::read(path, &|name| std::env::var(name).ok()).map_err(ServiceError::Usage)
 }

@@ -1,21 +1,21 @@
 //! Baton's service as a library: what `baton serve` runs, for a program of your own.
 //!
 //! ```no_run
-//! use baton_service::{Bind, Place, Service, Thinking};
+//! use baton_service::{Bind, GlobalArgs, Service, ModelOptions};
 //!
 //! # async fn start() -> baton_service::Result<()> {
 //! // The database, the configuration file and the flows.
-//! let place = Place::new("baton.db".into(), "baton.toml".into());
+//! let globals = GlobalArgs::new("baton.db".into(), "baton.toml".into());
 //! // The address and who may call; `Bind::default()` is a free port of 127.0.0.1 for this account.
-//! let bound = Bind::default().bind(&place).await?;
+//! let bound = Bind::default().bind(&globals).await?;
 //! println!("http://{}", bound.address);
-//! let service = Service::build(&place, &mut Thinking::default(), bound.guard.clone(), bound.store.clone(), true).await?;
+//! let service = Service::build(&globals, &mut ModelOptions::default(), bound.guard.clone(), bound.store.clone(), true).await?;
 //! // Serves until the future is ready, then stops the engine; unfinished runs go on at the next start.
 //! service.serve(bound.listener, async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```
 //!
-//! - [`Place`] says where everything is, [`Config`] is the configuration file, [`Thinking`] chooses models and tools.
+//! - [`GlobalArgs`] says where everything is, [`Config`] is the configuration file, [`ModelOptions`] chooses models and tools.
 //! - [`Service`] is the engine, the API, the page, the tool registry and LangServe's routes in one.
 //! - [`notices`] receives what a person may want to know meanwhile. This crate prints nothing.
 //!
@@ -24,25 +24,26 @@
 #[doc(hidden)]
 pub mod access;
 #[doc(hidden)]
-pub mod asking;
-#[doc(hidden)]
 pub mod audited;
+mod backend;
 mod budget;
 #[doc(hidden)]
+pub mod caches;
+#[doc(hidden)]
 pub mod config;
-mod desk;
 mod error;
 mod excerpt;
 #[doc(hidden)]
+pub mod global_args;
+#[doc(hidden)]
 pub mod hub;
+#[doc(hidden)]
+pub mod langserve_flows;
 mod library;
 #[doc(hidden)]
-pub mod mind;
+pub mod model_options;
 pub mod notices;
-mod own;
 mod owner;
-#[doc(hidden)]
-pub mod place;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -50,17 +51,15 @@ pub mod pull;
 mod rank;
 #[doc(hidden)]
 pub mod reader;
-mod sample;
 #[doc(hidden)]
-pub mod served;
+pub mod run_request;
+mod sample;
 mod service;
 #[doc(hidden)]
 pub mod settings;
-#[doc(hidden)]
-pub mod shelf;
 pub mod signals;
 #[doc(hidden)]
-pub mod thinker;
+pub mod text_model;
 #[doc(hidden)]
 pub mod thread_files;
 mod tool_access;
@@ -68,6 +67,7 @@ mod tool_access;
 pub mod typed_answer;
 #[doc(hidden)]
 pub mod uploads;
+mod user_tool_filter;
 #[doc(hidden)]
 pub mod waiting;
 #[doc(hidden)]
@@ -78,7 +78,7 @@ mod tests;
 
 pub use access::{Bind, Bound, TlsFiles};
 pub use config::Config;
-pub use error::{Result, Trouble};
-pub use mind::Thinking;
-pub use place::Place;
+pub use error::{Result, ServiceError};
+pub use global_args::GlobalArgs;
+pub use model_options::ModelOptions;
 pub use service::Service;

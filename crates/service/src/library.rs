@@ -13,9 +13,9 @@ use index::{Error, Folders, OwnedFolder, Report, State};
 use server::problem::{Problem, StatusCode};
 use wire::api;
 
-use crate::error::{Result, Trouble};
+use crate::caches;
+use crate::error::{Result, ServiceError};
 use crate::private;
-use crate::shelf;
 use crate::uploads::folder_name;
 
 /// What one user may have here.
@@ -50,11 +50,11 @@ struct Looked {
 impl Library {
     /// Reads the folders for the first time in the background.
     pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64) -> Result<Library> {
-        private::make_folder(uploads).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", uploads.display())))?;
+        private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
-        let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| Trouble::Place(error.to_string()))?;
-        let folders = Arc::new(shelf::folders(&roots)?.with_owned(owned));
+        let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| ServiceError::Folder(error.to_string()))?;
+        let folders = Arc::new(caches::open_folders(&roots)?.with_owned(owned));
         let inner =
             Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
         inner.wanted.notify_one();

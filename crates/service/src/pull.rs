@@ -4,8 +4,8 @@ use std::path::Path;
 
 use embedded_model::weights::{self, Pinned, PullError, Pulled, Source, Sources, Step};
 
-use crate::error::{Result, Trouble};
-use crate::mind::name_of;
+use crate::error::{Result, ServiceError};
+use crate::model_options::name_of;
 use crate::notices::{self, Download};
 use crate::signals::Interrupts;
 
@@ -26,7 +26,7 @@ pub async fn pull(pinned: &Pinned, folder: &Path, sources: Sources, is_quiet: bo
         pulled = weights::pull(pinned, folder, &sources, &tell) => pulled,
         signal = interrupts.next() => {
             notices::download(None);
-            return Err(Trouble::Stopped(signal, "what was fetched is kept; the next pull goes on from there".into()));
+            return Err(ServiceError::Stopped(signal, "what was fetched is kept; the next pull goes on from there".into()));
         }
     };
     notices::download(None);
@@ -38,9 +38,9 @@ pub async fn pull(pinned: &Pinned, folder: &Path, sources: Sources, is_quiet: bo
             Ok(pulled)
         }
         Err(error @ PullError::NoSource { .. }) => {
-            Err(Trouble::Failed(format!("{error}\n`baton models pull {} --from FILE` takes a copy you have", pinned.name)))
+            Err(ServiceError::Failed(format!("{error}\n`baton models pull {} --from FILE` takes a copy you have", pinned.name)))
         }
-        Err(error) => Err(Trouble::Failed(error.to_string())),
+        Err(error) => Err(ServiceError::Failed(error.to_string())),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tools::reader::{ReaderProcess, Settings};
 
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
 
 /// Pages are smaller than files.
 const PAGE_MEMORY_MIB_MAX: u64 = 256;
@@ -23,6 +23,7 @@ fn shared(reader: &OnceLock<Arc<ReaderProcess>>, settings: Settings) -> Result<A
     if let Some(reader) = reader.get() {
         return Ok(reader.clone());
     }
-    let new = ReaderProcess::new(settings).map_err(|error| Trouble::Failed(format!("no thread for the document reader can be started: {error}")))?;
+    let new =
+        ReaderProcess::new(settings).map_err(|error| ServiceError::Failed(format!("no thread for the document reader can be started: {error}")))?;
     Ok(reader.get_or_init(|| Arc::new(new)).clone())
 }

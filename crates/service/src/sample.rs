@@ -9,28 +9,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use graph::{Effect, Failure, FailureKind, Job, Reply};
-use scripted::{ScriptError, ScriptedWorld};
+use scripted::{ScriptError, ScriptedHandler};
 use serde::{Deserialize, Serialize};
 
-pub(crate) struct SampleWorld {
-    script: ScriptedWorld,
+pub(crate) struct SampleHandler {
+    script: ScriptedHandler,
     changes: Arc<Changes>,
 }
 
-impl SampleWorld {
+impl SampleHandler {
     pub(crate) fn new(script: &str, db: &Path) -> Result<Self, ScriptError> {
         let mut path = db.as_os_str().to_owned();
         path.push(".sample.jsonl");
-        Ok(SampleWorld { script: ScriptedWorld::parse(script)?, changes: Arc::new(Changes { path: path.into(), one_at_a_time: Mutex::new(()) }) })
+        Ok(SampleHandler { script: ScriptedHandler::parse(script)?, changes: Arc::new(Changes { path: path.into(), one_at_a_time: Mutex::new(()) }) })
     }
 }
 
 #[async_trait]
-impl World for SampleWorld {
-    fn nature(&self, job: &Job) -> Nature {
-        self.script.nature(job)
+impl EffectHandler for SampleHandler {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        self.script.repeatability(job)
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
@@ -39,10 +39,10 @@ impl World for SampleWorld {
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         let reply = self.script.perform(job, progress).await;
-        match self.nature(job) {
-            Nature::Repeatable => return reply,
-            Nature::Checkable | Nature::Once if reply.result.is_err() => return reply,
-            Nature::Checkable | Nature::Once => {}
+        match self.repeatability(job) {
+            Repeatability::Repeatable => return reply,
+            Repeatability::Checkable | Repeatability::Once if reply.result.is_err() => return reply,
+            Repeatability::Checkable | Repeatability::Once => {}
         }
         let change = Change { key: job.key.to_string(), effect: (*job.effect).clone(), reply };
         let changes = self.changes.clone();
@@ -55,9 +55,9 @@ impl World for SampleWorld {
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
-        match self.nature(job) {
-            Nature::Repeatable | Nature::Once => LookUp::Unknown,
-            Nature::Checkable => match self.changes.find(&job.key.to_string()) {
+        match self.repeatability(job) {
+            Repeatability::Repeatable | Repeatability::Once => LookUp::Unknown,
+            Repeatability::Checkable => match self.changes.find(&job.key.to_string()) {
                 Ok(Some(reply)) => LookUp::Done(reply),
                 Ok(None) => LookUp::NotDone,
                 Err(error) => {

@@ -22,16 +22,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::audited;
+use crate::backend::ServiceBackend;
 use crate::config::Config;
-use crate::desk::House;
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::hub;
+use crate::langserve_flows;
 use crate::library::Library;
-use crate::mind::Thinking;
-use crate::own::Own;
-use crate::place::Place;
-use crate::served;
+use crate::model_options::ModelOptions;
 use crate::tool_access::ToolAccess;
+use crate::user_tool_filter::UserToolFilter;
 use crate::wiring::{self, RunModels};
 
 /// Time that effects in flight may take to end when the service is stopped.
@@ -48,33 +48,39 @@ pub struct Service {
 
 impl Service {
     /// Builds the engine over this store with the models and tools that `thinking` and the configuration choose. With `is_quiet`, no notices are given.
-    pub async fn build(place: &Place, thinking: &mut Thinking, guard: Guard, store: Arc<dyn Store>, is_quiet: bool) -> Result<Service> {
-        let config = Config::for_run(place)?;
+    pub async fn build(
+        globals: &GlobalArgs,
+        model_options: &mut ModelOptions,
+        guard: Guard,
+        store: Arc<dyn Store>,
+        is_quiet: bool,
+    ) -> Result<Service> {
+        let config = Config::for_run(globals)?;
         let limits = config.server;
-        let uploads = hub::folder(place)?.join("uploads");
-        let library = Library::open(&thinking.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
-        thinking.servers.shelf = Some(library.folders().clone());
-        let house = wiring::house(place, thinking, is_quiet).await?;
-        let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
-        let servers_model = house.choice.as_ref().map(|choice| choice.model.to_string());
+        let uploads = hub::folder(globals)?.join("uploads");
+        let library = Library::open(&model_options.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
+        model_options.servers.open_index = Some(library.folders().clone());
+        let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
+        let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
+        let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
         let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
         guard.limit_by(allowances.clone());
-        guard.record_to(audited::recorder(place)?);
-        let own = Own::new(house.world, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);
-        let engine = wiring::engine_in(own, store, place, RunModels::recorded(house.choice.as_ref()))?;
-        let default_flow = place.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
+        guard.record_to(audited::recorder(globals)?);
+        let own = UserToolFilter::new(setup.handler, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);
+        let engine = wiring::engine_in(own, store, globals, RunModels::recorded(setup.choice.as_ref()))?;
+        let default_flow = globals.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
         // Whether there are documents depends on whose run it is, and the desk reports that.
-        let flows = langserve::Service::new(engine.clone(), served::all(default_flow, house.mind, &config, false), None);
-        let desk = House::new(place, thinking, config, house.mind, house.choice, library)?;
+        let flows = langserve::Service::new(engine.clone(), langserve_flows::all(default_flow, setup.profile, &config, false), None);
+        let backend = ServiceBackend::new(globals, model_options, config, setup.profile, setup.choice, library)?;
 
-        let api = Api::new(engine.clone(), Arc::new(desk), guard, Quota::new(limits), Metrics::new());
-        let registry = match &house.tools {
-            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(place)?)).with_audit(audited::recorder(place)?)),
+        let api = Api::new(engine.clone(), Arc::new(backend), guard, Quota::new(limits), Metrics::new());
+        let registry = match &setup.tools {
+            Some(tools) => Some(Registry::new(tools.clone(), Some(hub::imported(globals)?)).with_audit(audited::recorder(globals)?)),
             None => None,
         };
         let page = Page::new(std::env::var_os("BATON_WEB").map(PathBuf::from));
         let router = service::router(&api, &page, registry, Some(flows));
-        Ok(Service { engine, api, router, tools: house.tools, limits })
+        Ok(Service { engine, api, router, tools: setup.tools, limits })
     }
 
     /// The engine, to start and watch runs without HTTP.
@@ -104,7 +110,7 @@ impl Service {
         self.recover().await?;
         let ended = mcp_flows::serve(&self.api, stream).await;
         self.close().await;
-        ended.map_err(Trouble::Failed)
+        ended.map_err(ServiceError::Failed)
     }
 
     /// Begins to answer requests.
@@ -138,7 +144,7 @@ impl Serving {
     pub async fn until<T>(self, stop: impl Future<Output = T>, service: Service) -> Result<T> {
         let end = tokio::select! {
             value = stop => Ok(value),
-            ended = self.task => Err(Trouble::Failed(format!("the server ended: {ended:?}"))),
+            ended = self.task => Err(ServiceError::Failed(format!("the server ended: {ended:?}"))),
         };
         // Open streams and requests end here; the runs they watched are resumed at the next start.
         drop(self.stop);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use wire::api;
 
 use crate::config::Team;
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
 
 /// What the configuration sets, checked, by flow.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +90,7 @@ fn team_settings(team: &Team) -> [(&'static str, Value); 2] {
 
 /// `KEY=VALUE` for each setting, as a command line has them; of the same key the last counts.
 pub(crate) fn parse_all(registry: &Registry, flow: &str, pairs: &[String]) -> Result<Map<String, Value>> {
-    pairs.iter().map(|pair| registry.parse_setting(flow, pair).map_err(|error| Trouble::Usage(error.to_string()))).collect()
+    pairs.iter().map(|pair| registry.parse_setting(flow, pair).map_err(|error| ServiceError::Usage(error.to_string()))).collect()
 }
 
 /// A setting as the API has it.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use server::guard::Guard;
 use store::Store;
 
-use crate::place::Place;
-use crate::{Service, Thinking};
+use crate::global_args::GlobalArgs;
+use crate::{ModelOptions, Service};
 
 /// The whole of a new flow: it repeats the question.
 const ECHO: Descriptor = Descriptor {
@@ -34,23 +34,23 @@ fn echo(_: &Registry) -> Result<Graph, GraphError> {
     Graph::of::<Echo>("echo").node("repeat", (|_: &Echo| Ask::nothing(), fold), &[END]).output(|s| json!({ "answer": s.question })).build()
 }
 
-fn place(folder: &tempfile::TempDir) -> Place {
-    let mut place = Place::new(folder.path().join("baton.db"), folder.path().join("baton.toml"));
+fn globals(folder: &tempfile::TempDir) -> GlobalArgs {
+    let mut globals = GlobalArgs::new(folder.path().join("baton.db"), folder.path().join("baton.toml"));
     std::fs::write(folder.path().join("baton.toml"), "").unwrap();
-    place.script = Some("sample".into());
-    place.flows = Registry::default().with(ECHO);
-    place
+    globals.script = Some("sample".into());
+    globals.flows = Registry::default().with(ECHO);
+    globals
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and_langserve() {
     let folder = tempfile::tempdir().unwrap();
-    let place = place(&folder);
-    let store: Arc<dyn Store> = Arc::new(place.open_or_make().unwrap());
+    let globals = globals(&folder);
+    let store: Arc<dyn Store> = Arc::new(globals.open_or_make().unwrap());
     let guard = Guard::new(None);
     let listener = guard.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let service = Service::build(&place, &mut Thinking::default(), guard, store, true).await.unwrap();
+    let service = Service::build(&globals, &mut ModelOptions::default(), guard, store, true).await.unwrap();
     let engine = service.engine().clone();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(service.serve(listener, async { stopped.await.unwrap_or_default() }));
@@ -73,7 +73,7 @@ async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and
     let (status, begun) = post("/api/runs", json!({ "question": "hello", "flow": "echo" })).await;
     assert!(status < 300, "{status} {begun}");
     let run = graph::RunId::from(begun["run"].as_str().unwrap_or_else(|| panic!("{begun}")));
-    let engine::At::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it ends") };
+    let engine::RunState::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it ends") };
     assert_eq!(closing.outcome.output(), Some(&json!({ "answer": "hello" })));
 
     let (status, invoked) = post("/echo/invoke", json!({ "input": { "question": "hello" } })).await;

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use tools::workspace::Workspaces;
 
 use crate::config::Config;
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::hub::{self, Servers};
-use crate::place::Place;
 
 /// Where they are, unless a command named another folder for them.
-pub fn workspaces(place: &Place) -> Result<Workspaces> {
-    Ok(Servers::default().workspaces(&hub::folder(place)?, &Config::for_run(place)?))
+pub fn workspaces(globals: &GlobalArgs) -> Result<Workspaces> {
+    Ok(Servers::default().workspaces(&hub::folder(globals)?, &Config::for_run(globals)?))
 }
 
 /// Removes those of threads that were deleted.
-pub fn remove(place: &Place, threads: &[ThreadId]) -> Result<()> {
-    let workspaces = workspaces(place)?;
+pub fn remove(globals: &GlobalArgs, threads: &[ThreadId]) -> Result<()> {
+    let workspaces = workspaces(globals)?;
     for thread in threads {
-        let failed = |error| Trouble::Failed(format!("the files of the thread {thread} cannot be removed: {error}"));
+        let failed = |error| ServiceError::Failed(format!("the files of the thread {thread} cannot be removed: {error}"));
         workspaces.remove(thread.as_str()).map_err(failed)?;
     }
     Ok(())
 }
 
 /// The same for threads that expire while an engine runs.
-pub fn on_expired(place: &Place) -> Result<OnExpired> {
-    let workspaces = workspaces(place)?;
+pub fn on_expired(globals: &GlobalArgs) -> Result<OnExpired> {
+    let workspaces = workspaces(globals)?;
     Ok(Arc::new(move |threads: Vec<ThreadId>| {
         let workspaces = workspaces.clone();
         tokio::task::spawn_blocking(move || {

@@ -4,41 +4,46 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flows::input::ModelProfile;
-use effects::World;
-use effects::rooms::Rooms;
+use effects::EffectHandler;
+use effects::handlers::EffectHandlers;
 use engine::{Engine, Flows, Settings};
 use models::choice::Choice;
 use server::limits::count;
 use store::{SqliteStore, Store};
 
 use crate::config::Config;
-use crate::error::{Result, Trouble};
-use crate::mind::{House, Thinking};
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
+use crate::model_options::{EffectSetup, ModelOptions};
 use crate::notices;
 use crate::owner;
-use crate::place::Place;
-use crate::sample::SampleWorld;
+use crate::sample::SampleHandler;
 use crate::{audited, thread_files};
 
 /// An engine over the database, which is created if there is none. Must be called inside a runtime, because an engine spawns background tasks. Reports
 /// the chosen model unless `is_quiet`.
-pub async fn new_engine(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
-    let house = house(place, thinking, is_quiet).await?;
-    let models = RunModels::recorded(house.choice.as_ref());
-    Ok((engine_in(house.world, Arc::new(place.open_or_make()?), place, models)?, house.mind))
+pub async fn new_engine(globals: &GlobalArgs, model_options: &ModelOptions, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
+    let setup = prepare_effects(globals, model_options, is_quiet).await?;
+    let models = RunModels::recorded(setup.choice.as_ref());
+    Ok((engine_in(setup.handler, Arc::new(globals.open_or_make()?), globals, models)?, setup.profile))
 }
 
 /// An engine over a store that is open already, for commands that continue runs. A model named by `--model` replaces the one a run was started with.
-pub async fn engine_over(store: Arc<dyn Store>, place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
-    let house = house(place, thinking, is_quiet).await?;
-    let models = RunModels::recorded(house.choice.as_ref());
-    let replacing = thinking.model.as_ref().and(models.default.clone());
-    Ok((engine_in(house.world, store, place, RunModels { replacing, ..models })?, house.mind))
+pub async fn engine_over(
+    store: Arc<dyn Store>,
+    globals: &GlobalArgs,
+    model_options: &ModelOptions,
+    is_quiet: bool,
+) -> Result<(Engine, ModelProfile)> {
+    let setup = prepare_effects(globals, model_options, is_quiet).await?;
+    let models = RunModels::recorded(setup.choice.as_ref());
+    let replacing = model_options.model.as_ref().and(models.default.clone());
+    Ok((engine_in(setup.handler, store, globals, RunModels { replacing, ..models })?, setup.profile))
 }
 
 /// An engine with prepared handlers.
-pub fn engine_in(world: Arc<dyn World>, store: Arc<dyn Store>, place: &Place, models: RunModels) -> Result<Engine> {
-    engine(place, store, world, &memory(place)?, models)
+pub fn engine_in(handler: Arc<dyn EffectHandler>, store: Arc<dyn Store>, globals: &GlobalArgs, models: RunModels) -> Result<Engine> {
+    engine(globals, store, handler, &memory(globals)?, models)
 }
 
 /// The models an engine's runs are performed with.
@@ -58,24 +63,24 @@ impl RunModels {
 }
 
 /// An engine for commands that read runs or send them messages, and perform no effects.
-pub fn idle_engine(place: &Place) -> Result<Engine> {
-    idle_engine_over(Arc::new(place.open()?), place)
+pub fn idle_engine(globals: &GlobalArgs) -> Result<Engine> {
+    idle_engine_over(Arc::new(globals.open()?), globals)
 }
 
 /// The same over an open store. Runs that end here perform no effects and leave no notes.
-pub fn idle_engine_over(store: Arc<SqliteStore>, place: &Place) -> Result<Engine> {
+pub fn idle_engine_over(store: Arc<SqliteStore>, globals: &GlobalArgs) -> Result<Engine> {
     engine(
-        place,
+        globals,
         store,
-        Arc::new(Rooms::default()),
+        Arc::new(EffectHandlers::default()),
         &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max },
         RunModels::default(),
     )
 }
 
 /// The graphs of this program's flows, by name.
-pub fn flows(place: &Place) -> Result<Flows> {
-    let all = place.flows.graphs().map_err(|error| Trouble::Failed(format!("a flow cannot be used: {error}")))?;
+pub fn flows(globals: &GlobalArgs) -> Result<Flows> {
+    let all = globals.flows.graphs().map_err(|error| ServiceError::Failed(format!("a flow cannot be used: {error}")))?;
     Ok(all.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect())
 }
 
@@ -92,19 +97,19 @@ pub fn block_on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Result<T>
 const LEAVING: Duration = Duration::from_millis(100);
 
 /// The handlers of the script if there is one, otherwise real models and tools.
-pub async fn house(place: &Place, thinking: &Thinking, is_quiet: bool) -> Result<House> {
-    let Some(path) = &place.script else {
-        return thinking.house(place, &Config::read(place)?, is_quiet).await;
+pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions, is_quiet: bool) -> Result<EffectSetup> {
+    let Some(path) = &globals.script else {
+        return model_options.prepare(globals, &Config::read(globals)?, is_quiet).await;
     };
     let script = match path.to_str() {
         Some("sample") => ::flows::SCRIPT.to_owned(),
-        _ => std::fs::read_to_string(path).map_err(|error| Trouble::Usage(format!("the script {} cannot be read: {error}", path.display())))?,
+        _ => std::fs::read_to_string(path).map_err(|error| ServiceError::Usage(format!("the script {} cannot be read: {error}", path.display())))?,
     };
     if !is_quiet {
         notices::detail("a script plays the world");
     }
-    let world = SampleWorld::new(&script, &place.path()?).map_err(|error| Trouble::Usage(format!("the script is wrong: {error}")))?;
-    Ok(House { world: Arc::new(world), mind: ModelProfile::default(), tools: None, choice: None })
+    let handler = SampleHandler::new(&script, &globals.path()?).map_err(|error| ServiceError::Usage(format!("the script is wrong: {error}")))?;
+    Ok(EffectSetup { handler: Arc::new(handler), profile: ModelProfile::default(), tools: None, choice: None })
 }
 
 /// What the configuration sets for an engine.
@@ -116,17 +121,17 @@ struct Kept {
 }
 
 /// With a script, the configuration is read only if it was named.
-fn memory(place: &Place) -> Result<Kept> {
-    let config = if place.script.is_some() && place.config.is_none() { Config::default() } else { Config::read(place)? };
+fn memory(globals: &GlobalArgs) -> Result<Kept> {
+    let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
     Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
 }
 
-fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Kept, models: RunModels) -> Result<Engine> {
-    let recorder = audited::recorder(place)?;
-    let world = audited::Audited::new(world, recorder.clone());
+fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, kept: &Kept, models: RunModels) -> Result<Engine> {
+    let recorder = audited::recorder(globals)?;
+    let handler = audited::Audited::new(handler, recorder.clone());
     let settings = Settings {
         on_answer: Some(audited::on_answer(recorder)),
-        on_expired: Some(thread_files::on_expired(place)?),
+        on_expired: Some(thread_files::on_expired(globals)?),
         owner: owner::this(),
         is_gone: Arc::new(owner::is_gone),
         notes_ms: kept.notes_ms,
@@ -136,11 +141,11 @@ fn engine(place: &Place, store: Arc<dyn Store>, world: Arc<dyn World>, kept: &Ke
         model_override: models.replacing,
         ..Settings::default()
     };
-    Ok(Engine::new(store, world, flows(place)?.into_values(), settings))
+    Ok(Engine::new(store, handler, flows(globals)?.into_values(), settings))
 }
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = runtime.enable_all().build().map_err(|error| Trouble::Failed(format!("no runtime: {error}")))?;
+    let runtime = runtime.enable_all().build().map_err(|error| ServiceError::Failed(format!("no runtime: {error}")))?;
     let end = runtime.block_on(work);
     // Runs that just ended still hold the store, which wants to be closed well; but a thread may be waiting for a line on stdin
     // that nobody will type.

@@ -16,12 +16,13 @@ use serde_json::Value;
 
 use crate::{
     CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission, NewRecord, NewToken,
-    NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
+    NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
+    Store, StoreError, ThreadRow, TokenRow,
 };
 
 #[derive(Default)]
 pub struct MemoryStore {
-    rooms: Mutex<Rooms>,
+    tables: Mutex<Tables>,
 }
 
 impl MemoryStore {
@@ -30,48 +31,48 @@ impl MemoryStore {
     }
 
     /// A panic elsewhere cannot have left a write half done, because writes do not panic between their changes.
-    fn rooms(&self) -> MutexGuard<'_, Rooms> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<()> {
-        self.rooms().commit(commit)
+        self.tables().commit(commit)
     }
 
     async fn begin(&self, commit: Commit, until_ms: i64) -> Result<Lease> {
-        self.rooms().begin(commit, until_ms)
+        self.tables().begin(commit, until_ms)
     }
 
     async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
-        self.rooms().claim(thread, owner, now_ms, until_ms)
+        self.tables().claim(thread, owner, now_ms, until_ms)
     }
 
     async fn renew(&self, owner: &str, until_ms: i64) -> Result<()> {
-        if let Some(until) = self.rooms().owners.get_mut(owner) {
+        if let Some(until) = self.tables().owners.get_mut(owner) {
             *until = until_ms;
         }
         Ok(())
     }
 
     async fn release(&self, lease: &Lease) -> Result<()> {
-        self.rooms().release(lease);
+        self.tables().release(lease);
         Ok(())
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
-        Ok(self.rooms().runs.get(run).map(Run::row))
+        Ok(self.tables().runs.get(run).map(Run::row))
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
-        self.rooms().list_runs(&filter)
+        self.tables().list_runs(&filter)
     }
 
     async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
-        let rooms = self.rooms();
-        let lines = rooms.known_run(run)?.lines.iter().enumerate();
+        let tables = self.tables();
+        let lines = tables.known_run(run)?.lines.iter().enumerate();
         Ok(lines
             .skip(index(from_seq))
             .take(limit)
@@ -80,106 +81,106 @@ impl Store for MemoryStore {
     }
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>> {
-        Ok(self.rooms().known_run(run)?.snapshot.clone())
+        Ok(self.tables().known_run(run)?.snapshot.clone())
     }
 
     async fn intents(&self, run: &RunId) -> Result<Vec<Intent>> {
-        Ok(self.rooms().known_run(run)?.intents.values().cloned().collect())
+        Ok(self.tables().known_run(run)?.intents.values().cloned().collect())
     }
 
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>> {
-        Ok(self.rooms().threads.get(thread).map(|found| found.row(thread)))
+        Ok(self.tables().threads.get(thread).map(|found| found.row(thread)))
     }
 
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
-        let rooms = self.rooms();
-        let before = before.map(|thread| rooms.known_thread(thread).map(Thread::place)).transpose()?;
-        let listed = rooms.by_use().into_iter().filter(|(place, _)| before.is_none_or(|before| *place < before));
-        listed.take(limit).map(|(_, name)| rooms.known_thread(&name).map(|thread| thread.row(&name))).collect()
+        let tables = self.tables();
+        let before = before.map(|thread| tables.known_thread(thread).map(Thread::place)).transpose()?;
+        let listed = tables.by_use().into_iter().filter(|(place, _)| before.is_none_or(|before| *place < before));
+        listed.take(limit).map(|(_, name)| tables.known_thread(&name).map(|thread| thread.row(&name))).collect()
     }
 
     async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
-        let rooms = self.rooms();
+        let tables = self.tables();
         let fits = |(id, thread): &(&ThreadId, &Thread)| id.as_str().starts_with(name_prefix) && thread.user.as_ref() == Some(user);
-        Ok(rooms.threads.iter().filter(fits).max_by_key(|(_, thread)| thread.number).map(|(id, thread)| thread.row(id)))
+        Ok(tables.threads.iter().filter(fits).max_by_key(|(_, thread)| thread.number).map(|(id, thread)| thread.row(id)))
     }
 
     async fn stored_bytes(&self, user: &UserId) -> Result<u64> {
-        let rooms = self.rooms();
-        let threads = rooms.threads.values().filter(|thread| thread.user.as_ref() == Some(user));
+        let tables = self.tables();
+        let threads = tables.threads.values().filter(|thread| thread.user.as_ref() == Some(user));
         let of_thread = |thread: &Thread| {
-            let lines = thread.runs.iter().filter_map(|run| rooms.runs.get(run)).flat_map(|run| &run.lines).map(|(_, bytes)| bytes.len());
+            let lines = thread.runs.iter().filter_map(|run| tables.runs.get(run)).flat_map(|run| &run.lines).map(|(_, bytes)| bytes.len());
             lines.sum::<usize>() + thread.messages.iter().map(|message| message.content.len()).sum::<usize>()
         };
-        Ok((threads.map(of_thread).sum::<usize>() + rooms.records_bytes(user)) as u64)
+        Ok((threads.map(of_thread).sum::<usize>() + tables.records_bytes(user)) as u64)
     }
 
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
-        self.rooms().cards(&filter)
+        self.tables().cards(&filter)
     }
 
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
-        Ok(self.rooms().known_thread(thread)?.messages.iter().skip(index(from_seq)).take(limit).cloned().collect())
+        Ok(self.tables().known_thread(thread)?.messages.iter().skip(index(from_seq)).take(limit).cloned().collect())
     }
 
     async fn post(&self, run: &RunId, kind: SignalKind) -> Result<()> {
-        let mut rooms = self.rooms();
-        rooms.known_run(run)?;
-        rooms.signals_made += 1;
-        let id = rooms.signals_made;
-        rooms.signals.insert(id, Signal { id, run: run.clone(), kind });
+        let mut tables = self.tables();
+        tables.known_run(run)?;
+        tables.signals_made += 1;
+        let id = tables.signals_made;
+        tables.signals.insert(id, Signal { id, run: run.clone(), kind });
         Ok(())
     }
 
     async fn signals(&self, owner: &str) -> Result<Vec<Signal>> {
-        let rooms = self.rooms();
-        Ok(rooms.signals.values().filter(|signal| rooms.is_driven_by(&signal.run, owner)).cloned().collect())
+        let tables = self.tables();
+        Ok(tables.signals.values().filter(|signal| tables.is_driven_by(&signal.run, owner)).cloned().collect())
     }
 
     async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
-        let rooms = self.rooms();
+        let tables = self.tables();
         let is_held = |signal: &&Signal| {
-            let thread = rooms.runs.get(&signal.run).and_then(|run| rooms.threads.get(&run.row.thread));
-            thread.is_some_and(|thread| rooms.holder(thread, now_ms).is_some())
+            let thread = tables.runs.get(&signal.run).and_then(|run| tables.threads.get(&run.row.thread));
+            thread.is_some_and(|thread| tables.holder(thread, now_ms).is_some())
         };
-        Ok(rooms.signals.values().filter(|signal| !is_held(signal)).cloned().collect())
+        Ok(tables.signals.values().filter(|signal| !is_held(signal)).cloned().collect())
     }
 
     async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool> {
-        let rooms = self.rooms();
-        Ok(rooms.threads.get(thread).is_some_and(|thread| rooms.holder(thread, now_ms).is_some()))
+        let tables = self.tables();
+        Ok(tables.threads.get(thread).is_some_and(|thread| tables.holder(thread, now_ms).is_some()))
     }
 
     async fn accept(&self, signal: u64) -> Result<()> {
-        self.rooms().signals.remove(&signal);
+        self.tables().signals.remove(&signal);
         Ok(())
     }
 
     async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>> {
-        let rooms = self.rooms();
+        let tables = self.tables();
         let is_meant = |note: &&Note| {
             note.user == filter.user
                 && note.row.until_ms > filter.now_ms
                 && filter.flow.as_ref().is_none_or(|flow| *flow == note.row.flow)
                 && filter.thread.as_ref().is_none_or(|thread| note.row.reach == Reach::User || *thread == note.row.thread)
         };
-        Ok(rooms.notes.values().rev().filter(is_meant).take(filter.limit).map(|note| note.row.clone()).collect())
+        Ok(tables.notes.values().rev().filter(is_meant).take(filter.limit).map(|note| note.row.clone()).collect())
     }
 
     async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64> {
-        let mut rooms = self.rooms();
-        let before = rooms.notes.len();
-        rooms.notes.retain(|id, kept| kept.user != *user || note.is_some_and(|note| note != *id));
-        Ok((before - rooms.notes.len()) as u64)
+        let mut tables = self.tables();
+        let before = tables.notes.len();
+        tables.notes.retain(|id, kept| kept.user != *user || note.is_some_and(|note| note != *id));
+        Ok((before - tables.notes.len()) as u64)
     }
 
     async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>> {
-        Ok(self.rooms().preferences.get(user).cloned().unwrap_or_default())
+        Ok(self.tables().preferences.get(user).cloned().unwrap_or_default())
     }
 
     async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()> {
-        let mut rooms = self.rooms();
-        let liked = rooms.preferences.entry(user.clone()).or_default();
+        let mut tables = self.tables();
+        let liked = tables.preferences.entry(user.clone()).or_default();
         match value {
             Some(value) => liked.insert(name.to_owned(), value),
             None => liked.remove(name),
@@ -188,69 +189,69 @@ impl Store for MemoryStore {
     }
 
     async fn keep_token(&self, token: NewToken) -> Result<u64> {
-        Ok(self.rooms().keep_token(token))
+        Ok(self.tables().keep_token(token))
     }
 
     async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>> {
-        let rooms = self.rooms();
-        let found = rooms.tokens.values().find(|(of, row)| of == digest && row.until_ms.is_none_or(|until_ms| until_ms > now_ms));
+        let tables = self.tables();
+        let found = tables.tokens.values().find(|(of, row)| of == digest && row.until_ms.is_none_or(|until_ms| until_ms > now_ms));
         Ok(found.map(|(_, row)| row.clone()))
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRow>> {
-        Ok(self.rooms().tokens.values().filter(|(_, row)| row.made_with.is_none()).map(|(_, row)| row.clone()).collect())
+        Ok(self.tables().tokens.values().filter(|(_, row)| row.made_with.is_none()).map(|(_, row)| row.clone()).collect())
     }
 
     async fn drop_token(&self, token: u64) -> Result<bool> {
-        Ok(self.rooms().drop_token(token))
+        Ok(self.tables().drop_token(token))
     }
 
     async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>> {
-        Ok(self.rooms().permissions(user))
+        Ok(self.tables().permissions(user))
     }
 
     async fn keep_permission(&self, permission: NewPermission) -> Result<u64> {
-        self.rooms().keep_permission(permission)
+        self.tables().keep_permission(permission)
     }
 
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool> {
-        Ok(self.rooms().revoke_permission(user, permission))
+        Ok(self.tables().revoke_permission(user, permission))
     }
 
     async fn put_record(&self, record: NewRecord) -> Result<()> {
-        self.rooms().put_record(record)
+        self.tables().put_record(record)
     }
 
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
-        Ok(self.rooms().record(user, kind, key))
+        Ok(self.tables().record(user, kind, key))
     }
 
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
-        Ok(self.rooms().records(&filter))
+        Ok(self.tables().records(&filter))
     }
 
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {
-        Ok(self.rooms().drop_record(user, kind, key))
+        Ok(self.tables().drop_record(user, kind, key))
     }
 
     async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
-        Ok(self.rooms().retain(retention, now_ms))
+        Ok(self.tables().retain(retention, now_ms))
     }
 
     async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
-        let mut rooms = self.rooms();
-        let found = rooms.known_thread(thread)?;
-        if let Some((owner, until_ms)) = rooms.holder(found, now_ms) {
+        let mut tables = self.tables();
+        let found = tables.known_thread(thread)?;
+        if let Some((owner, until_ms)) = tables.holder(found, now_ms) {
             return Err(StoreError::Held { thread: thread.clone(), owner, until_ms });
         }
         let mut freed = Freed::default();
-        rooms.delete(thread, &mut freed);
+        tables.delete(thread, &mut freed);
         Ok(freed)
     }
 }
 
 #[derive(Default)]
-struct Rooms {
+struct Tables {
     threads: BTreeMap<ThreadId, Thread>,
     runs: BTreeMap<RunId, Run>,
     /// Runs in the order they were made: ids are the caller's and may sort in any way.
@@ -299,7 +300,7 @@ struct Run {
     intents: BTreeMap<TaskId, Intent>,
 }
 
-impl Rooms {
+impl Tables {
     fn commit(&mut self, commit: Commit) -> Result<()> {
         let Commit {
             run: id,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::time::days_since_1970;
-use crate::{Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
+use crate::{Builtin, Hints, Kind, Passage, Settings, Tool, ToolError, ToolOutput, Toolset};
 
 pub const KIND: Kind =
     Kind { name: "calc", about: "Calculates exactly, with fractions, units, percentages and dates", port: 8005, trust: Trust::Computed, make };
@@ -63,10 +63,10 @@ fn make(kind: &Kind, _: &Settings) -> Result<Builtin, String> {
     Ok(kind.around(Toolset::new(kind.name, kind.about, [calculate])))
 }
 
-async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, Mistake> {
+async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<ToolOutput<Gives>, ToolError> {
     let expression = takes.expression.trim().to_owned();
     check(&expression)?;
-    let turn = turns.acquire_owned().await.map_err(|_| Mistake("the calculator is closing".into()))?;
+    let turn = turns.acquire_owned().await.map_err(|_| ToolError("the calculator is closing".into()))?;
     let stop = Stop { over: Arc::new(AtomicBool::new(false)), end: Instant::now() + TIME_MAX };
     let _gone = StopOnDrop(Arc::clone(&stop.over));
     let (tell, told) = oneshot::channel();
@@ -78,7 +78,7 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, M
         let _ = tell.send(end);
     };
     let spawned = std::thread::Builder::new().name("calc".into()).stack_size(STACK_BYTES).spawn(work);
-    spawned.map_err(|error| Mistake(format!("no thread to calculate on: {error}; try again")))?;
+    spawned.map_err(|error| ToolError(format!("no thread to calculate on: {error}; try again")))?;
     let end = match tokio::time::timeout(TIME_MAX + Duration::from_millis(500), told).await {
         Ok(Ok(end)) => end,
         Ok(Err(_)) => Err("the calculator stumbled over this expression; write it in another way".to_owned()),
@@ -86,7 +86,7 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, M
     };
     let result = end.map_err(|why| explain(&expression, &why))?;
     if result.len() > RESULT_BYTES_MAX {
-        return Err(Mistake(format!(
+        return Err(ToolError(format!(
             "the result has {} characters, more than the {RESULT_BYTES_MAX} that are given; ask for a few digits of it, as in `({expression}) to 20 sf`",
             result.len()
         )));
@@ -97,15 +97,18 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<Said<Gives>, M
     };
     let text = format!("{expression} {} {result}", if exact { "=" } else { "≈" });
     let passages = vec![Passage { text: text.clone(), title: Some("calculation".into()), ..Passage::default() }];
-    Ok(Said { text, data: Gives { expression, result, exact, passages } })
+    Ok(ToolOutput { text, data: Gives { expression, result, exact, passages } })
 }
 
-fn check(expression: &str) -> Result<(), Mistake> {
+fn check(expression: &str) -> Result<(), ToolError> {
     if expression.is_empty() {
         return Err("`expression` is empty; give something like `12.5% of 80`".into());
     }
     if expression.len() > EXPRESSION_BYTES_MAX {
-        return Err(Mistake(format!("the expression has {} bytes; {EXPRESSION_BYTES_MAX} are allowed, so calculate it in parts", expression.len())));
+        return Err(ToolError(format!(
+            "the expression has {} bytes; {EXPRESSION_BYTES_MAX} are allowed, so calculate it in parts",
+            expression.len()
+        )));
     }
     let mut depth = 0_usize;
     for c in expression.chars() {
@@ -115,7 +118,7 @@ fn check(expression: &str) -> Result<(), Mistake> {
             _ => {}
         }
         if depth > NESTING_MAX {
-            return Err(Mistake(format!("the expression nests deeper than {NESTING_MAX} brackets; calculate it in parts")));
+            return Err(ToolError(format!("the expression nests deeper than {NESTING_MAX} brackets; calculate it in parts")));
         }
     }
     Ok(())
@@ -168,7 +171,7 @@ fn with_marked_dates(expression: &str) -> String {
 }
 
 /// fend adds days to dates and takes none from another; a difference of two dates is put in as days.
-fn with_days(expression: &str) -> Result<String, Mistake> {
+fn with_days(expression: &str) -> Result<String, ToolError> {
     let mut text = String::new();
     let mut rest = expression;
     while let Some(at) = rest.find('@') {
@@ -178,7 +181,7 @@ fn with_days(expression: &str) -> Result<String, Mistake> {
         match (first, second) {
             (Some(first), Some((Some(second), after))) => {
                 let days =
-                    |date: &str| days_since_1970(date).ok_or_else(|| Mistake(format!("`@{date}` is not a day of the calendar; write @2026-02-28")));
+                    |date: &str| days_since_1970(date).ok_or_else(|| ToolError(format!("`@{date}` is not a day of the calendar; write @2026-02-28")));
                 text.push_str(&format!("(({}) days)", days(first)? - days(second)?));
                 rest = after;
             }
@@ -209,10 +212,10 @@ fn evaluate(input: &str, rates: BTreeMap<String, f64>, stop: &Stop) -> Result<St
     if text.is_empty() { Err("it has no result".to_owned()) } else { Ok(text) }
 }
 
-fn explain(expression: &str, why: &str) -> Mistake {
+fn explain(expression: &str, why: &str) -> ToolError {
     let lower = why.to_lowercase();
     let hint = if lower.contains("interrupted") {
-        return Mistake(format!(
+        return ToolError(format!(
             "`{expression}` takes longer than {} s; ask for something smaller, or for an estimate by logarithms",
             TIME_MAX.as_secs()
         ));
@@ -227,7 +230,7 @@ fn explain(expression: &str, why: &str) -> Mistake {
     } else {
         "mend the expression; examples: `2^10`, `65 mph to km/h`, `15% of 240`, `@2026-01-31 + 30 days`"
     };
-    Mistake(format!("`{expression}` cannot be calculated: {why}; {hint}"))
+    ToolError(format!("`{expression}` cannot be calculated: {why}; {hint}"))
 }
 
 struct Stop {

@@ -265,13 +265,13 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct TestServer {
         folder: TempDir,
         _home: TempDir,
         server: Server,
     }
 
-    fn place() -> Place {
+    fn place() -> TestServer {
         let (folder, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         fs::write(
             folder.path().join("guide.md"),
@@ -281,11 +281,11 @@ mod tests {
         fs::write(folder.path().join(".secret.md"), "# Hidden\n\nThe lease of the secret.\n").unwrap();
         let folders = Folders::open(&[folder.path().into()], home.path(), &Model::none(), Limits::default()).unwrap();
         let server = Server::new(Arc::new(Docs::new(Arc::new(folders))));
-        Place { folder, _home: home, server }
+        TestServer { folder, _home: home, server }
     }
 
     /// Over MCP, as a client does it.
-    async fn call(place: &Place, tool: &'static str, arguments: Value) -> CallToolResult {
+    async fn call(place: &TestServer, tool: &'static str, arguments: Value) -> CallToolResult {
         let (here, there) = tokio::io::duplex(1 << 16);
         let server = place.server.clone();
         let serving = tokio::spawn(async move { server.serve(there).await.unwrap().waiting().await });

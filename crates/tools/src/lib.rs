@@ -3,7 +3,7 @@
 //!
 //! One list, [`KINDS`], names them all. To add one: a `pub mod`, and its `KIND` in the list.
 //!
-//! Deliberately absent: models (a [`Thinker`] is handed in), the hub that calls these servers, and any decision about when to call
+//! Deliberately absent: models (a [`TextModel`] is handed in), the hub that calls these servers, and any decision about when to call
 //! them. What the engine relies on is said by each tool itself, in its annotations.
 
 mod beneath;
@@ -33,8 +33,8 @@ pub use builtin::{Builtin, Held, Kind, Unready};
 pub use passage::{Passage, Passages};
 pub use secret::Secret;
 pub use settings::{Env, Settings};
-pub use summary::{Thinker, Trouble as ThinkerTrouble};
-pub use tool::{Asked, Hints, Mistake, Said, Tool, Toolset};
+pub use summary::{TextModel, TextModelError};
+pub use tool::{CallContext, Hints, Tool, ToolError, ToolOutput, Toolset};
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::reader::ReaderProcess;
 use crate::workspace::Workspaces;
-use crate::{Secret, Thinker, code, document, mail};
+use crate::{Secret, TextModel, code, document, mail};
 
 /// Reads environment variables; tests bring their own.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -28,7 +28,7 @@ pub struct Settings {
     pub document: Option<document::Settings>,
     pub mail: Option<mail::Settings>,
     /// Who writes summaries; without anybody they are picked from the text.
-    pub thinker: Option<Arc<dyn Thinker>>,
+    pub text_model: Option<Arc<dyn TextModel>>,
 }
 
 impl Settings {
@@ -43,7 +43,7 @@ impl Settings {
             code: code::Settings::default(),
             document: None,
             mail: None,
-            thinker: None,
+            text_model: None,
         }
     }
 
@@ -66,7 +66,7 @@ impl Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_thinker = self.thinker.is_some();
+        let has_thinker = self.text_model.is_some();
         f.debug_struct("Settings")
             .field("workspaces", &self.workspaces)
             .field("docs", &self.docs.is_some())

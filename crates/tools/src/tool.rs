@@ -24,7 +24,7 @@ use crate::passage::cut;
 
 /// What a tool answers: the same thing as words and as data.
 #[derive(Debug)]
-pub struct Said<T> {
+pub struct ToolOutput<T> {
     pub text: String,
     pub data: T,
 }
@@ -32,23 +32,23 @@ pub struct Said<T> {
 /// Why there is no answer, and what to do about it. It reaches the planner as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Mistake(pub String);
+pub struct ToolError(pub String);
 
-impl From<String> for Mistake {
+impl From<String> for ToolError {
     fn from(text: String) -> Self {
-        Mistake(text)
+        ToolError(text)
     }
 }
 
-impl From<&str> for Mistake {
+impl From<&str> for ToolError {
     fn from(text: &str) -> Self {
-        Mistake(text.to_owned())
+        ToolError(text.to_owned())
     }
 }
 
 /// What the caller sent beside the arguments.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct CallContext {
     /// The request's `_meta`: among others the effect's key.
     pub meta: JsonObject,
 }
@@ -78,12 +78,12 @@ const CALL_MAX: Duration = Duration::from_secs(120);
 const REPLY_BYTES_MAX: usize = 2 << 20;
 const MISTAKE_BYTES_MAX: usize = 4 << 10;
 
-type Reply = BoxFuture<'static, Result<CallToolResult, Mistake>>;
+type Reply = BoxFuture<'static, Result<CallToolResult, ToolError>>;
 
 #[derive(Clone)]
 pub struct Tool {
     definition: rmcp::model::Tool,
-    call: Arc<dyn Fn(JsonObject, Asked) -> Reply + Send + Sync>,
+    call: Arc<dyn Fn(JsonObject, CallContext) -> Reply + Send + Sync>,
 }
 
 impl Tool {
@@ -91,8 +91,8 @@ impl Tool {
     where
         I: DeserializeOwned + JsonSchema + Send + 'static,
         O: Serialize + JsonSchema + Send + 'static,
-        F: Fn(I, Asked) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Said<O>, Mistake>> + Send + 'static,
+        F: Fn(I, CallContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<ToolOutput<O>, ToolError>> + Send + 'static,
     {
         let takes = schema_for_input::<I>().expect("a tool's arguments are a struct");
         let annotations =
@@ -100,7 +100,7 @@ impl Tool {
         let definition =
             rmcp::model::Tool::new(name, about, Arc::clone(&takes)).with_raw_output_schema(schema_for_output::<O>()).with_annotations(annotations);
         let run = Arc::new(run);
-        let call = move |arguments: JsonObject, asked: Asked| -> Reply {
+        let call = move |arguments: JsonObject, asked: CallContext| -> Reply {
             let read = serde_json::from_value::<I>(Value::Object(arguments)).map_err(|error| misread(name, &error, &takes));
             let run = Arc::clone(&run);
             Box::pin(async move { reply(run(read?, asked).await?) })
@@ -148,7 +148,7 @@ impl ServerHandler for Toolset {
             let names: Vec<&str> = self.tools.iter().map(|tool| &*tool.definition.name).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool `{}` here, only {}", request.name, names.join(", ")), None));
         };
-        let asked = Asked { meta: context.meta.iter().map(|(key, value)| (key.clone(), value.clone())).collect() };
+        let asked = CallContext { meta: context.meta.iter().map(|(key, value)| (key.clone(), value.clone())).collect() };
         let work = (tool.call)(request.arguments.unwrap_or_default(), asked);
         let end = tokio::select! {
             end = tokio::time::timeout(CALL_MAX, work) => end,
@@ -161,23 +161,23 @@ impl ServerHandler for Toolset {
     }
 }
 
-fn reply<O: Serialize>(said: Said<O>) -> Result<CallToolResult, Mistake> {
-    let data = serde_json::to_value(said.data).map_err(|error| Mistake(format!("the reply cannot be written as JSON: {error}")))?;
+fn reply<O: Serialize>(said: ToolOutput<O>) -> Result<CallToolResult, ToolError> {
+    let data = serde_json::to_value(said.data).map_err(|error| ToolError(format!("the reply cannot be written as JSON: {error}")))?;
     let weight = said.text.len() + data.to_string().len();
     if weight > REPLY_BYTES_MAX {
-        return Err(Mistake(format!("the reply has {weight} bytes, more than the {REPLY_BYTES_MAX} allowed; ask for less")));
+        return Err(ToolError(format!("the reply has {weight} bytes, more than the {REPLY_BYTES_MAX} allowed; ask for less")));
     }
     let mut result = CallToolResult::success(vec![ContentBlock::text(said.text)]);
     result.structured_content = Some(data);
     Ok(result)
 }
 
-fn refusal(mistake: &Mistake) -> CallToolResult {
+fn refusal(mistake: &ToolError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(cut(&mistake.0, MISTAKE_BYTES_MAX))])
 }
 
 /// What was wrong with the arguments, and what right ones look like.
-fn misread(tool: &str, error: &serde_json::Error, takes: &JsonObject) -> Mistake {
+fn misread(tool: &str, error: &serde_json::Error, takes: &JsonObject) -> ToolError {
     let required: Vec<&str> = takes.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = takes.get("properties").and_then(Value::as_object);
     let argument = |(name, schema): (&String, &Value)| {
@@ -191,5 +191,5 @@ fn misread(tool: &str, error: &serde_json::Error, takes: &JsonObject) -> Mistake
         format!("\n- {name} ({kind}, {need}): {}", about.lines().next().unwrap_or_default())
     };
     let arguments: String = properties.into_iter().flatten().map(argument).collect();
-    Mistake(format!("the arguments of `{tool}` are wrong: {error}. It takes:{arguments}"))
+    ToolError(format!("the arguments of `{tool}` are wrong: {error}. It takes:{arguments}"))
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::Mistake;
+use crate::ToolError;
 use crate::files::root::{EntryKind, Root, WriteMode};
 use crate::owner::unique_name;
 
@@ -94,11 +94,11 @@ impl Workspaces {
     }
 
     /// A file of a thread's own folder, whole. A folder of the user's is not shown to others: it holds what no run wrote.
-    pub fn read(&self, thread: &str, path: &str) -> Result<Vec<u8>, Mistake> {
+    pub fn read(&self, thread: &str, path: &str) -> Result<Vec<u8>, ToolError> {
         if !self.is_own() {
             return Err("the workspace is a folder on the machine of the server; open it there".into());
         }
-        Root::open(&self.folder(Some(thread))).map_err(Mistake)?.bytes(path)
+        Root::open(&self.folder(Some(thread))).map_err(ToolError)?.bytes(path)
     }
 
     /// Fails early where the folder that was named cannot be used.
@@ -109,32 +109,32 @@ impl Workspaces {
         }
     }
 
-    pub(crate) fn root(&self, meta: &JsonObject) -> Result<Root, Mistake> {
+    pub(crate) fn root(&self, meta: &JsonObject) -> Result<Root, ToolError> {
         let folder = self.folder(meta.get(META_THREAD).and_then(Value::as_str));
         if self.is_own() {
-            make_private(&folder).map_err(|error| Mistake(format!("the workspace {} cannot be made: {error}", folder.display())))?;
+            make_private(&folder).map_err(|error| ToolError(format!("the workspace {} cannot be made: {error}", folder.display())))?;
         }
-        Root::open(&folder).map_err(Mistake)
+        Root::open(&folder).map_err(ToolError)
     }
 
     /// What an earlier call with this key replied, after its files are surely in place.
-    pub(crate) fn replied<R: Serialize + DeserializeOwned>(&self, key: &str, root: &Root) -> Result<Option<R>, Mistake> {
+    pub(crate) fn replied<R: Serialize + DeserializeOwned>(&self, key: &str, root: &Root) -> Result<Option<R>, ToolError> {
         let path = self.record(key, root);
         // Earlier versions had all records in one folder.
         let path = if path.exists() { path } else { self.records.join(record_name(key)) };
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Mistake(format!("the record {} cannot be read: {error}", path.display()))),
+            Err(error) => return Err(ToolError(format!("the record {} cannot be read: {error}", path.display()))),
         };
         let Record { reply, files } =
-            serde_json::from_slice(&bytes).map_err(|error| Mistake(format!("the record {} is damaged ({error}); delete it", path.display())))?;
+            serde_json::from_slice(&bytes).map_err(|error| ToolError(format!("the record {} is damaged ({error}); delete it", path.display())))?;
         put_all(root, &files)?;
         Ok(Some(reply))
     }
 
     /// Puts in place what a program wrote. With a key, what is to be done is on the disk before any of it is done.
-    pub(crate) fn put<R: Serialize>(&self, key: Option<&str>, root: &Root, reply: R, files: Vec<FileBytes>) -> Result<R, Mistake> {
+    pub(crate) fn put<R: Serialize>(&self, key: Option<&str>, root: &Root, reply: R, files: Vec<FileBytes>) -> Result<R, ToolError> {
         if files.is_empty() {
             return Ok(reply);
         }
@@ -142,7 +142,7 @@ impl Workspaces {
             put_all(root, &files)?;
             return Ok(reply);
         };
-        let failed = |error: std::io::Error| Mistake(format!("what the program wrote cannot be recorded in {}: {error}", self.records.display()));
+        let failed = |error: std::io::Error| ToolError(format!("what the program wrote cannot be recorded in {}: {error}", self.records.display()));
         let mut record = Record { reply, files };
         self.write_record(key, root, &record).map_err(failed)?;
         put_all(root, &record.files)?;
@@ -211,7 +211,7 @@ fn drop_old_records(folder: &Path) {
 }
 
 /// The files a program is shown: first those it names, then the others, as many as fit. The second value is how many did not fit.
-pub(crate) fn shown_files(root: &Root, program: &str) -> Result<(Vec<FileBytes>, usize), Mistake> {
+pub(crate) fn shown_files(root: &Root, program: &str) -> Result<(Vec<FileBytes>, usize), ToolError> {
     let mut entries = root.files()?;
     let is_named = |path: &str| path.rsplit('/').next().is_some_and(|name| program.contains(name));
     // Hidden folders hold what tools keep for themselves.
@@ -243,7 +243,7 @@ pub(crate) fn refuse_files(files: &[FileBytes]) -> Option<String> {
     })
 }
 
-fn put_all(root: &Root, files: &[FileBytes]) -> Result<(), Mistake> {
+fn put_all(root: &Root, files: &[FileBytes]) -> Result<(), ToolError> {
     files.iter().try_for_each(|file| root.write(&file.path, &file.bytes, WriteMode::Replace).map(drop))
 }
 

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_tools::document::{Asked, Document, Format, Settings, Source};
+use baton_tools::document::{Document, DocumentRequest, Format, Settings, Source};
 
 const TEXT: &str = "\
 # Rivers of the world
@@ -69,8 +69,13 @@ async fn others_open_them_with_everything_in_them() {
     let document = Document::new(Settings { folder: home.path().join("made"), ..Settings::default() }).unwrap();
     let source = |title: &str, address: &str| Source { title: title.into(), address: address.into() };
     let sources = vec![source("Lengths <measured>", "https://example.org/nile?a=1&b=2"), source("Atlas", "https://example.org/atlas")];
-    let asked =
-        |format| Asked { markdown: TEXT.into(), format, title: Some("A title & more".into()), name: Some("rivers".into()), sources: sources.clone() };
+    let asked = |format| DocumentRequest {
+        markdown: TEXT.into(),
+        format,
+        title: Some("A title & more".into()),
+        name: Some("rivers".into()),
+        sources: sources.clone(),
+    };
     let out = home.path().join("out");
 
     let docx = PathBuf::from(document.create_document(asked(Format::Docx)).await.unwrap().path);

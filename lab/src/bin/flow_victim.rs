@@ -11,9 +11,9 @@ async fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [sent] = words.as_slice() else { return Err("usage: flow_victim ERRAND".into()) };
     let sent: Sent = serde_json::from_str(sent)?;
-    let world = Arc::new(sent.house().world().await);
+    let handler = Arc::new(sent.setup().handler().await);
     let folder = sent.folder.clone();
     let person = Box::new(move |traces: &Traces, key, waiting: &graph::Waiting| real::person(&folder, traces, key, waiting));
     let life = Life { traces: Traces::open(&sent.folder, sent.life)?, order: real::order, person };
-    live(&sent.folder, world, flows::all()?, sent.first..sent.target, life).await
+    live(&sent.folder, handler, flows::all()?, sent.first..sent.target, life).await
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_lab::kill::errand::{self, FileWorld};
+use baton_lab::kill::errand::{self, FileHandler};
 use baton_lab::kill::traces::Traces;
 use baton_lab::kill::victim::{Life, Result, live};
 
@@ -14,7 +14,7 @@ async fn main() -> Result<()> {
     let [folder, life, first, target] = words.as_slice() else { return Err("usage: victim FOLDER LIFE FIRST TARGET".into()) };
     let folder = PathBuf::from(folder);
     let traces = || Traces::open(&folder, life.parse().unwrap_or_default());
-    let world = Arc::new(FileWorld { traces: Arc::new(traces()?) });
+    let handler = Arc::new(FileHandler { traces: Arc::new(traces()?) });
     let life = Life { traces: traces()?, order: errand::order, person: Box::new(errand::person) };
-    live(&folder, world, errand::flows(), first.parse()?..target.parse()?, life).await
+    live(&folder, handler, errand::flows(), first.parse()?..target.parse()?, life).await
 }

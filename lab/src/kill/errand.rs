@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use engine::Order;
 use graph::{Ask, Backoff, Digest, END, Failure, FailureKind, Go, Graph, Hole, Job, Key, Message, Replies, Reply, Request, Waiting};
 use serde::{Deserialize, Serialize};
@@ -120,18 +120,18 @@ fn patient(effect: graph::Effect) -> Request {
 }
 
 /// A world whose replies follow from what is asked, and whose traces are files.
-pub struct FileWorld {
+pub struct FileHandler {
     pub traces: Arc<Traces>,
 }
 
 #[async_trait]
-impl World for FileWorld {
-    fn nature(&self, job: &Job) -> Nature {
+impl EffectHandler for FileHandler {
+    fn repeatability(&self, job: &Job) -> Repeatability {
         nature_of(job.effect.name())
     }
 
     async fn perform(&self, job: &Job, _: &Progress) -> Reply {
-        let nature = self.nature(job);
+        let repeatability = self.repeatability(job);
         let asked = hash(Digest::of(&job.effect).to_string().as_bytes());
         self.traces.log(&Trace::Begin { key: job.key, attempt: job.attempt, name: job.effect.name().to_owned() });
         let half = Duration::from_micros(300 + asked % 2_000);
@@ -140,7 +140,7 @@ impl World for FileWorld {
             Reply::failed(Failure::new(FailureKind::Network, "a bad line").retry())
         } else {
             let value = json!({ "n": asked % 1_000 });
-            if nature != Nature::Repeatable {
+            if repeatability != Repeatability::Repeatable {
                 self.traces.happen(job.key, &value);
             }
             Reply::ok(value)
@@ -152,18 +152,18 @@ impl World for FileWorld {
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
-        match (self.nature(job), self.traces.happened(job.key)) {
-            (Nature::Checkable, Some(value)) => LookUp::Done(Reply::ok(value)),
-            (Nature::Checkable, None) => LookUp::NotDone,
-            (Nature::Once | Nature::Repeatable, _) => LookUp::Unknown,
+        match (self.repeatability(job), self.traces.happened(job.key)) {
+            (Repeatability::Checkable, Some(value)) => LookUp::Done(Reply::ok(value)),
+            (Repeatability::Checkable, None) => LookUp::NotDone,
+            (Repeatability::Once | Repeatability::Repeatable, _) => LookUp::Unknown,
         }
     }
 }
 
-pub fn nature_of(name: &str) -> Nature {
+pub fn nature_of(name: &str) -> Repeatability {
     match name {
-        "write" => Nature::Checkable,
-        "send" => Nature::Once,
-        _ => Nature::Repeatable,
+        "write" => Repeatability::Checkable,
+        "send" => Repeatability::Once,
+        _ => Repeatability::Repeatable,
     }
 }

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::traces::{Trace, Traces};
-use crate::house::{House, mind};
 use crate::person::wanted;
 use crate::provider::dialect::Dialect;
 use crate::provider::mailbox;
-use crate::provider::thought::{LEDGER, errand_in};
+use crate::provider::scripted_thought::{LEDGER, errand_in};
+use crate::setup::{Setup, profile};
 
 /// One life of the victim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,12 +30,12 @@ pub struct Sent {
 }
 
 impl Sent {
-    pub fn house(&self) -> House {
-        House {
+    pub fn setup(&self) -> Setup {
+        Setup {
             // So that the server knows who asks, however late a request of a dead process comes.
             key: format!("life-{}", self.life),
             smtp_port: Some(self.smtp_port),
-            ..House::new(Dialect::OpenaiChat, &self.model, &self.web, &self.folder)
+            ..Setup::new(Dialect::OpenaiChat, &self.model, &self.web, &self.folder)
         }
     }
 }
@@ -59,7 +59,7 @@ pub fn order(number: u64) -> Order {
         "auto" => json!({ "flows": ["direct", "search", "chat", "reason", "panel"], "each": { "search": searching } }),
         _ => Value::Null,
     };
-    Order::new(flow, json!({ "question": question, "model": mind(), "settings": settings }))
+    Order::new(flow, json!({ "question": question, "model": profile(), "settings": settings }))
 }
 
 /// What must have happened outside when the run is over. Panels only read here, and a chat only searches.
@@ -78,7 +78,7 @@ pub struct Outside {
 
 /// What has happened, as anybody can see who looks.
 pub fn outside(folder: &Path, number: u64) -> Outside {
-    let ledger = std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap_or_default();
+    let ledger = std::fs::read_to_string(Setup::root(folder).join(LEDGER)).unwrap_or_default();
     let mails = mailbox::subjects(&mailbox_of(folder));
     Outside {
         mails: mails.iter().filter(|subject| errand_in(subject) == Some(number)).count(),

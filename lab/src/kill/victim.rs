@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use effects::World;
+use effects::EffectHandler;
 use engine::{Engine, Order, Settings};
 use graph::{Graph, Key, Waiting};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub type Person = dyn Fn(&Traces, Key, &Waiting) -> Value + Send + Sync;
 const WORKERS: usize = 6;
 
 /// Returns when all of these are over.
-pub async fn live(folder: &Path, world: Arc<dyn World>, flows: Vec<Graph>, numbers: Range<u64>, life: Life) -> Result<()> {
+pub async fn live(folder: &Path, handler: Arc<dyn EffectHandler>, flows: Vec<Graph>, numbers: Range<u64>, life: Life) -> Result<()> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.join(DB), SqliteSettings::default())?);
     let settings = Settings {
         owner: owner::this(),
@@ -44,7 +44,7 @@ pub async fn live(folder: &Path, world: Arc<dyn World>, flows: Vec<Graph>, numbe
         snapshot_bytes_min: 1_000,
         ..Settings::default()
     };
-    let engine = Engine::new(store, world, flows, settings);
+    let engine = Engine::new(store, handler, flows, settings);
     engine.recover().await?;
     let (next, life) = (Arc::new(AtomicU64::new(numbers.start)), Arc::new(life));
     let workers: Vec<_> = (0..WORKERS)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mcp_hub::config::{OAuth, Private};
-use mcp_hub::{Asked, CallOptions, Consent, Is, Pace, ServerConfig, ToolInfo, Tools};
+use mcp_hub::{CallOptions, Consent, Pace, ServerConfig, ServerRequestHandler, ServerStatus, ToolInfo, Tools};
 use rmcp::ErrorData;
 use rmcp::model::*;
 use serde::Deserialize;
@@ -57,7 +57,7 @@ pub async fn run(wanted: &Wanted) -> Result<(), String> {
     });
     // One attempt: what fails must be seen to fail.
     let pace = Pace { backoff_first: Duration::from_secs(60), ..Pace::default() };
-    let tools = Tools::builder().with_server("peer", server).with_asked(Person).with_consent(Headless).with_pace(pace).build();
+    let tools = Tools::builder().with_server("peer", server).with_request_handler(Person).with_consent(Headless).with_pace(pace).build();
     let done = work(wanted, &tools).await;
     tools.close().await;
     done
@@ -67,11 +67,11 @@ async fn work(wanted: &Wanted, tools: &Tools) -> Result<(), String> {
     // To look at a list is not worth long waiting, but here everything depends on it.
     let mut changes = tools.changes();
     tools.list().await;
-    while matches!(tools.health()[0].is, Is::Connecting) {
+    while matches!(tools.health()[0].status, ServerStatus::Connecting) {
         changes.changed().await.map_err(|error| error.to_string())?;
     }
     let listed = tools.cached();
-    if let Is::Down { why, .. } = &tools.health()[0].is {
+    if let ServerStatus::Down { why, .. } = &tools.health()[0].status {
         return Err(why.clone());
     }
     match wanted.scenario.as_str() {
@@ -135,7 +135,7 @@ fn arguments(schema: &Value) -> Value {
 struct Person;
 
 #[async_trait]
-impl Asked for Person {
+impl ServerRequestHandler for Person {
     fn capabilities(&self) -> ClientCapabilities {
         let mut can = ClientCapabilities::builder().enable_sampling().enable_roots().build();
         can.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::new().with_schema_validation(true)));

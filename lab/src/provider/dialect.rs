@@ -13,7 +13,7 @@ pub enum Dialect {
 
 /// What the model on the other side says.
 #[derive(Clone, Copy, Debug)]
-pub enum Said<'s> {
+pub enum ScriptedAnswer<'s> {
     Text(&'s str),
     /// add(a: 1, b: 2)
     Call,
@@ -80,14 +80,14 @@ impl Dialect {
         matches!(self, Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic)
     }
 
-    pub fn body(self, said: &Said<'_>) -> Value {
+    pub fn body(self, said: &ScriptedAnswer<'_>) -> Value {
         let arguments = json!({"a": 1, "b": 2});
         match (self, said) {
             (Dialect::OpenaiChat, said) => {
                 let (message, reason) = match said {
-                    Said::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
-                    Said::CutOff(text) => (json!({"role": "assistant", "content": text}), "length"),
-                    Said::Call => {
+                    ScriptedAnswer::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
+                    ScriptedAnswer::CutOff(text) => (json!({"role": "assistant", "content": text}), "length"),
+                    ScriptedAnswer::Call => {
                         let call = json!({"id": "c1", "type": "function", "function": {"name": "add", "arguments": arguments.to_string()}});
                         (json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls")
                     }
@@ -97,9 +97,9 @@ impl Dialect {
             }
             (Dialect::OpenaiResponses, said) => {
                 let (item, status) = match said {
-                    Said::Text(text) => (output_text(text), "completed"),
-                    Said::CutOff(text) => (output_text(text), "incomplete"),
-                    Said::Call => (
+                    ScriptedAnswer::Text(text) => (output_text(text), "completed"),
+                    ScriptedAnswer::CutOff(text) => (output_text(text), "incomplete"),
+                    ScriptedAnswer::Call => (
                         json!({"type": "function_call", "id": "f1", "call_id": "c1", "name": "add", "arguments": arguments.to_string(), "status": "completed"}),
                         "completed",
                     ),
@@ -109,26 +109,26 @@ impl Dialect {
             }
             (Dialect::Anthropic, said) => {
                 let (block, reason) = match said {
-                    Said::Text(text) => (json!({"type": "text", "text": text}), "end_turn"),
-                    Said::CutOff(text) => (json!({"type": "text", "text": text}), "max_tokens"),
-                    Said::Call => (json!({"type": "tool_use", "id": "t1", "name": "add", "input": arguments}), "tool_use"),
+                    ScriptedAnswer::Text(text) => (json!({"type": "text", "text": text}), "end_turn"),
+                    ScriptedAnswer::CutOff(text) => (json!({"type": "text", "text": text}), "max_tokens"),
+                    ScriptedAnswer::Call => (json!({"type": "tool_use", "id": "t1", "name": "add", "input": arguments}), "tool_use"),
                 };
                 json!({"id": "m", "type": "message", "role": "assistant", "model": "served-model", "content": [block], "stop_reason": reason,
                     "usage": {"input_tokens": TOKENS.0, "output_tokens": TOKENS.1}})
             }
             (Dialect::Gemini, said) => {
                 let (part, reason) = match said {
-                    Said::Text(text) => (json!({"text": text}), "STOP"),
-                    Said::CutOff(text) => (json!({"text": text}), "MAX_TOKENS"),
-                    Said::Call => (json!({"functionCall": {"name": "add", "args": arguments}}), "STOP"),
+                    ScriptedAnswer::Text(text) => (json!({"text": text}), "STOP"),
+                    ScriptedAnswer::CutOff(text) => (json!({"text": text}), "MAX_TOKENS"),
+                    ScriptedAnswer::Call => (json!({"functionCall": {"name": "add", "args": arguments}}), "STOP"),
                 };
                 gemini(&[part], Some(reason))
             }
             (Dialect::Ollama, said) => {
                 let (message, reason) = match said {
-                    Said::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
-                    Said::CutOff(text) => (json!({"role": "assistant", "content": text}), "length"),
-                    Said::Call => {
+                    ScriptedAnswer::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
+                    ScriptedAnswer::CutOff(text) => (json!({"role": "assistant", "content": text}), "length"),
+                    ScriptedAnswer::Call => {
                         (json!({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "add", "arguments": arguments}}]}), "stop")
                     }
                 };
@@ -138,14 +138,14 @@ impl Dialect {
     }
 
     /// The same, piece by piece, as the provider's events.
-    pub fn stream(self, said: &Said<'_>) -> Vec<String> {
+    pub fn stream(self, said: &ScriptedAnswer<'_>) -> Vec<String> {
         let (text, cut_off) = match said {
-            Said::Text(text) => (*text, false),
-            Said::CutOff(text) => (*text, true),
-            Said::Call => ("", false),
+            ScriptedAnswer::Text(text) => (*text, false),
+            ScriptedAnswer::CutOff(text) => (*text, true),
+            ScriptedAnswer::Call => ("", false),
         };
         let words = || text.split_inclusive(' ');
-        let is_call = matches!(said, Said::Call);
+        let is_call = matches!(said, ScriptedAnswer::Call);
         match self {
             Dialect::OpenaiChat => {
                 let chunk = |delta: Value, reason: Value| {

@@ -5,6 +5,6 @@
 
 pub mod dialect;
 pub mod mailbox;
+pub mod scripted_thought;
 pub mod server;
-pub mod thought;
 pub mod web;

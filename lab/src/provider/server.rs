@@ -9,11 +9,11 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use futures::stream;
 use serde_json::Value;
 
-use super::dialect::{Dialect, Said};
+use super::dialect::{Dialect, ScriptedAnswer};
 
 #[derive(Clone, Debug)]
 pub enum Behaviour {
-    Says(Said<'static>),
+    Says(ScriptedAnswer<'static>),
     /// Whatever this makes of the request.
     Thinks(fn(&Value) -> String),
     /// A status, headers and a body.
@@ -42,13 +42,13 @@ pub enum Nonsense {
 }
 
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Value,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Seen {
 
 pub struct Server {
     pub url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<RecordedRequest>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -69,7 +69,7 @@ impl Server {
     pub async fn start_with(dialect: Dialect, behaviours: Vec<Behaviour>) -> Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<RecordedRequest>>> = Arc::default();
         let kept = seen.clone();
         let handler = move |uri: Uri, headers: HeaderMap, body: Bytes| {
             let (kept, behaviours) = (kept.clone(), behaviours.clone());
@@ -78,7 +78,7 @@ impl Server {
                 let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let count = {
                     let mut seen = kept.lock().expect("lock");
-                    seen.push(Seen { path: path.clone(), headers, body: body.clone() });
+                    seen.push(RecordedRequest { path: path.clone(), headers, body: body.clone() });
                     seen.len()
                 };
                 let behaviour = behaviours[(count - 1).min(behaviours.len() - 1)].clone();
@@ -90,7 +90,7 @@ impl Server {
         Server { url, seen, task }
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<RecordedRequest> {
         self.seen.lock().expect("lock").clone()
     }
 }
@@ -109,12 +109,12 @@ async fn respond(dialect: Dialect, behaviour: Behaviour, path: &str, body: &Valu
         (true, Dialect::Ollama) => "application/x-ndjson",
         (true, _) => "text/event-stream",
     };
-    let chunks = |said: &Said<'_>| if streaming { dialect.stream(said) } else { vec![dialect.body(said).to_string()] };
-    let hello = Said::Text("Hello there, reader.");
+    let chunks = |said: &ScriptedAnswer<'_>| if streaming { dialect.stream(said) } else { vec![dialect.body(said).to_string()] };
+    let hello = ScriptedAnswer::Text("Hello there, reader.");
     let ok = |kind: &str, body: Body| Response::builder().status(200).header("content-type", kind).body(body).expect("a response");
     match behaviour {
         Behaviour::Says(said) => ok(kind, dripping(chunks(&said), End::Clean)),
-        Behaviour::Thinks(think) => ok(kind, dripping(chunks(&Said::Text(&think(body))), End::Clean)),
+        Behaviour::Thinks(think) => ok(kind, dripping(chunks(&ScriptedAnswer::Text(&think(body))), End::Clean)),
         Behaviour::Refuses(status, headers, words) => {
             let mut response = Response::builder().status(StatusCode::from_u16(status).expect("a status")).header("content-type", "application/json");
             for (name, value) in headers {

@@ -114,7 +114,7 @@ fn with_needs(mut request: Request, dice: &mut Dice, before: &[usize], places: &
         request = request.after(*dice.pick(before));
     }
     if dice.pct(15) {
-        request = request.whatever_became_of(*dice.pick(before));
+        request = request.after_any_outcome(*dice.pick(before));
     }
     request
 }

@@ -2,20 +2,20 @@
 
 use std::sync::{Arc, OnceLock};
 
-use effects::World;
+use effects::EffectHandler;
 use engine::Order;
 use graph::{Budget, Graph, RunId, ThreadId};
 use scripted::faults::{FaultPlan, Faulty};
-use scripted::{Outside, ScriptedWorld};
+use scripted::{Outside, ScriptedHandler};
 use serde_json::{Value, json};
 
 use super::dice::Dice;
 use super::flow::{Flavour, family};
 use super::gate::Gate;
+use super::handler::SimHandler;
 use super::ledger::Ledger;
 use super::person::LookOutside;
-use super::samples::SampleWorld;
-use super::world::SimWorld;
+use super::samples::SampleHandler;
 
 pub struct Case {
     pub seed: u64,
@@ -127,15 +127,15 @@ impl Case {
     }
 
     /// The world as one process meets it.
-    pub fn world(&self, outside: &Elsewhere, gate: &Arc<Gate>, shuffle: u64) -> Arc<dyn World> {
+    pub fn handler(&self, outside: &Elsewhere, gate: &Arc<Gate>, shuffle: u64) -> Arc<dyn EffectHandler> {
         let (gate, ledger) = (gate.clone(), outside.ledger.clone());
         match self.kind {
-            Kind::Random(_) => Arc::new(SimWorld { seed: self.seed, shuffle, has_doubts: self.has_doubts(), gate, ledger }),
+            Kind::Random(_) => Arc::new(SimHandler { seed: self.seed, shuffle, has_doubts: self.has_doubts(), gate, ledger }),
             Kind::Sample(_) => {
-                let inner = ScriptedWorld::with_outside(flows::SCRIPT, outside.scripted.clone()).expect("the script of the samples is right");
+                let inner = ScriptedHandler::with_outside(flows::SCRIPT, outside.scripted.clone()).expect("the script of the samples is right");
                 let plan =
                     FaultPlan { seed: self.seed, fail_pct: 15, lose_reply_pct: 10, duplicate_pct: 10, delay_ms_max: 0, faulty_attempts_max: 2 };
-                Arc::new(SampleWorld { inner: Faulty::new(inner, plan), plan, shuffle, outside: outside.scripted.clone(), gate, ledger })
+                Arc::new(SampleHandler { inner: Faulty::new(inner, plan), plan, shuffle, outside: outside.scripted.clone(), gate, ledger })
             }
         }
     }

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use graph::{Effect, Event, Failure, Reply, RunId, TaskId, Told, Verdict};
+use graph::{Effect, Event, Failure, NumberedEvent, Reply, RunId, TaskId, Verdict};
 use serde_json::Value;
 
 use super::harness::{Record, RunRecord};
@@ -25,7 +25,7 @@ pub fn compare(uncut: &Record, cut: &Record, has_costs: bool) -> Result<(), Stri
     if known != found {
         return Err(format!("there are the runs {found:?}, and uncut there were {known:?}"));
     }
-    let has_doubts = cut.runs.values().flat_map(|run| &run.events).any(|told| matches!(told.event, Event::Doubted { .. }));
+    let has_doubts = cut.runs.values().flat_map(|run| &run.events).any(|numbered| matches!(numbered.event, Event::Doubted { .. }));
     for (run, known) in &uncut.runs {
         compare_run(known, &cut.runs[run], has_costs && !has_doubts).map_err(|why| format!("{run}: {why}"))?;
     }
@@ -76,16 +76,16 @@ struct Apart<'a> {
 }
 
 impl<'a> Apart<'a> {
-    fn of(events: &'a [Told]) -> Self {
+    fn of(events: &'a [NumberedEvent]) -> Self {
         let mut apart = Apart { flow: Vec::new(), tasks: BTreeMap::new() };
-        for told in events {
-            match &told.event {
+        for numbered in events {
+            match &numbered.event {
                 Event::Asked { task, .. }
                 | Event::Replied { task, .. }
                 | Event::Skipped { task, .. }
                 | Event::Doubted { task, .. }
                 | Event::Held { task, .. } => {
-                    apart.tasks.entry(*task).or_default().push(&told.event);
+                    apart.tasks.entry(*task).or_default().push(&numbered.event);
                 }
                 Event::Started { .. }
                 | Event::Entered { .. }
@@ -93,7 +93,7 @@ impl<'a> Apart<'a> {
                 | Event::Said { .. }
                 | Event::Left { .. }
                 | Event::Edited { .. }
-                | Event::Ended { .. } => apart.flow.push(&told.event),
+                | Event::Ended { .. } => apart.flow.push(&numbered.event),
             }
         }
         apart

@@ -12,8 +12,7 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
     CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow,
-    RecordFilter, RecordRow, Result,
-    Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
+    RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
 };
 use tokio::sync::Notify;
 

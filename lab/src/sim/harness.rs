@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{Closing, Engine, EngineError, Flows, History, Seen, Settings, closing_of};
-use graph::{RunId, ThreadId, Told};
+use engine::{Engine, EngineError, FeedItem, Flows, History, RunResult, Settings, result_of};
+use graph::{NumberedEvent, RunId, ThreadId};
 use store::{RunFilter, RunRow, Status, Store, StoreError};
 use tokio::time::Instant;
 
@@ -37,8 +37,8 @@ pub struct Record {
 }
 
 pub struct RunRecord {
-    pub closing: Closing,
-    pub events: Vec<Told>,
+    pub closing: RunResult,
+    pub events: Vec<NumberedEvent>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -79,7 +79,7 @@ struct Lives<'a> {
 }
 
 /// What watchers were told, across all lives.
-type SeenEvents = Mutex<BTreeMap<RunId, Vec<Arc<Told>>>>;
+type SeenEvents = Mutex<BTreeMap<RunId, Vec<Arc<NumberedEvent>>>>;
 
 impl Lives<'_> {
     /// `None` when it was cut.
@@ -116,7 +116,7 @@ impl Lives<'_> {
         let case = self.case;
         let shuffle = if life == 0 { self.options.shuffle } else { mix(&[case.seed, life as u64]) };
         let gated = GatedStore { inner: store.clone(), gate: gate.clone(), ledger: self.elsewhere.ledger.clone(), stands_still: false };
-        let engine = Engine::new(Arc::new(gated), case.world(&self.elsewhere, gate, shuffle), case.flows.clone(), self.settings(life));
+        let engine = Engine::new(Arc::new(gated), case.handler(&self.elsewhere, gate, shuffle), case.flows.clone(), self.settings(life));
         engine.recover().await.map_err(|e| format!("recovering: {e}"))?;
         let mut watching = Vec::new();
         for ordered in &case.orders {
@@ -197,7 +197,7 @@ impl Lives<'_> {
         let mut messages: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for row in all_runs(store).await? {
             let run = &row.run;
-            let closing = closing_of(&row).ok_or_else(|| format!("{run} is over, but does not say how"))?;
+            let closing = result_of(&row).ok_or_else(|| format!("{run} is over, but does not say how"))?;
             let history = History::of(store, flows, run).await.map_err(|e| format!("{run} cannot be replayed: {e}"))?;
             if history.outcome.as_deref() != Some(&closing.outcome) {
                 return Err(format!("{run} ended as {:?}, but its journal says {:?}", closing.outcome, history.outcome));
@@ -239,13 +239,13 @@ impl Lives<'_> {
     /// nothing that was not yet safe.
     fn compare_with_watchers(&self, record: &Record) -> Result<(), String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        for (run, told) in seen.iter() {
+        for (run, numbered) in seen.iter() {
             let events = &record.runs.get(run).ok_or_else(|| format!("{run} was watched and is not in the store"))?.events;
-            let text = |told: &Told| serde_json::to_string(told).unwrap_or_default();
-            if told.len() != events.len() {
-                return Err(format!("a watcher of {run} saw {} events, and its journal tells {}", told.len(), events.len()));
+            let text = |numbered: &NumberedEvent| serde_json::to_string(numbered).unwrap_or_default();
+            if numbered.len() != events.len() {
+                return Err(format!("a watcher of {run} saw {} events, and its journal tells {}", numbered.len(), events.len()));
             }
-            if let Some((then, now)) = told.iter().zip(events).find(|(then, now)| text(then) != text(now)) {
+            if let Some((then, now)) = numbered.iter().zip(events).find(|(then, now)| text(then) != text(now)) {
                 return Err(format!("a watcher of {run} was told {}, and its journal tells {}", text(then), text(now)));
             }
         }
@@ -266,8 +266,8 @@ async fn watch(engine: Engine, run: RunId, seen: Arc<SeenEvents>) -> Result<(), 
     let from = seen.lock().unwrap_or_else(PoisonError::into_inner).get(&run).map_or(0, Vec::len);
     let mut watcher = engine.watch(&run, from as u64);
     while let Some(next) = watcher.next().await {
-        if let Seen::Told(told, _) = next.map_err(|e| format!("watching {run}: {e}"))? {
-            seen.lock().unwrap_or_else(PoisonError::into_inner).entry(run.clone()).or_default().push(told);
+        if let FeedItem::Event(numbered, _) = next.map_err(|e| format!("watching {run}: {e}"))? {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).entry(run.clone()).or_default().push(numbered);
         }
     }
     Ok(())

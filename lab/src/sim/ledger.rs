@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use effects::Nature;
+use effects::Repeatability;
 use graph::{Entry, Job, Key, Reply, RunId, TaskId};
 use store::Commit;
 
@@ -58,7 +58,7 @@ impl Ledger {
     }
 
     /// An attempt begins; it had better be allowed to.
-    pub fn begin(&self, job: &Job, nature: Nature) {
+    pub fn begin(&self, job: &Job, repeatability: Repeatability) {
         let mut books = self.books();
         books.performances += 1;
         let place = (job.run.clone(), job.task);
@@ -69,10 +69,10 @@ impl Ledger {
         let times = books.begun.entry((job.key, job.attempt)).or_default();
         *times += 1;
         let again = *times > 1;
-        match nature {
-            Nature::Repeatable => {}
-            Nature::Checkable | Nature::Once => {
-                if again && nature == Nature::Once {
+        match repeatability {
+            Repeatability::Repeatable => {}
+            Repeatability::Checkable | Repeatability::Once => {
+                if again && repeatability == Repeatability::Once {
                     books.troubles.push(format!("{} was begun twice, and nobody was asked", what()));
                 }
                 if !books.intended.contains(&(place.0, place.1, job.attempt)) {

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use graph::{Job, Reply};
 use scripted::faults::{Fault, FaultPlan, Faulty};
-use scripted::{Outside, ScriptedWorld};
+use scripted::{Outside, ScriptedHandler};
 
 use super::dice::{Dice, hash};
 use super::gate::Gate;
 use super::ledger::Ledger;
 
-pub struct SampleWorld {
-    pub inner: Faulty<ScriptedWorld>,
+pub struct SampleHandler {
+    pub inner: Faulty<ScriptedHandler>,
     pub plan: FaultPlan,
     pub shuffle: u64,
     pub outside: Arc<Outside>,
@@ -23,23 +23,23 @@ pub struct SampleWorld {
 }
 
 #[async_trait]
-impl World for SampleWorld {
-    fn nature(&self, job: &Job) -> Nature {
-        self.inner.nature(job)
+impl EffectHandler for SampleHandler {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        self.inner.repeatability(job)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        let nature = self.nature(job);
+        let repeatability = self.repeatability(job);
         self.gate.pass(|| format!("begin  {} {} attempt {}: {} {}", job.run, job.task, job.attempt, job.effect.kind(), job.effect.name())).await;
-        self.ledger.begin(job, nature);
+        self.ledger.begin(job, repeatability);
         let mut dice = Dice::new(&[self.plan.seed, 10, self.shuffle, hash(&job.key.bytes()), u64::from(job.attempt)]);
         tokio::time::sleep(Duration::from_millis(dice.below(8))).await;
         let is_lost = self.plan.fault(job.key, job.attempt) == Fault::LoseReply;
-        let mut reply = match nature {
+        let mut reply = match repeatability {
             // A lost reply to what only a person can vouch for is a failure when nothing is cut, and `done` when a cut makes the
             // person look: rightly different, and so left out.
-            Nature::Once if is_lost => self.inner.inner().perform(job, progress).await,
-            Nature::Once | Nature::Checkable | Nature::Repeatable => self.inner.perform(job, progress).await,
+            Repeatability::Once if is_lost => self.inner.inner().perform(job, progress).await,
+            Repeatability::Once | Repeatability::Checkable | Repeatability::Repeatable => self.inner.perform(job, progress).await,
         };
         // Whatever took no time of its own must not be measured by this world's shuffled time.
         reply.took_us = reply.took_us.max(1);

@@ -83,13 +83,13 @@ const ACTS: [(Act, u64); 21] = [
 ];
 
 /// One event of a stream.
-struct Told {
+struct StreamEvent {
     id: Option<String>,
     event: String,
     data: Value,
 }
 
-impl Told {
+impl StreamEvent {
     /// The run is at its end, and does not only wait for somebody.
     fn is_over(&self) -> bool {
         self.event == "end" && matches!(self.data["status"].as_str(), Some("done" | "failed" | "cancelled"))
@@ -145,7 +145,7 @@ impl Client {
             Act::AskTwiceWithOneKey => self.twice().await,
             Act::Watch => {
                 let (run, thread) = self.start("watch", &json!({ "question": QUESTION, "flow": "search" })).await?;
-                let told = self.listen("watch", &run, None, Told::is_over).await?;
+                let told = self.listen("watch", &run, None, StreamEvent::is_over).await?;
                 self.threads.push((thread, run));
                 self.ended("watch", &told, "done")
             }
@@ -161,8 +161,8 @@ impl Client {
             Act::Reject => {
                 let asking = self.asking("reject").await?;
                 self.answer("reject", &asking, json!({ "approve": false })).await?;
-                let told = self.listen("reject", &word(&asking["run"]), None, Told::is_over).await?;
-                self.is("reject", told.last().is_some_and(Told::is_over), &asking)
+                let told = self.listen("reject", &word(&asking["run"]), None, StreamEvent::is_over).await?;
+                self.is("reject", told.last().is_some_and(StreamEvent::is_over), &asking)
             }
             Act::CancelAsking => {
                 let asking = self.asking("cancel asking").await?;
@@ -180,7 +180,7 @@ impl Client {
                 let (_, run) = self.thread().await?;
                 let branch = self.call("fork", Method::POST, &format!("/api/runs/{run}/fork"), Some(&json!({ "at_step": 1 })), &[201]).await?;
                 let (run, thread) = (word(&branch["run"]), word(&branch["thread"]));
-                let told = self.listen("fork", &run, None, Told::is_over).await?;
+                let told = self.listen("fork", &run, None, StreamEvent::is_over).await?;
                 self.threads.push((thread, run));
                 self.ended("fork", &told, "done")
             }
@@ -260,14 +260,14 @@ impl Client {
         let (run, thread) = self.start(KIND, &json!({ "question": QUESTION, "flow": "search" })).await?;
         self.threads.push((thread, run.clone()));
         let mut left = 1 + self.dice.below(8);
-        let leaving = |told: &Told| {
+        let leaving = |told: &StreamEvent| {
             left -= 1;
             left == 0 || told.is_over()
         };
         let mut told = self.listen(KIND, &run, None, leaving).await?;
         let cursor = told.iter().rev().find_map(|told| told.id.clone());
-        if !told.last().is_some_and(Told::is_over) {
-            told.extend(self.listen(KIND, &run, cursor.as_deref(), Told::is_over).await?);
+        if !told.last().is_some_and(StreamEvent::is_over) {
+            told.extend(self.listen(KIND, &run, cursor.as_deref(), StreamEvent::is_over).await?);
         }
         let mut seen: Vec<String> =
             told.iter().filter(|told| told.event == "told").map(|told| format!("{} {}", told.data["run"], told.data["seq"])).collect();
@@ -286,7 +286,7 @@ impl Client {
         let hash = &waiting["schema"]["properties"]["plan_hash"]["default"];
         self.answer(kind, &asking, json!({ "approve": true, "tasks": plan["tasks"], "plan_hash": hash })).await?;
         let run = word(&asking["run"]);
-        let told = self.listen(kind, &run, None, Told::is_over).await?;
+        let told = self.listen(kind, &run, None, StreamEvent::is_over).await?;
         self.ended(kind, &told, "done")
     }
 
@@ -307,7 +307,7 @@ impl Client {
 
     async fn cancelled(&mut self, kind: &'static str, run: &str, wanted: &[u16]) -> Option<()> {
         self.call(kind, Method::POST, &format!("/api/runs/{run}/cancel"), Some(&json!({ "reason": "enough" })), wanted).await?;
-        let told = self.listen(kind, run, None, Told::is_over).await?;
+        let told = self.listen(kind, run, None, StreamEvent::is_over).await?;
         self.is(kind, told.last().is_some_and(|last| matches!(last.data["status"].as_str(), Some("cancelled" | "done"))), &json!(run))
     }
 
@@ -427,7 +427,7 @@ impl Client {
         Some((word(&started["run"]), word(&started["thread"])))
     }
 
-    fn ended(&self, kind: &'static str, told: &[Told], status: &str) -> Option<()> {
+    fn ended(&self, kind: &'static str, told: &[StreamEvent], status: &str) -> Option<()> {
         let last = told.last();
         let is_so = last.is_some_and(|last| last.event == "end" && last.data["status"] == status);
         self.is(kind, is_so, &json!({ "the last event": last.map(|last| &last.data) }))
@@ -441,7 +441,13 @@ impl Client {
     }
 
     /// The events of a run behind a cursor, up to the one that is the last wanted; then it is left. One that is over ends by itself.
-    async fn listen(&self, kind: &'static str, run: &str, after: Option<&str>, mut is_last: impl FnMut(&Told) -> bool) -> Option<Vec<Told>> {
+    async fn listen(
+        &self,
+        kind: &'static str,
+        run: &str,
+        after: Option<&str>,
+        mut is_last: impl FnMut(&StreamEvent) -> bool,
+    ) -> Option<Vec<StreamEvent>> {
         let mut request = self.http.get(format!("{}/api/runs/{run}/events", self.url)).timeout(PATIENCE);
         if let Some(after) = after {
             request = request.header("last-event-id", after);
@@ -471,7 +477,9 @@ impl Client {
             while let Some((frame, left)) = rest.split_once("\n\n") {
                 let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
                 let told = match (field("event: "), field("data: ")) {
-                    (Some(event), Some(data)) => Some(Told { id: field("id: "), event, data: serde_json::from_str(&data).unwrap_or_default() }),
+                    (Some(event), Some(data)) => {
+                        Some(StreamEvent { id: field("id: "), event, data: serde_json::from_str(&data).unwrap_or_default() })
+                    }
                     _ => None,
                 };
                 rest = left.to_owned();

@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use baton_lab::house::House;
 use baton_lab::provider::dialect::Dialect;
-use baton_lab::provider::thought::{self, Mind};
+use baton_lab::provider::scripted_thought::{self, ModelFn};
 use baton_lab::provider::web;
+use baton_lab::setup::Setup;
 use engine::{Engine, Order};
 use graph::{Message, ModelCall, ThreadId};
 use serde_json::json;
@@ -15,18 +15,18 @@ use store::{Retention, RunFilter, SqliteSettings, SqliteStore, Store};
 use crate::{Ground, input, output};
 
 /// Everything a model was asked.
-type Heard = Arc<Mutex<Vec<ModelCall>>>;
+type ReceivedCalls = Arc<Mutex<Vec<ModelCall>>>;
 
-async fn engine(ground: &Ground) -> (Engine, Heard) {
-    let heard = Heard::default();
+async fn engine(ground: &Ground) -> (Engine, ReceivedCalls) {
+    let heard = ReceivedCalls::default();
     let kept = heard.clone();
     let web = web::serve(web::ARTICLE).await;
-    let house = House::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
-    let mind = Mind(move |call: &ModelCall| {
+    let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
+    let profile = ModelFn(move |call: &ModelCall| {
         kept.lock().unwrap().push(call.clone());
-        thought::to_call(call)
+        scripted_thought::to_call(call)
     });
-    (ground.engine(house.world_of(mind).await), heard)
+    (ground.engine(setup.handlers_with(profile).await), heard)
 }
 
 async fn history(engine: &Engine, thread: &ThreadId) -> Vec<Message> {
@@ -46,7 +46,7 @@ async fn ask(engine: &Engine, thread: &str, flow: &str, question: &str) {
 }
 
 /// Whether any model call since was told this.
-fn was_told(heard: &Heard, words: &str) -> bool {
+fn was_told(heard: &ReceivedCalls, words: &str) -> bool {
     heard.lock().unwrap().drain(..).any(|call| call.messages.iter().any(|message| message.content.contains(words)))
 }
 
@@ -73,7 +73,7 @@ async fn c7_the_whole_history_is_kept_in_a_database_however_long() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r7_what_is_known_belongs_to_one_chat_is_stored_and_dropped_after_its_time() {
+async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thread() {
     let ground = Ground::new();
     let (engine, heard) = engine(&ground).await;
     for (chat, flow, question) in [("ann/1", "reason", "Think about errand 1."), ("ann/2", "search", "Errand 2: what is a relay?")] {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_lab::provider::thought;
-use effects::{Nature, Progress, World};
+use baton_lab::provider::scripted_thought;
+use effects::{EffectHandler, Progress, Repeatability};
 use engine::{Engine, Order, Settings};
 use graph::{Effect, Job, Reply};
 use serde_json::{Value, json};
@@ -18,9 +18,9 @@ use crate::{input, output};
 struct Hanging(&'static str);
 
 #[async_trait]
-impl World for Hanging {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl EffectHandler for Hanging {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, _: &Progress) -> Reply {
@@ -28,7 +28,7 @@ impl World for Hanging {
             std::future::pending::<()>().await;
         }
         Reply::ok(match &*job.effect {
-            Effect::CallModel(call) => thought::to_call(call),
+            Effect::CallModel(call) => scripted_thought::to_call(call),
             Effect::CallTool(call) if call.tool == "registry.tools" => json!({ "text": "", "data": { "tools": [tool()] }, "spans": [] }),
             _ => json!({ "text": "Upstream stories say so.", "data": null, "spans": [] }),
         })

@@ -2,27 +2,27 @@
 
 use std::path::Path;
 
-use baton_lab::house::House;
 use baton_lab::provider::dialect::Dialect;
-use baton_lab::provider::server::{Behaviour, Seen, Server};
-use baton_lab::provider::thought::{self, LEDGER};
+use baton_lab::provider::scripted_thought::{self, LEDGER};
+use baton_lab::provider::server::{Behaviour, RecordedRequest, Server};
 use baton_lab::provider::web;
+use baton_lab::setup::Setup;
 use engine::Order;
 use serde_json::{Value, json};
 
 use crate::{Ground, input, output};
 
 /// One flow over both dialects; `check` sees what it answered, what the model's server was asked, and the folder.
-async fn over_http(flow: &str, question: &str, more: &Value, check: impl Fn(&Value, &[Seen], &Path)) {
+async fn over_http(flow: &str, question: &str, more: &Value, check: impl Fn(&Value, &[RecordedRequest], &Path)) {
     for dialect in [Dialect::OpenaiChat, Dialect::Ollama] {
         let ground = Ground::new();
-        let server = Server::start(dialect, Behaviour::Thinks(thought::to_request)).await;
+        let server = Server::start(dialect, Behaviour::Thinks(scripted_thought::to_request)).await;
         let docs = ground.folder.path().join("docs");
         std::fs::create_dir(&docs).unwrap();
         std::fs::write(docs.join("relay.md"), "# Relay\n\nA relay baton weighs at least 50 grams and is handed on in the exchange zone.\n").unwrap();
         let web = web::serve(web::ARTICLE).await;
-        let house = House { docs: Some(docs), ..House::new(dialect, &server.url, &web, ground.folder.path()) };
-        let engine = ground.engine(house.world().await);
+        let setup = Setup { docs: Some(docs), ..Setup::new(dialect, &server.url, &web, ground.folder.path()) };
+        let engine = ground.engine(setup.handler().await);
         let answered = output(&engine, Order::new(flow, input(question, more.clone()))).await;
         assert!(answered["answer"].as_str().unwrap().contains("Errand 5 is done"), "{dialect:?}: {answered}");
         let seen = server.seen();
@@ -45,7 +45,7 @@ async fn s1_search_asks_a_model_server_twice_and_does_what_was_planned() {
             .collect();
         assert_eq!(steps, tools.map(|tool| (tool, "completed")), "{answered}");
         assert!(seen[1].body.to_string().contains("exchange zone"), "what was found is told");
-        let ledger = std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap();
+        let ledger = std::fs::read_to_string(Setup::root(folder).join(LEDGER)).unwrap();
         assert!(ledger.starts_with("errand 5: ") && ledger.contains('6'), "{ledger}");
         assert_eq!(std::fs::read_dir(folder.join("outbox")).unwrap().count(), 1, "one mail");
     })
@@ -67,7 +67,7 @@ async fn r1_reason_goes_through_its_phases_over_http() {
     over_http("reason", "Think about errand 5 and write it down.", &json!({}), |answered, seen, folder| {
         assert_eq!((&answered["way"], &answered["iterations"], &answered["degraded"], seen.len()), (&json!("agentic"), &json!(1), &json!([]), 3));
         assert!(answered["results"].as_array().unwrap().iter().all(|step| step["success"] == true), "{answered}");
-        assert_eq!(std::fs::read_to_string(House::root(folder).join(LEDGER)).unwrap(), "errand 5: 6\n", "a chain hands plain values on");
+        assert_eq!(std::fs::read_to_string(Setup::root(folder).join(LEDGER)).unwrap(), "errand 5: 6\n", "a chain hands plain values on");
         assert_eq!(answered["files"], json!([{ "path": LEDGER, "bytes": 12 }]));
         assert_eq!(std::fs::read_dir(folder.join("outbox")).unwrap().count(), 1, "what may change something is planned too");
     })

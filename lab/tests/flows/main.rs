@@ -11,10 +11,10 @@ mod replay;
 
 use std::sync::Arc;
 
-use baton_lab::house::mind;
 use baton_lab::person::{Person, agreeable, through};
-use effects::World;
-use engine::{Closing, Engine, Order, Settings};
+use baton_lab::setup::profile;
+use effects::EffectHandler;
+use engine::{Engine, Order, RunResult, Settings};
 use serde_json::{Value, json};
 use store::{SqliteSettings, SqliteStore};
 use tempfile::TempDir;
@@ -33,27 +33,27 @@ impl Ground {
     }
 
     /// A new process, as far as the store can tell; the ones before it are dead.
-    pub(crate) fn engine(&self, world: impl World) -> Engine {
+    pub(crate) fn engine(&self, handler: impl EffectHandler) -> Engine {
         let store = SqliteStore::open(self.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
         let settings = Settings { is_gone: Arc::new(|_| true), ..Settings::default() };
-        Engine::new(Arc::new(store), Arc::new(world), flows::all().unwrap(), settings)
+        Engine::new(Arc::new(store), Arc::new(handler), flows::all().unwrap(), settings)
     }
 }
 
 /// What every flow of these tests is asked, and what else its input holds.
 pub(crate) fn input(question: &str, more: Value) -> Value {
-    let mut input = json!({ "question": question, "model": mind() });
+    let mut input = json!({ "question": question, "model": profile() });
     let (Value::Object(fields), Value::Object(more)) = (&mut input, more) else { panic!("an object") };
     fields.extend(more);
     input
 }
 
 /// A run to its end, with a person who agrees.
-pub(crate) async fn run(engine: &Engine, order: Order) -> Arc<Closing> {
+pub(crate) async fn run(engine: &Engine, order: Order) -> Arc<RunResult> {
     run_with(engine, order, &agreeable).await
 }
 
-pub(crate) async fn run_with(engine: &Engine, order: Order, person: Person<'_>) -> Arc<Closing> {
+pub(crate) async fn run_with(engine: &Engine, order: Order, person: Person<'_>) -> Arc<RunResult> {
     let run = engine.start(order).await.unwrap();
     let thread = engine.store().run(&run).await.unwrap().unwrap().thread;
     through(engine, &thread, &run, person).await.unwrap()

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 
 use baton_lab::mcp::server::HOSTILE;
 use baton_lab::person::{agreeable, wanted};
-use baton_lab::provider::thought::{self, Mind};
-use effects::rooms::Rooms;
+use baton_lab::provider::scripted_thought::{self, ModelFn};
+use effects::handlers::EffectHandlers;
 use engine::{Engine, Order};
 use graph::ModelCall;
-use mcp_hub::{Room, ServerConfig, Tools};
+use mcp_hub::{ServerConfig, ToolHandler, Tools};
 use serde_json::{Value, json};
 
 use crate::{Ground, input, run_with};
@@ -35,14 +35,18 @@ impl Notes {
         let tools = Tools::builder().with_server("notes", config).build();
         let (name, arguments) = (format!("notes.{tool}"), json!({ "path": self.path, "text": "buy milk" }));
         let think = move |call: &ModelCall| {
-            let mut said = thought::to_call(call);
+            let mut said = scripted_thought::to_call(call);
             if said.get("tasks").is_some() {
                 said["tasks"] = json!([{ "task_number": 1, "tool_name": name, "tool_arguments": arguments, "description": "note it" }]);
             }
             said
         };
-        let room = Room::new(tools, allowed.iter().map(|&name| name.to_owned()).collect());
-        self.ground.engine(Rooms { models: Some(std::sync::Arc::new(Mind(think))), tools: Some(std::sync::Arc::new(room)), agents: None })
+        let handler = ToolHandler::new(tools, allowed.iter().map(|&name| name.to_owned()).collect());
+        self.ground.engine(EffectHandlers {
+            models: Some(std::sync::Arc::new(ModelFn(think))),
+            tools: Some(std::sync::Arc::new(handler)),
+            agents: None,
+        })
     }
 
     fn lines(&self) -> usize {

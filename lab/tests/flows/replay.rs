@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use baton_lab::house::House;
 use baton_lab::kill::real;
 use baton_lab::person::{agreeable, through};
 use baton_lab::provider::dialect::Dialect;
-use baton_lab::provider::thought::{self, Mind};
+use baton_lab::provider::scripted_thought::{self, ModelFn};
 use baton_lab::provider::web;
-use engine::{History, Order, Seen};
-use graph::Told;
+use baton_lab::setup::Setup;
+use engine::{FeedItem, History, Order};
+use graph::NumberedEvent;
 use scripted::faults::{FaultPlan, Faulty};
 use store::RunFilter;
 
@@ -23,23 +23,23 @@ const SEED: u64 = 20_261_115;
 async fn x3_a_hundred_recorded_runs_are_replayed_to_the_byte() {
     let ground = Ground::new();
     let web = web::serve(web::ARTICLE).await;
-    let house = House::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
+    let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
     // Some calls fail and are tried again; later attempts go well, so that most runs get an answer.
     let plan = FaultPlan { seed: SEED, fail_pct: 4, lose_reply_pct: 2, duplicate_pct: 4, delay_ms_max: 3, faulty_attempts_max: 1 };
-    let engine = ground.engine(Faulty::new(house.world_of(Mind(thought::to_call)).await, plan));
+    let engine = ground.engine(Faulty::new(setup.handlers_with(ModelFn(scripted_thought::to_call)).await, plan));
     let mut going = tokio::task::JoinSet::new();
     let turns = std::sync::Arc::new(tokio::sync::Semaphore::new(10));
     for number in 0..RUNS {
         let (engine, turns) = (engine.clone(), turns.clone());
         going.spawn(async move {
             let _turn = turns.acquire().await.unwrap();
-            let run = engine::fresh();
+            let run = engine::new_run_id();
             let mut watcher = engine.watch(&run, 0);
             engine.start(Order { run: Some(run.clone()), ..real::order(number) }).await.unwrap();
             let watching = tokio::spawn(async move {
                 let mut events = Vec::new();
                 while let Some(seen) = watcher.next().await {
-                    if let Seen::Told(told, _) = seen.unwrap() {
+                    if let FeedItem::Event(told, _) = seen.unwrap() {
                         events.push((*told).clone());
                     }
                 }
@@ -68,6 +68,6 @@ async fn x3_a_hundred_recorded_runs_are_replayed_to_the_byte() {
 }
 
 /// As `--json` prints them.
-fn bytes(events: &[Told]) -> Vec<String> {
+fn bytes(events: &[NumberedEvent]) -> Vec<String> {
     events.iter().map(|told| serde_json::to_string(told).unwrap()).collect()
 }

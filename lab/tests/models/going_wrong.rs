@@ -4,7 +4,7 @@ use graph::{FailureKind, Retry};
 use models::{Models, Table};
 use serde_json::json;
 
-use crate::dialect::{Dialect, Said};
+use crate::dialect::{Dialect, ScriptedAnswer};
 use crate::server::{Behaviour, Nonsense, Server};
 use crate::{ask, both_ways, question, try_one, with_schema, with_tools};
 
@@ -107,7 +107,7 @@ async fn a_hang_ends_with_the_deadline() {
 #[tokio::test]
 async fn nobody_there_is_to_be_tried_again() {
     for (dialect, streaming) in both_ways() {
-        let server = Server::start(dialect, Behaviour::Says(Said::Text("x"))).await;
+        let server = Server::start(dialect, Behaviour::Says(ScriptedAnswer::Text("x"))).await;
         let models = crate::models(dialect, &server);
         drop(server);
         // The listener goes with its task, a moment later.
@@ -121,7 +121,8 @@ async fn nobody_there_is_to_be_tried_again() {
 async fn wild_replies_to_tools_and_schemas_are_survived() {
     for (dialect, streaming) in both_ways() {
         for call in [with_schema(), with_tools()] {
-            for behaviour in [Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Says(Said::Call), Behaviour::BreaksOff { cleanly: true }] {
+            for behaviour in [Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Says(ScriptedAnswer::Call), Behaviour::BreaksOff { cleanly: true }]
+            {
                 let (outcome, _) = try_one(dialect, behaviour, &call, streaming).await;
                 outcome.expect("in time");
             }
@@ -145,13 +146,13 @@ async fn a_breaker_keeps_calls_from_an_endpoint_that_is_down() {
 #[tokio::test]
 async fn another_vendor_answers_when_the_first_cannot() {
     let first = Server::start(Dialect::OpenaiChat, Behaviour::BreaksOff { cleanly: false }).await;
-    let second = Server::start(Dialect::Anthropic, Behaviour::Says(Said::Text("Hello from the second."))).await;
+    let second = Server::start(Dialect::Anthropic, Behaviour::Says(ScriptedAnswer::Text("Hello from the second."))).await;
     let mut table = Dialect::OpenaiChat.table(&first.url);
     table["endpoints"]["anthropic"] = Dialect::Anthropic.table(&second.url)["endpoints"]["anthropic"].clone();
     table["fallbacks"] = json!([Dialect::Anthropic.model()]);
     let table: Table = serde_json::from_value(table).expect("a table");
     let env = |name: &str| (name == "LAB_KEY").then(|| crate::SECRET.to_owned());
-    let models = Models::new(table.over(), Dialect::OpenaiChat.model().parse().expect("a name"), &env).expect("models");
+    let models = Models::new(table.with_defaults(), Dialect::OpenaiChat.model().parse().expect("a name"), &env).expect("models");
     let outcome = ask(&models, &question(), true).await.expect("in time");
     assert_eq!(outcome.reply.result, Ok(json!("Hello from the second.")));
     let about = outcome.reply.about.expect("about");

@@ -55,7 +55,7 @@ pub(crate) fn models(dialect: Dialect, server: &Server) -> Models {
     secrets::logged();
     let table: Table = serde_json::from_value(dialect.table(&server.url)).expect("a table");
     let env = |name: &str| (name == "LAB_KEY").then(|| SECRET.to_owned());
-    Models::new(table.over(), dialect.model().parse().expect("a name"), &env).expect("models")
+    Models::new(table.with_defaults(), dialect.model().parse().expect("a name"), &env).expect("models")
 }
 
 pub(crate) struct Outcome {
@@ -75,7 +75,12 @@ pub(crate) async fn ask(models: &Models, call: &ModelCall, streaming: bool) -> O
 }
 
 /// One call to a server that behaves so.
-pub(crate) async fn try_one(dialect: Dialect, behaviour: Behaviour, call: &ModelCall, streaming: bool) -> (Option<Outcome>, Vec<server::Seen>) {
+pub(crate) async fn try_one(
+    dialect: Dialect,
+    behaviour: Behaviour,
+    call: &ModelCall,
+    streaming: bool,
+) -> (Option<Outcome>, Vec<server::RecordedRequest>) {
     let server = Server::start(dialect, behaviour).await;
     let outcome = ask(&models(dialect, &server), call, streaming).await;
     (outcome, server.seen())

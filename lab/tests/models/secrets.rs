@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use effects::{Progress, World};
+use effects::{EffectHandler, Progress};
 use graph::{Ask, Effect, Go, Graph, Next, Replies, Request, Run, Start};
 use models::cassette::{Recording, Replaying};
 use models::{Models, Secret, Table, remote};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 
-use crate::dialect::{Dialect, Said};
+use crate::dialect::{Dialect, ScriptedAnswer};
 use crate::server::{Behaviour, Server};
 use crate::{SECRET, ask, both_ways, question};
 
@@ -51,7 +51,7 @@ async fn nothing_that_is_logged_or_told_holds_the_key() {
         // Some providers repeat the key they were given.
         let echo = format!("{{\"error\": {{\"message\": \"Incorrect API key provided: {SECRET}.\"}}}}");
         for behaviour in [
-            Behaviour::Says(Said::Text("fine")),
+            Behaviour::Says(ScriptedAnswer::Text("fine")),
             Behaviour::Refuses(401, &[], echo.clone()),
             Behaviour::Refuses(500, &[], format!("Bearer {SECRET}")),
             Behaviour::BreaksOff { cleanly: false },
@@ -72,7 +72,7 @@ async fn a_recording_has_no_key_in_it_and_plays_back_without_one() {
     let dir = tempfile::tempdir().expect("a directory");
     for (dialect, streaming) in both_ways() {
         let path = dir.path().join(format!("{dialect:?}-{streaming}.jsonl"));
-        let server = Server::start(dialect, Behaviour::Says(Said::Text("Hello there, reader."))).await;
+        let server = Server::start(dialect, Behaviour::Says(ScriptedAnswer::Text("Hello there, reader."))).await;
         let recording = Recording::new(crate::models(dialect, &server), &path).expect("a file");
         let progress = if streaming { Progress::to(|_| ()) } else { Progress::nowhere() };
         let job = job();
@@ -103,5 +103,5 @@ fn a_secret_shows_nowhere_in_debug_output() {
     // A table names the variable, never its value.
     let table: Table = serde_json::from_value(Dialect::OpenaiChat.table("http://x")).expect("a table");
     assert!(format!("{table:?}").contains("LAB_KEY") && !format!("{table:?}").contains(SECRET));
-    let _: fn(Table, models::Name, models::Env<'_>) -> Result<Models, models::Trouble> = Models::new;
+    let _: fn(Table, models::Name, models::Env<'_>) -> Result<Models, models::ModelError> = Models::new;
 }

@@ -157,7 +157,7 @@ async fn check(behaviour: Behaviour, call: &graph::ModelCall, streaming: bool) -
     let table = json!({"endpoints": {"triton": {"url": url, "dialect": "triton", "key": {"env": "LAB_KEY"}}}, "models": {"triton/ensemble": {"template": "chatml"}}});
     let table: Table = serde_json::from_value(table).expect("a table");
     let env = |name: &str| (name == "LAB_KEY").then(|| SECRET.to_owned());
-    let models = Models::new(table.over(), "triton/ensemble".parse().expect("a name"), &env).expect("models");
+    let models = Models::new(table.with_defaults(), "triton/ensemble".parse().expect("a name"), &env).expect("models");
     let outcome = ask(&models, call, streaming).await;
     serving.abort();
     let seen = seen.lock().expect("lock").clone();

@@ -7,14 +7,14 @@ use models::choice::probe_ollama;
 use models::{Table, remote};
 use serde_json::{Value, json};
 
-use crate::dialect::{Dialect, Said, TOKENS};
-use crate::server::{Behaviour, Nonsense, Seen, Server};
+use crate::dialect::{Dialect, ScriptedAnswer, TOKENS};
+use crate::server::{Behaviour, Nonsense, RecordedRequest, Server};
 use crate::{both_ways, find, key, question, try_one, with_schema, with_tools};
 
 #[tokio::test]
 async fn r10_text_comes_whole_with_its_cost_and_in_pieces_to_those_who_listen() {
     for (dialect, streaming) in both_ways() {
-        let (outcome, seen) = try_one(dialect, Behaviour::Says(Said::Text("Hello there, reader.")), &question(), streaming).await;
+        let (outcome, seen) = try_one(dialect, Behaviour::Says(ScriptedAnswer::Text("Hello there, reader.")), &question(), streaming).await;
         let outcome = outcome.expect("in time");
         let at = format!("{dialect:?}, streaming: {streaming}: {:?}", outcome.reply);
         assert_eq!(outcome.reply.result, Ok(json!("Hello there, reader.")), "{at}");
@@ -37,7 +37,7 @@ async fn r10_text_comes_whole_with_its_cost_and_in_pieces_to_those_who_listen() 
 }
 
 /// The parts that every request has, wherever the dialect puts them.
-fn check_request(dialect: Dialect, streaming: bool, call: &ModelCall, seen: &Seen) {
+fn check_request(dialect: Dialect, streaming: bool, call: &ModelCall, seen: &RecordedRequest) {
     let at = format!("{dialect:?}, streaming: {streaming}: {} {}", seen.path, seen.body);
     let path = seen.path.split('?').next().unwrap_or_default();
     assert_eq!(path, dialect.path(streaming, call.schema.is_some()), "{at}");
@@ -72,7 +72,7 @@ fn dialect_model(body: &Value) -> &str {
 #[tokio::test]
 async fn schema_mode_is_used_where_there_is_one_and_the_reply_is_validated() {
     for (dialect, streaming) in both_ways() {
-        let says = Said::Text("{\"steps\": [\"look\", \"answer\"], \"note\": null}");
+        let says = ScriptedAnswer::Text("{\"steps\": [\"look\", \"answer\"], \"note\": null}");
         let (outcome, seen) = try_one(dialect, Behaviour::Says(says), &with_schema(), streaming).await;
         let reply = outcome.expect("in time").reply;
         let at = format!("{dialect:?}, streaming: {streaming}: {reply:?}");
@@ -91,13 +91,13 @@ async fn schema_mode_is_used_where_there_is_one_and_the_reply_is_validated() {
 #[tokio::test]
 async fn a_reply_that_does_not_fit_is_a_typed_failure_and_asked_for_only_once() {
     for (dialect, streaming) in both_ways() {
-        for says in [Said::Text("I would rather not."), Said::CutOff("{\"steps\": {\"a\":")] {
+        for says in [ScriptedAnswer::Text("I would rather not."), ScriptedAnswer::CutOff("{\"steps\": {\"a\":")] {
             let (outcome, seen) = try_one(dialect, Behaviour::Says(says), &with_schema(), streaming).await;
             let reply = outcome.expect("in time").reply;
             let failure = reply.result.expect_err("unfit");
             let at = format!("{dialect:?}, streaming: {streaming}: {failure}");
             assert_eq!((failure.kind, failure.retry), (graph::FailureKind::Invalid, graph::Retry::No), "{at}");
-            assert_eq!(failure.message.contains("cut off at tokens_max = 64"), matches!(says, Said::CutOff(_)), "{at}");
+            assert_eq!(failure.message.contains("cut off at tokens_max = 64"), matches!(says, ScriptedAnswer::CutOff(_)), "{at}");
             assert_eq!(reply.usage.tokens_out, TOKENS.1, "{at}");
             assert_eq!(seen.len(), 1, "{at}");
         }
@@ -107,7 +107,7 @@ async fn a_reply_that_does_not_fit_is_a_typed_failure_and_asked_for_only_once() 
 #[tokio::test]
 async fn tool_calls_come_back_as_data() {
     for (dialect, streaming) in both_ways() {
-        let (outcome, seen) = try_one(dialect, Behaviour::Says(Said::Call), &with_tools(), streaming).await;
+        let (outcome, seen) = try_one(dialect, Behaviour::Says(ScriptedAnswer::Call), &with_tools(), streaming).await;
         let reply = outcome.expect("in time").reply;
         let at = format!("{dialect:?}, streaming: {streaming}: {reply:?}");
         assert_eq!(reply.result, Ok(json!({"text": "", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]})), "{at}");
@@ -119,7 +119,7 @@ async fn tool_calls_come_back_as_data() {
 #[tokio::test]
 async fn a_text_that_was_cut_off_is_a_reply_that_says_so() {
     for (dialect, streaming) in both_ways() {
-        let (outcome, _) = try_one(dialect, Behaviour::Says(Said::CutOff("Hello the")), &question(), streaming).await;
+        let (outcome, _) = try_one(dialect, Behaviour::Says(ScriptedAnswer::CutOff("Hello the")), &question(), streaming).await;
         let reply = outcome.expect("in time").reply;
         assert_eq!(reply.result, Ok(json!("Hello the")), "{dialect:?}, streaming: {streaming}");
         assert_eq!(reply.about.expect("about")["finish"], json!("length"), "{dialect:?}, streaming: {streaming}");
@@ -131,7 +131,7 @@ async fn a_running_ollama_is_found_and_nothing_is_waited_for_long() {
     let probe = async |behaviour| {
         let server = Server::start(Dialect::Ollama, behaviour).await;
         let table: Table = serde_json::from_value(Dialect::Ollama.table(&server.url)).expect("a table");
-        let found = probe_ollama(&remote::clients().expect("clients"), &table.over(), Duration::from_millis(300)).await;
+        let found = probe_ollama(&remote::clients().expect("clients"), &table.with_defaults(), Duration::from_millis(300)).await;
         (found, server.seen())
     };
     let models = json!({"models": [{"name": "qwen3:4b"}, {"name": "nomic-embed-text"}]}).to_string();

@@ -10,7 +10,7 @@ mod flow;
 use std::sync::Arc;
 
 use baton::models::{Models, Name, Table};
-use baton::{At, Engine, Order, Settings, SqliteSettings, SqliteStore};
+use baton::{Engine, Order, RunState, Settings, SqliteSettings, SqliteStore};
 use serde_json::json;
 
 #[tokio::main]
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let input = json!({ "question": question, "source": file, "text": text, "settings": settings });
     let (run, at) = engine.perform(Order::new(flow::NAME, input)).await?;
-    let At::Over(closing) = at else { return Err(format!("run {run} waits: {at:?}").into()) };
+    let RunState::Over(closing) = at else { return Err(format!("run {run} waits: {at:?}").into()) };
     match closing.outcome.output() {
         Some(output) => println!("{}", output["answer"].as_str().unwrap_or_default()),
         None => return Err(format!("run {run} failed: {:?}", closing.outcome).into()),

@@ -6,13 +6,13 @@ use serde_json::json;
 use server::langserve::Service;
 use service::access::Listener;
 use service::config::Config;
-use service::mind::Thinking;
-use service::place::Place;
-use service::served;
+use service::global_args::GlobalArgs;
+use service::langserve_flows;
+use service::model_options::ModelOptions;
 use service::wiring;
 
-use crate::exit::{Exit, Result, Trouble};
-use crate::listening::Listening;
+use crate::exit::{Exit, Result, ServiceError};
+use crate::listen_args::ListenArgs;
 
 /// Serve one agent of the team as a process of its own, as LangServe serves a graph
 ///
@@ -31,32 +31,33 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     #[command(flatten)]
-    listening: Listening,
+    listening: ListenArgs,
     #[command(flatten)]
-    thinking: Thinking,
+    model_options: ModelOptions,
 }
 
 /// What is under way when it is told to stop may finish within this time; the rest goes on at the next start.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Agent {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let one = place.flows.specialist(&self.name).ok_or_else(|| {
-            let names: Vec<&str> = place.flows.specialists().iter().map(|one| one.flow).collect();
-            Trouble::Usage(format!("there is no agent {:?}; there are {}", self.name, names.join(", ")))
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        let one = globals.flows.specialist(&self.name).ok_or_else(|| {
+            let names: Vec<&str> = globals.flows.specialists().iter().map(|one| one.flow).collect();
+            ServiceError::Usage(format!("there is no agent {:?}; there are {}", self.name, names.join(", ")))
         })?;
-        let place = place.of_agent(one.flow)?;
-        wiring::block_on_all_cores(self.serve(&one, &place))
+        let globals = globals.of_agent(one.flow)?;
+        wiring::block_on_all_cores(self.serve(&one, &globals))
     }
 
-    async fn serve(&self, one: &Specialist, place: &Place) -> Result<Exit> {
-        let config = Config::for_run(place)?;
-        let bound = self.listening.bind(None, place, self.port.unwrap_or(one.port)).await?;
+    async fn serve(&self, one: &Specialist, globals: &GlobalArgs) -> Result<Exit> {
+        let config = Config::for_run(globals)?;
+        let bound = self.listening.bind(None, globals, self.port.unwrap_or(one.port)).await?;
         let url = bound.url();
         let Listener { listener, address, guard, start_token, tls } = bound;
-        let (engine, mind) = wiring::new_engine(place, &self.thinking, self.listening.json).await?;
-        let has_docs = !self.thinking.servers.documents(&config).is_empty();
-        let service = Service::new(engine.clone(), served::all(one.flow, mind, &config, has_docs), Some(served::description(one)));
+        let (engine, profile) = wiring::new_engine(globals, &self.model_options, self.listening.json).await?;
+        let has_docs = !self.model_options.servers.documents(&config).is_empty();
+        let service =
+            Service::new(engine.clone(), langserve_flows::all(one.flow, profile, &config, has_docs), Some(langserve_flows::description(one)));
         let taken_up = engine.recover().await?;
         let mut out = anstream::stdout();
         match self.listening.json {

@@ -1,10 +1,10 @@
 use std::io::Read as _;
 
-use service::asking::{self, AskOptions};
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::run_request::{self, AskOptions};
 use service::wiring;
 
-use crate::exit::{self, Exit, Result, Trouble};
+use crate::exit::{self, Exit, Result, ServiceError};
 use crate::follow::{self, OnInterrupt};
 
 /// Ask a question: run a flow here, watch it work, print its answer
@@ -36,17 +36,17 @@ Examples:
 Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 
 impl Ask {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let question = self.question()?;
         let options = &self.options;
-        let flow = asking::flow(options.flow.as_deref(), place)?;
+        let flow = run_request::flow(options.flow.as_deref(), globals)?;
         if options.approve {
-            asking::must_plan(&flow, &place.flows)?;
+            run_request::check_can_approve(&flow, &globals.flows)?;
         }
-        let request = options.request(&flow, &question, options.thread()?, place, &options.settings(&flow, place)?)?;
+        let request = options.request(&flow, &question, options.thread()?, globals, &options.settings(&flow, globals)?)?;
         wiring::block_on(async {
-            let (engine, mind) = wiring::new_engine(place, &options.thinking, self.json).await?;
-            let order = request.order(mind)?;
+            let (engine, profile) = wiring::new_engine(globals, &options.model_options, self.json).await?;
+            let order = request.order(profile)?;
             Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
     }
@@ -57,7 +57,7 @@ impl Ask {
             words => words.join(" "),
         };
         match question.trim() {
-            "" => Err(Trouble::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into())),
+            "" => Err(ServiceError::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into())),
             question => Ok(question.to_owned()),
         }
     }

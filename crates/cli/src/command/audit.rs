@@ -3,9 +3,9 @@ use std::io::Write as _;
 use audit::{Head, Line, time_of};
 use serde_json::json;
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use service::audited;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use terminal::{BOLD, DIM, now_ms, one_line, paint};
 
 /// Look at the audit log, and check that nobody changed it
@@ -59,25 +59,25 @@ impl Since {
 }
 
 impl Audit {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match self {
-            Audit::Show { user, since, json } => show(place, user.as_deref(), since.map(Since::ms), json),
-            Audit::Verify { kept, json } => verify(place, kept.as_ref(), json),
+            Audit::Show { user, since, json } => show(globals, user.as_deref(), since.map(Since::ms), json),
+            Audit::Verify { kept, json } => verify(globals, kept.as_ref(), json),
         }
     }
 }
 
-fn show(place: &Place, user: Option<&str>, since_ms: Option<i64>, as_json: bool) -> Result<Exit> {
-    let log = audited::log(place)?;
+fn show(globals: &GlobalArgs, user: Option<&str>, since_ms: Option<i64>, as_json: bool) -> Result<Exit> {
+    let log = audited::log(globals)?;
     let mut out = anstream::stdout().lock();
-    let mut wrong: Option<Trouble> = None;
+    let mut wrong: Option<ServiceError> = None;
     audit::read(log.folder(), |found| {
         let shown = match found.entry {
             Ok((line, _)) => {
                 let is_wanted = user.is_none_or(|user| line.user == user) && since_ms.is_none_or(|ms| line.at_ms >= ms);
                 if is_wanted { print(&mut out, &line, as_json) } else { Ok(()) }
             }
-            Err(why) => Err(Trouble::Failed(format!("{}: line {} is broken: {why}", found.file.display(), found.line))),
+            Err(why) => Err(ServiceError::Failed(format!("{}: line {} is broken: {why}", found.file.display(), found.line))),
         };
         wrong = shown.err();
         wrong.is_none()
@@ -96,8 +96,8 @@ fn print(out: &mut impl std::io::Write, line: &Line, as_json: bool) -> Result<()
     Ok(writeln!(out, "{time}  {}  {}  {}", one_line(&line.user, 40), paint(BOLD, line.what.as_str()), about.join(", "))?)
 }
 
-fn verify(place: &Place, kept: Option<&Head>, as_json: bool) -> Result<Exit> {
-    let log = audited::log(place)?;
+fn verify(globals: &GlobalArgs, kept: Option<&Head>, as_json: bool) -> Result<Exit> {
+    let log = audited::log(globals)?;
     let mut out = anstream::stdout();
     let verified = match audit::verify(log.folder(), kept)? {
         Ok(verified) => verified,
@@ -105,7 +105,7 @@ fn verify(place: &Place, kept: Option<&Head>, as_json: bool) -> Result<Exit> {
             writeln!(out, "{}", json!({ "ok": false, "file": broken.file, "line": broken.line, "why": broken.why }))?;
             return Ok(Exit::Failed);
         }
-        Err(broken) => return Err(Trouble::Failed(broken.to_string())),
+        Err(broken) => return Err(ServiceError::Failed(broken.to_string())),
     };
     if let Some(kept) = kept {
         let why = match verified.has_kept {
@@ -115,7 +115,7 @@ fn verify(place: &Place, kept: Option<&Head>, as_json: bool) -> Result<Exit> {
             None => Some(format!("line {} is missing: the end of the log was cut off", kept.seq)),
         };
         if let Some(why) = why {
-            return Err(Trouble::Failed(why));
+            return Err(ServiceError::Failed(why));
         }
     }
     let head = verified.head.as_ref();

@@ -6,9 +6,9 @@ use audit::What;
 use serde_json::json;
 
 use crate::archive::{self, Writer};
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::home::{DATABASE, DataHome, KEPT, files_below};
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::{audited, private};
 use terminal::remark;
 use terminal::{bytes, now_ms};
@@ -52,10 +52,10 @@ pub(crate) struct Restore {
 const BACKUP: &str = "backup";
 
 impl Backup {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let home = DataHome::of(place)?;
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        let home = DataHome::of(globals)?;
         // A mistyped path must not become an empty backup.
-        drop(place.open()?);
+        drop(globals.open()?);
         let mut archive = Writer::create(&self.file)?;
         let beside = self.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let copies = tempfile::Builder::new().prefix(".baton-backup-").tempdir_in(beside)?;
@@ -74,7 +74,7 @@ impl Backup {
         }
         let files = archive.count();
         let size = archive.finish(BACKUP.to_owned(), now_ms())?;
-        audited::record(place, What::BackupMade, |event| event.detail(format!("{files} files")))?;
+        audited::record(globals, What::BackupMade, |event| event.detail(format!("{files} files")))?;
         let mut out = anstream::stdout();
         match self.json {
             true => writeln!(out, "{}", json!({ "file": self.file, "files": files, "bytes": size }))?,
@@ -123,13 +123,13 @@ fn locked(folder: &Path) -> Result<Option<File>> {
 }
 
 impl Restore {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let home = DataHome::of(place)?;
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        let home = DataHome::of(globals)?;
         let existing = home.existing();
         if !existing.is_empty() && !self.force {
             let names: Vec<String> = existing.iter().take(4).map(|path| path.display().to_string()).collect();
             let why = format!("there is data already ({}); --force moves it aside, or --db names another place", names.join(", "));
-            return Err(Trouble::Usage(why));
+            return Err(ServiceError::Usage(why));
         }
         home.must_be_unused()?;
         // Looking at a database may tidy away the files beside it.
@@ -140,7 +140,7 @@ impl Restore {
         let manifest =
             archive::unpack(&self.file, unpacked.path(), &|path| path == Path::new(DATABASE) || KEPT.iter().any(|name| path.starts_with(name)))?;
         if manifest.of != BACKUP {
-            return Err(Trouble::Usage(format!("{} is the data of {}, and no backup", self.file.display(), manifest.of)));
+            return Err(ServiceError::Usage(format!("{} is the data of {}, and no backup", self.file.display(), manifest.of)));
         }
         let checked = store::check_database(&unpacked.path().join(DATABASE))?;
         for path in files_below(unpacked.path(), "agents")?.iter().filter(|path| matches!(kind(path), Kind::Database)) {
@@ -151,7 +151,7 @@ impl Restore {
         }
         let replaced = move_aside(&home, &existing)?;
         put_in_place(&home, unpacked.path())?;
-        audited::record(place, What::BackupRestored, |event| {
+        audited::record(globals, What::BackupRestored, |event| {
             event.detail(format!("made {} by Baton {}", audit::time_of(manifest.made_ms), manifest.baton))
         })?;
         let mut out = anstream::stdout();
@@ -185,7 +185,7 @@ fn move_aside(home: &DataHome, existing: &[PathBuf]) -> Result<Option<PathBuf>> 
     for path in existing {
         let name = path.file_name().unwrap_or_default();
         fs::rename(path, aside.join(name)).map_err(|error| {
-            Trouble::Failed(format!("{} cannot be moved to {}: {error}; what was moved is there", path.display(), aside.display()))
+            ServiceError::Failed(format!("{} cannot be moved to {}: {error}; what was moved is there", path.display(), aside.display()))
         })?;
     }
     Ok(Some(aside))
@@ -195,7 +195,7 @@ fn move_aside(home: &DataHome, existing: &[PathBuf]) -> Result<Option<PathBuf>> 
 fn put_in_place(home: &DataHome, unpacked: &Path) -> Result<()> {
     let all = KEPT.iter().map(|name| (unpacked.join(name), home.folder.join(name))).chain([(unpacked.join(DATABASE), home.database.clone())]);
     for (from, to) in all.filter(|(from, _)| from.exists()) {
-        fs::rename(&from, &to).map_err(|error| Trouble::Failed(format!("{} cannot be put in place: {error}", to.display())))?;
+        fs::rename(&from, &to).map_err(|error| ServiceError::Failed(format!("{} cannot be put in place: {error}", to.display())))?;
     }
     Ok(File::open(&home.folder)?.sync_all()?)
 }

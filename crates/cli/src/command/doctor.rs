@@ -6,9 +6,9 @@ use models::choice::{Choice, State};
 use serde_json::{Value, json};
 use server::limits;
 use service::config::Config;
+use service::global_args::GlobalArgs;
 use service::hub::Servers;
-use service::mind::{self, Look};
-use service::place::Place;
+use service::model_options::{self, Look};
 use service::wiring;
 use terminal::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 
@@ -26,11 +26,11 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let config = Config::read(place)?;
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        let config = Config::read(globals)?;
         let folder = config.embedded.folder()?;
-        let choice = wiring::block_on(mind::choose(self.model.clone(), &config, config.embedded.pull, Look::Always));
-        let mut places = places(place, &config, &folder)?;
+        let choice = wiring::block_on(model_options::choose(self.model.clone(), &config, config.embedded.pull, Look::Always));
+        let mut places = places(globals, &config, &folder)?;
         let (registry, agents) = wiring::block_on(elsewhere(&config))?;
         (places["registry"], places["agents"]) = (json!(registry), json!(agents));
         let kernels: Vec<&str> = Kernels::available().into_iter().map(Kernels::name).collect();
@@ -64,7 +64,7 @@ impl Doctor {
 }
 
 fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
-    writeln!(out, "model {}: {}\n", paint(BOLD, &choice.model), mind::reason(choice.by))?;
+    writeln!(out, "model {}: {}\n", paint(BOLD, &choice.model), model_options::reason(choice.by))?;
     for way in &choice.ways {
         let mark = match way.state {
             State::Ready if way.source == choice.by => paint(GREEN, "✓"),
@@ -73,7 +73,7 @@ fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
             State::Broken => paint(RED, "✗"),
         };
         let model = way.model.as_ref().map(|model| format!("{model}: ")).unwrap_or_default();
-        writeln!(out, "{mark} {:14} {model}{}", mind::word(way.source), way.detail)?;
+        writeln!(out, "{mark} {:14} {model}{}", model_options::word(way.source), way.detail)?;
         if !way.todo.is_empty() {
             writeln!(out, "  {:14} {} {}", "", paint(DIM, "→"), way.todo)?;
         }
@@ -96,7 +96,7 @@ async fn elsewhere(config: &Config) -> Result<(String, String)> {
     Ok((registry, if agents.is_empty() { none() } else { agents.join(", ") }))
 }
 
-fn places(place: &Place, config: &Config, folder: &Path) -> Result<Value> {
+fn places(globals: &GlobalArgs, config: &Config, folder: &Path) -> Result<Value> {
     let is_there = |path: &Path| if path.exists() { path.display().to_string() } else { format!("{} (not there yet)", path.display()) };
     let usual = || dirs::config_dir().map(|folder| format!("none; it would be {}", folder.join("baton").join("baton.toml").display()));
     let configuration = config.path.as_deref().map(is_there).or_else(usual).unwrap_or_else(|| "none".into());
@@ -110,6 +110,6 @@ fn places(place: &Place, config: &Config, folder: &Path) -> Result<Value> {
         [] => "default limits (`baton serve --help` lists them; [server] sets them)".to_owned(),
         set => format!("{} ([server]; other limits are the defaults)", set.join(", ")),
     };
-    let (database, weights) = (is_there(&place.path()?), is_there(folder));
+    let (database, weights) = (is_there(&globals.path()?), is_there(folder));
     Ok(json!({ "configuration": configuration, "database": database, "weights": weights, "conversations": conversations, "server": server }))
 }

@@ -3,12 +3,12 @@ use flows::Visibility;
 use graph::Graph;
 use serde_json::{Value, json};
 use service::config::Config;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use terminal::remark;
 use terminal::{BOLD, DIM, Table, paint};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::settings_table;
 
 /// List the flows, draw one, or show one with its settings
@@ -48,20 +48,20 @@ struct Show {
 }
 
 impl Flows {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        self.print(place, &mut anstream::stdout().lock())
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        self.print(globals, &mut anstream::stdout().lock())
     }
 
-    fn print(self, place: &Place, out: &mut impl std::io::Write) -> Result<Exit> {
-        let flows = wiring::flows(place)?;
+    fn print(self, globals: &GlobalArgs, out: &mut impl std::io::Write) -> Result<Exit> {
+        let flows = wiring::flows(globals)?;
         let find = |name: &str| {
             flows.get(name).ok_or_else(|| {
                 let known: Vec<&str> = flows.keys().map(String::as_str).collect();
-                Trouble::Usage(format!("there is no flow {name:?}; there are: {}", known.join(", ")))
+                ServiceError::Usage(format!("there is no flow {name:?}; there are: {}", known.join(", ")))
             })
         };
         match (self.command, self.name) {
-            (Some(Command::Show(show)), _) => show.print(find(&show.name)?, place, out)?,
+            (Some(Command::Show(show)), _) => show.print(find(&show.name)?, globals, out)?,
             (None, None) => {
                 if self.json {
                     for graph in flows.values() {
@@ -70,7 +70,7 @@ impl Flows {
                     return Ok(Exit::Well);
                 }
                 let mut table = Table::new(&["flow", "what it does"]);
-                for flow in place.flows.iter().filter(|flow| self.all || flow.visibility == Visibility::Listed) {
+                for flow in globals.flows.iter().filter(|flow| self.all || flow.visibility == Visibility::Listed) {
                     table.row([(BOLD, flow.name.to_owned()), (Style::new(), flow.description.to_owned())]);
                 }
                 table.write(out)?;
@@ -91,10 +91,10 @@ impl Flows {
 }
 
 impl Show {
-    fn print(&self, graph: &Graph, place: &Place, out: &mut impl std::io::Write) -> Result<()> {
+    fn print(&self, graph: &Graph, globals: &GlobalArgs, out: &mut impl std::io::Write) -> Result<()> {
         let name = graph.name();
-        let all = Config::for_run(place)?.settings.list(name);
-        let (title, purpose) = place.flows.get(name).map(|flow| (flow.title, flow.description)).unwrap_or_default();
+        let all = Config::for_run(globals)?.settings.list(name);
+        let (title, purpose) = globals.flows.get(name).map(|flow| (flow.title, flow.description)).unwrap_or_default();
         if self.json {
             let shown = json!({ "name": name, "title": title, "purpose": purpose, "graph": graph.json(), "settings": all });
             writeln!(out, "{shown}")?;
@@ -135,7 +135,7 @@ mod tests {
     use flows::{Descriptor, Needs, Registry, Routing};
     use graph::{Ask, END, Go, GraphError, Replies};
     use serde::{Deserialize, Serialize};
-    use service::asking;
+    use service::run_request;
 
     use super::*;
 
@@ -158,32 +158,32 @@ mod tests {
         Graph::of::<Echo>("echo").node("repeat", (|_: &Echo| Ask::nothing(), fold), &[END]).output(|s| json!({ "answer": s.question })).build()
     }
 
-    fn place(folder: &tempfile::TempDir) -> Place {
-        let mut place = Place::new(folder.path().join("baton.db"), folder.path().join("baton.toml"));
+    fn globals(folder: &tempfile::TempDir) -> GlobalArgs {
+        let mut globals = GlobalArgs::new(folder.path().join("baton.db"), folder.path().join("baton.toml"));
         std::fs::write(folder.path().join("baton.toml"), "").unwrap();
-        place.script = Some("sample".into());
-        place.flows = Registry::default().with(ECHO);
-        place
+        globals.script = Some("sample".into());
+        globals.flows = Registry::default().with(ECHO);
+        globals
     }
 
     #[test]
     fn a_flow_that_is_added_to_the_list_is_in_the_listing_of_the_command_line() {
         let folder = tempfile::tempdir().unwrap();
-        let place = place(&folder);
-        assert!(printed(&place, None).lines().any(|line| line.starts_with("echo ") && line.ends_with("Repeats the question")));
-        let shown = printed(&place, Some("echo"));
+        let globals = globals(&folder);
+        assert!(printed(&globals, None).lines().any(|line| line.starts_with("echo ") && line.ends_with("Repeats the question")));
+        let shown = printed(&globals, Some("echo"));
         assert!(shown.starts_with("Echo: Repeats the question") && shown.contains("It has no settings."), "{shown}");
-        assert_eq!(asking::flow(Some("echo"), &place).unwrap(), "echo");
-        let settings = Config::for_run(&place).unwrap().settings.settings_for("auto", &Value::Null).unwrap();
+        assert_eq!(run_request::flow(Some("echo"), &globals).unwrap(), "echo");
+        let settings = Config::for_run(&globals).unwrap().settings.settings_for("auto", &Value::Null).unwrap();
         assert_eq!(settings["flows"][6], "echo", "the router may pick it: {settings}");
-        assert!(asking::must_plan("echo", &place.flows).is_err());
+        assert!(run_request::check_can_approve("echo", &globals.flows).is_err());
     }
 
     /// What the command prints: the list, or one flow.
-    fn printed(place: &Place, name: Option<&str>) -> String {
+    fn printed(globals: &GlobalArgs, name: Option<&str>) -> String {
         let mut out = Vec::new();
         let command = name.map(|name| Command::Show(Show { name: name.to_owned(), json: false }));
-        Flows { command, name: None, all: false, mermaid: false, json: false }.print(place, &mut out).expect("it can be printed");
+        Flows { command, name: None, all: false, mermaid: false, json: false }.print(globals, &mut out).expect("it can be printed");
         anstream::adapter::strip_str(&String::from_utf8_lossy(&out)).to_string()
     }
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use index::{Error, Folders, Limits, Progress, State, Step};
 use serde_json::json;
+use service::caches;
 use service::reader;
-use service::shelf;
 use terminal::{BOLD, DIM, YELLOW, paint};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// How many files left out are named.
 const SKIPPED_SHOWN: usize = 10;
@@ -34,8 +34,8 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) fn run(self) -> Result<Exit> {
         let began = Instant::now();
-        let model = shelf::model(!self.no_vectors && self.wait)?;
-        let home = shelf::of_folder(&self.folder)?;
+        let model = caches::vector_model(!self.no_vectors && self.wait)?;
+        let home = caches::index_folder(&self.folder)?;
         let folders = Folders::open(std::slice::from_ref(&self.folder), &home, &model, Limits::default()).map_err(|error| trouble(&error))?;
         let folders = folders.with_reader(reader::for_index()?);
         let mut line = Line::new(self.json);
@@ -92,7 +92,7 @@ fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
             }
             State::Failed(why) => {
                 line.clear();
-                return Err(Trouble::Failed(format!("full text is searchable, but {why}")));
+                return Err(ServiceError::Failed(format!("full text is searchable, but {why}")));
             }
             State::Pulling => line.say("pulling the weights for vectors, about 42 MB"),
             State::Loading => line.say("loading the weights"),
@@ -103,10 +103,10 @@ fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
     }
 }
 
-fn trouble(error: &Error) -> Trouble {
+fn trouble(error: &Error) -> ServiceError {
     match error {
-        Error::Folder { .. } => Trouble::Usage(error.to_string()),
-        error => Trouble::Failed(error.to_string()),
+        Error::Folder { .. } => ServiceError::Usage(error.to_string()),
+        error => ServiceError::Failed(error.to_string()),
     }
 }
 

@@ -10,15 +10,15 @@ use serde_json::json;
 use server::guard::{self, Guard};
 use service::Service;
 use service::config::{self, Config};
-use service::mind::Thinking;
-use service::place::Place;
-use service::thinker::OnDemand;
+use service::global_args::GlobalArgs;
+use service::model_options::ModelOptions;
+use service::text_model::ModelOnDemand;
 use service::wiring;
 use store::Store;
 use terminal::Table;
 use tools::Settings;
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// The only built-in server that a model writes for.
 const SUMMARY: &str = "summary";
@@ -57,36 +57,36 @@ pub(crate) struct Mcp {
 }
 
 impl Mcp {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match &self.name {
             None => list(self.json),
-            Some(name) => self.serve(name, place),
+            Some(name) => self.serve(name, globals),
         }
     }
 
-    fn serve_flows(&self, place: &Place) -> Result<Exit> {
+    fn serve_flows(&self, globals: &GlobalArgs) -> Result<Exit> {
         if self.port.is_some() {
-            return Err(Trouble::Usage(
+            return Err(ServiceError::Usage(
                 "`baton mcp flows` speaks over standard input and output; `baton serve` has the flows over HTTP at /mcp".into(),
             ));
         }
-        let mut thinking = Thinking { model: self.model.clone(), no_pull: self.no_pull, ..Thinking::default() };
-        thinking.servers.docs.clone_from(&self.docs);
-        thinking.servers.workspace.clone_from(&self.root);
+        let mut model_options = ModelOptions { model: self.model.clone(), no_pull: self.no_pull, ..ModelOptions::default() };
+        model_options.servers.docs.clone_from(&self.docs);
+        model_options.servers.workspace.clone_from(&self.root);
         wiring::block_on_all_cores(Box::pin(async {
-            let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-            let service = Service::build(place, &mut thinking, Guard::new(None), store, true).await?;
+            let store: Arc<dyn Store> = Arc::new(globals.open_or_make()?);
+            let service = Service::build(globals, &mut model_options, Guard::new(None), store, true).await?;
             Ok(service.serve_flows(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await.map(|()| Exit::Well)?)
         }))
     }
 
-    fn serve(&self, name: &str, place: &Place) -> Result<Exit> {
+    fn serve(&self, name: &str, globals: &GlobalArgs) -> Result<Exit> {
         if name == FLOWS {
-            return self.serve_flows(place);
+            return self.serve_flows(globals);
         }
         let kind = tools::kind(name).ok_or_else(|| {
             let names: Vec<&str> = tools::KINDS.iter().map(|kind| kind.name).collect();
-            Trouble::Usage(format!("there is no built-in server `{name}`; there are {} and {FLOWS}", names.join(", ")))
+            ServiceError::Usage(format!("there is no built-in server `{name}`; there are {} and {FLOWS}", names.join(", ")))
         })?;
         let mut settings = Settings::from_env();
         if let Some(root) = &self.root {
@@ -96,19 +96,19 @@ impl Mcp {
             settings.mail = Some(tools::mail::Settings { outbox: root.join("outbox"), attachment_folders: vec![root.clone()], ..Default::default() });
         }
         if name == "docs" && !self.docs.is_empty() {
-            settings.docs = Some(Arc::new(service::shelf::folders(&self.docs)?));
+            settings.docs = Some(Arc::new(service::caches::open_folders(&self.docs)?));
         }
         settings.reader = Some(service::reader::for_pages()?);
         settings.private_hosts.extend(self.allow_host.iter().cloned());
         if name != SUMMARY && self.model.is_some() {
-            return Err(Trouble::Usage(format!("--model is for `baton mcp {SUMMARY}`; {name} needs no model")));
+            return Err(ServiceError::Usage(format!("--model is for `baton mcp {SUMMARY}`; {name} needs no model")));
         }
         wiring::block_on_all_cores(async {
             if name == SUMMARY {
-                let thinking = Thinking { model: self.model.clone(), no_pull: self.no_pull, ..Thinking::default() };
-                settings.thinker = OnDemand::choose(thinking, Config::read(place)?).await?;
+                let model_options = ModelOptions { model: self.model.clone(), no_pull: self.no_pull, ..ModelOptions::default() };
+                settings.text_model = ModelOnDemand::choose(model_options, Config::read(globals)?).await?;
             }
-            let builtin = kind.build(&settings).map_err(|lack| Trouble::Usage(lack.to_string()))?;
+            let builtin = kind.build(&settings).map_err(|lack| ServiceError::Usage(lack.to_string()))?;
             let serving = async {
                 if self.stdio {
                     return tools::serve::stdio(builtin).await;
@@ -123,7 +123,7 @@ impl Mcp {
                 server::serve(listener, router).await.map_err(|error| format!("serving ended: {error}"))
             };
             tokio::select! {
-                end = serving => end.map(|()| Exit::Well).map_err(Trouble::Failed),
+                end = serving => end.map(|()| Exit::Well).map_err(ServiceError::Failed),
                 _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
             }
         })

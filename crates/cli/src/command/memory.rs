@@ -4,12 +4,12 @@ use anstyle::Style;
 use flows::context::{PREFERENCES, Preference};
 use graph::UserId;
 use serde_json::{Value, json};
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use store::{NoteFilter, NoteRow, Store};
 use terminal::{BOLD, DIM, Table, age, now_ms, one_line, paint, tail};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// Look at what is remembered from one run to the next, forget it, say what you like
 #[derive(clap::Subcommand)]
@@ -55,15 +55,15 @@ Examples:
   baton memory prefer strict              as before";
 
 impl Memory {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
             let user = UserId::default();
             match self {
-                Memory::List { limit, json } => list(&place.open()?, user, limit, json).await,
+                Memory::List { limit, json } => list(&globals.open()?, user, limit, json).await,
                 Memory::Forget { note, all: _ } => {
-                    let count = place.open()?.forget(&user, note).await?;
+                    let count = globals.open()?.forget(&user, note).await?;
                     match (note, count) {
-                        (Some(note), 0) => Err(Trouble::Usage(format!("there is no note {note}; `baton memory list` shows those there are"))),
+                        (Some(note), 0) => Err(ServiceError::Usage(format!("there is no note {note}; `baton memory list` shows those there are"))),
                         (_, 1) => said("forgot 1 note"),
                         (_, count) => said(&format!("forgot {count} notes")),
                     }
@@ -71,7 +71,7 @@ impl Memory {
                 Memory::Prefer { name, choice } => {
                     let (preference, value) = checked(&name, choice.as_deref())?;
                     // The first thing that somebody does may be to say what they like.
-                    place.open_or_make()?.prefer(&user, preference.name, value).await?;
+                    globals.open_or_make()?.prefer(&user, preference.name, value).await?;
                     said(&match choice {
                         Some(choice) => format!("{name} is {choice} from now on"),
                         None => format!("{name} is as if you had said nothing"),
@@ -85,12 +85,12 @@ impl Memory {
 fn checked(name: &str, choice: Option<&str>) -> Result<(&'static Preference, Option<Value>)> {
     let Some(preference) = Preference::named(name) else {
         let known: Vec<String> = PREFERENCES.iter().map(|one| format!("  {} ({}): {}", one.name, one.choices.join(" or "), one.about)).collect();
-        return Err(Trouble::Usage(format!("there is no preference {name:?}; there are:\n{}", known.join("\n"))));
+        return Err(ServiceError::Usage(format!("there is no preference {name:?}; there are:\n{}", known.join("\n"))));
     };
     let Some(choice) = choice else { return Ok((preference, None)) };
     match preference.value(choice) {
         Some(value) => Ok((preference, Some(value))),
-        None => Err(Trouble::Usage(format!("{name} is {}, not {choice:?}", preference.choices.join(" or ")))),
+        None => Err(ServiceError::Usage(format!("{name} is {}, not {choice:?}", preference.choices.join(" or ")))),
     }
 }
 

@@ -23,7 +23,7 @@ mod up;
 mod users;
 
 use clap::Subcommand;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 
 use crate::exit::{Exit, Result};
 
@@ -69,31 +69,31 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match self {
-            Command::Ask(ask) => ask.run(place),
-            Command::Chat(chat) => chat.run(place),
-            Command::Serve(serve) => serve.run(place),
-            Command::Tokens(tokens) => tokens.run(place),
-            Command::Users(users) => users.run(place),
-            Command::Audit(audit) => audit.run(place),
-            Command::Backup(backup) => backup.run(place),
-            Command::Restore(restore) => restore.run(place),
-            Command::Runs(runs) => runs.run(place),
-            Command::Threads(threads) => threads.run(place),
-            Command::Memory(memory) => memory.run(place),
-            Command::Flows(flows) => flows.run(place),
+            Command::Ask(ask) => ask.run(globals),
+            Command::Chat(chat) => chat.run(globals),
+            Command::Serve(serve) => serve.run(globals),
+            Command::Tokens(tokens) => tokens.run(globals),
+            Command::Users(users) => users.run(globals),
+            Command::Audit(audit) => audit.run(globals),
+            Command::Backup(backup) => backup.run(globals),
+            Command::Restore(restore) => restore.run(globals),
+            Command::Runs(runs) => runs.run(globals),
+            Command::Threads(threads) => threads.run(globals),
+            Command::Memory(memory) => memory.run(globals),
+            Command::Flows(flows) => flows.run(globals),
             Command::New(new) => new.run(),
-            Command::Models(models) => models.run(place),
-            Command::Doctor(doctor) => doctor.run(place),
-            Command::Mcp(mcp) => mcp.run(place),
-            Command::Tools(tools) => tools.run(place),
-            Command::Registry(registry) => registry.run(place),
-            Command::Agent(agent) => agent.run(place),
-            Command::Up(up) => up.run(place),
+            Command::Models(models) => models.run(globals),
+            Command::Doctor(doctor) => doctor.run(globals),
+            Command::Mcp(mcp) => mcp.run(globals),
+            Command::Tools(tools) => tools.run(globals),
+            Command::Registry(registry) => registry.run(globals),
+            Command::Agent(agent) => agent.run(globals),
+            Command::Up(up) => up.run(globals),
             Command::Bench(bench) => bench.run().map(|()| Exit::Well),
             Command::Index(index) => index.run(),
-            Command::Eval(eval) => eval.run(place).map(Exit::from),
+            Command::Eval(eval) => eval.run(globals).map(Exit::from),
             Command::EvalServer(server) => server.run().map(|()| Exit::Well),
             Command::Completions(completions) => completions.run(),
         }

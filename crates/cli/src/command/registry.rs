@@ -7,13 +7,13 @@ use server::registry::Registry as Service;
 use service::access::Listener;
 use service::audited;
 use service::config::Config;
+use service::global_args::GlobalArgs;
 use service::hub::{self, Servers};
-use service::place::Place;
 use service::wiring;
 use terminal::remark;
 
-use crate::exit::{Exit, Result, Trouble};
-use crate::listening::Listening;
+use crate::exit::{Exit, Result, ServiceError};
+use crate::listen_args::ListenArgs;
 
 /// Offer the tools of all servers in one place, over HTTP and as one MCP server
 #[derive(clap::Args)]
@@ -28,34 +28,34 @@ pub(crate) struct Registry {
     #[arg(long, default_value_t = 8021)]
     port: u16,
     #[command(flatten)]
-    listening: Listening,
+    listening: ListenArgs,
     /// Add the servers of an official-style registry, or of a file of its list, and end; nothing of it is started
     #[arg(long, value_name = "FILE|URL")]
     import: Option<String>,
 }
 
 impl Registry {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on_all_cores(async {
-            let imported = hub::imported(place)?;
+            let imported = hub::imported(globals)?;
             match &self.import {
-                Some(source) => self.import(place, source, &imported).await,
-                None => self.serve(place, &imported).await,
+                Some(source) => self.import(globals, source, &imported).await,
+                None => self.serve(globals, &imported).await,
             }
         })
     }
 
-    async fn import(&self, place: &Place, source: &str, path: &Path) -> Result<Exit> {
+    async fn import(&self, globals: &GlobalArgs, source: &str, path: &Path) -> Result<Exit> {
         let list: Value = match source.contains("://") {
-            true => import::fetch(source).await.map_err(Trouble::Failed)?,
+            true => import::fetch(source).await.map_err(ServiceError::Failed)?,
             false => {
-                let bytes = std::fs::read(source).map_err(|error| Trouble::Usage(format!("{source} cannot be read: {error}")))?;
-                serde_json::from_slice(&bytes).map_err(|error| Trouble::Usage(format!("{source} is no JSON: {error}")))?
+                let bytes = std::fs::read(source).map_err(|error| ServiceError::Usage(format!("{source} cannot be read: {error}")))?;
+                serde_json::from_slice(&bytes).map_err(|error| ServiceError::Usage(format!("{source} is no JSON: {error}")))?
             }
         };
-        let reserved = self.servers.reserved(place, &Config::read(place)?)?;
-        let done = import::into_file(&list, path, &|name| reserved.iter().any(|one| one == name)).map_err(Trouble::Failed)?;
-        audited::record(place, audit::What::ServersImported, |event| event.detail(done.added.join(", ")))?;
+        let reserved = self.servers.reserved(globals, &Config::read(globals)?)?;
+        let done = import::into_file(&list, path, &|name| reserved.iter().any(|one| one == name)).map_err(ServiceError::Failed)?;
+        audited::record(globals, audit::What::ServersImported, |event| event.detail(done.added.join(", ")))?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", serde_json::to_string(&done)?)?,
@@ -67,13 +67,13 @@ impl Registry {
         Ok(Exit::Well)
     }
 
-    async fn serve(&self, place: &Place, imported: &Path) -> Result<Exit> {
+    async fn serve(&self, globals: &GlobalArgs, imported: &Path) -> Result<Exit> {
         if self.servers.names_registry() {
             remark("a registry offers its own servers only; the registry that --registry or BATON_REGISTRY_URL names is not used");
         }
-        let config = Config::read(place)?;
-        let tools = self.servers.hub(place, &config, None, None)?;
-        let bound = self.listening.bind(None, place, self.port).await?;
+        let config = Config::read(globals)?;
+        let tools = self.servers.hub(globals, &config, None, None)?;
+        let bound = self.listening.bind(None, globals, self.port).await?;
         let url = bound.url();
         let Listener { listener, address, guard, start_token, tls } = bound;
         let mut out = anstream::stdout();
@@ -86,8 +86,8 @@ impl Registry {
             let tools = tools.clone();
             async move { tools.list().await }
         });
-        guard.record_to(audited::recorder(place)?);
-        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).with_audit(audited::recorder(place)?).router(&guard);
+        guard.record_to(audited::recorder(globals)?);
+        let service = Service::new(tools.clone(), Some(imported.to_path_buf())).with_audit(audited::recorder(globals)?).router(&guard);
         let served = tokio::select! {
             served = server::serve_with(config.server, listener, tls, service) => served.map(|()| Exit::Well),
             exit = stopped() => Ok(exit),

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::json;
 use server::limits;
 use service::access::{Listener, StartToken};
-use service::{Place, Service, Thinking, wiring};
+use service::{GlobalArgs, ModelOptions, Service, wiring};
 use store::Store;
 use terminal::{DIM, paint};
 
 use crate::exit::{self, Exit, Result};
 use crate::follow::Interrupts;
-use crate::listening::Listening;
+use crate::listen_args::ListenArgs;
 
 /// Serve the page and the API: ask, watch, approve, branch and come back in a browser
 #[derive(clap::Args)]
@@ -21,9 +21,9 @@ pub(crate) struct Serve {
     #[arg(long, default_value_t = 8080)]
     port: u16,
     #[command(flatten)]
-    listening: Listening,
+    listening: ListenArgs,
     #[command(flatten)]
-    thinking: Thinking,
+    model_options: ModelOptions,
 }
 
 fn after_help() -> String {
@@ -45,17 +45,17 @@ On loopback, programs and browsers of your account need no token. Other accounts
 token of this start: `baton tokens link` prints a link for browsers and the file of the token. With --token-file or `baton tokens add` everybody needs a token.";
 
 impl Serve {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        wiring::block_on_all_cores(Box::pin(self.serve(place)))
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        wiring::block_on_all_cores(Box::pin(self.serve(globals)))
     }
 
-    async fn serve(mut self, place: &Place) -> Result<Exit> {
+    async fn serve(mut self, globals: &GlobalArgs) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
-        let store: Arc<dyn Store> = Arc::new(place.open_or_make()?);
-        let bound = self.listening.bind(Some(store.clone()), place, self.port).await?;
+        let store: Arc<dyn Store> = Arc::new(globals.open_or_make()?);
+        let bound = self.listening.bind(Some(store.clone()), globals, self.port).await?;
         let url = bound.url();
         let Listener { listener, address, guard, start_token, tls } = bound;
-        let service = Service::build(place, &mut self.thinking, guard, store, self.listening.json).await?;
+        let service = Service::build(globals, &mut self.model_options, guard, store, self.listening.json).await?;
         let serving = service.listen_with(listener, tls);
         let recovered = service.recover().await?;
         let mut out = anstream::stdout();

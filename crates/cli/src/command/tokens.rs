@@ -7,12 +7,12 @@ use serde_json::json;
 use server::guard;
 use service::access::{self, Running};
 use service::audited;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use store::{NewToken, SqliteStore, Store as _};
 use terminal::{BOLD, Table, age, now_ms, paint};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// Say who may use the server: each token belongs to a user, who sees their own threads and nobody else's
 #[derive(clap::Subcommand)]
@@ -79,13 +79,13 @@ pub(crate) enum Tokens {
 const USER_CHARS_MAX: usize = 64;
 
 impl Tokens {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
             let mut out = anstream::stdout();
             match self {
                 Tokens::Add { user, days, scope, json } => {
                     let user = named(&user)?;
-                    let Made { number, token } = make(place, &place.open_or_make()?, &user, days, scope).await?;
+                    let Made { number, token } = make(globals, &globals.open_or_make()?, &user, days, scope).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -96,21 +96,21 @@ impl Tokens {
                     }
                 }
                 Tokens::Rotate { token: old, hours, days, scope, json } => {
-                    let store = place.open()?;
+                    let store = globals.open()?;
                     let all = store.tokens().await?;
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
-                    let Made { number, token } = make(place, &store, &row.user, days, scope).await?;
+                    let Made { number, token } = make(globals, &store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
                     // One that ends sooner is not prolonged.
                     store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
-                    audited::record(place, What::TokenRemoved, |event| event.detail(format!("{old}, replaced by {number}, in {hours} hours")))?;
+                    audited::record(globals, What::TokenRemoved, |event| event.detail(format!("{old}, replaced by {number}, in {hours} hours")))?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": row.user, "token": token, "replaces": old }))?,
                         false => writeln!(out, "{}\nfor {}; token {old} works for {hours} more hours", paint(BOLD, &token), row.user)?,
                     }
                 }
                 Tokens::List { json } => {
-                    let rows = place.open()?.tokens().await?;
+                    let rows = globals.open()?.tokens().await?;
                     let mut table = Table::new(&["token", "user", "made", "works until"]);
                     for row in &rows {
                         let until = match row.until_ms {
@@ -135,7 +135,7 @@ impl Tokens {
                     }
                 }
                 Tokens::Link { json } => {
-                    let running = access::running(place)?;
+                    let running = access::running(globals)?;
                     for Running { link, file } in &running {
                         match json {
                             true => writeln!(out, "{}", json!({ "link": link, "token_file": file }))?,
@@ -143,12 +143,12 @@ impl Tokens {
                         }
                     }
                     if running.is_empty() {
-                        return Err(Trouble::Usage("no server of this account runs with this database; `baton serve` starts one".to_owned()));
+                        return Err(ServiceError::Usage("no server of this account runs with this database; `baton serve` starts one".to_owned()));
                     }
                 }
-                Tokens::Remove { token } => match place.open()?.drop_token(token).await? {
+                Tokens::Remove { token } => match globals.open()?.drop_token(token).await? {
                     true => {
-                        audited::record(place, What::TokenRemoved, |event| event.detail(token.to_string()))?;
+                        audited::record(globals, What::TokenRemoved, |event| event.detail(token.to_string()))?;
                         writeln!(out, "token {token} works no longer")?;
                     }
                     false => return Err(absent(token)),
@@ -174,21 +174,21 @@ struct Made {
 const HOUR_MS: i64 = 3_600_000;
 
 /// Makes a token; only its digest is kept.
-async fn make(place: &Place, store: &SqliteStore, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
+async fn make(globals: &GlobalArgs, store: &SqliteStore, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
     let scope = match scope {
         TokenScope::All => guard::Scope::All,
         TokenScope::Read => guard::Scope::Read,
     };
-    let token = guard::secret_for(scope).map_err(|problem| Trouble::Failed(problem.message))?;
+    let token = guard::secret_for(scope).map_err(|problem| ServiceError::Failed(problem.message))?;
     let until_ms = days.map(|days| now_ms() + i64::from(days) * 24 * HOUR_MS);
     let number =
         store.keep_token(NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms }).await?;
-    audited::record(place, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
+    audited::record(globals, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
     Ok(Made { number, token })
 }
 
-fn absent(token: u64) -> Trouble {
-    Trouble::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))
+fn absent(token: u64) -> ServiceError {
+    ServiceError::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))
 }
 
 /// A name that can also be a folder's.
@@ -197,6 +197,6 @@ fn named(user: &str) -> Result<UserId> {
     let is_fine = !user.is_empty() && user.len() <= USER_CHARS_MAX && user.chars().all(is_plain) && !user.starts_with('.');
     match is_fine {
         true => Ok(UserId::from(user)),
-        false => Err(Trouble::Usage(format!("a user is 1 to {USER_CHARS_MAX} letters, digits and - _ . @ +, such as ada or ada@example.org"))),
+        false => Err(ServiceError::Usage(format!("a user is 1 to {USER_CHARS_MAX} letters, digits and - _ . @ +, such as ada or ada@example.org"))),
     }
 }

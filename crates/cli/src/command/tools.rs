@@ -6,17 +6,17 @@ use std::time::Duration;
 use audit::What;
 use effects::Progress;
 use graph::{Failure, FailureKind};
-use mcp_hub::{CallOptions, Is, REGISTRY, ToolInfo, Tools as Hub, import};
+use mcp_hub::{CallOptions, REGISTRY, ServerStatus, ToolInfo, Tools as Hub, import};
 use serde_json::Value;
 use service::audited;
 use service::config::Config;
+use service::global_args::GlobalArgs;
 use service::hub::{self, Servers};
-use service::place::Place;
 use service::wiring;
 use terminal::remark;
 use terminal::{BOLD, DIM, paint};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// List, look at, call and find tools
 #[derive(clap::Subcommand)]
@@ -89,25 +89,25 @@ pub(crate) enum Tools {
 }
 
 impl Tools {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         if let Tools::Permissions(permissions) = self {
-            return permissions.run(place);
+            return permissions.run(globals);
         }
         wiring::block_on(async {
-            let config = Config::read(place)?;
+            let config = Config::read(globals)?;
             if let Tools::Enable { name, variables, .. } = &self
                 && !variables.is_empty()
             {
-                import::allow_variables(&hub::imported(place)?, name, variables).map_err(Trouble::Usage)?;
+                import::allow_variables(&hub::imported(globals)?, name, variables).map_err(ServiceError::Usage)?;
             }
             let registry = self.servers().registry(&config).await?;
-            let hub = self.servers().hub(place, &config, None, registry.as_ref())?;
+            let hub = self.servers().hub(globals, &config, None, registry.as_ref())?;
             hub.meet_registry().await;
-            self.record(place)?;
+            self.record(globals)?;
             let done = self.work(&hub).await;
             // What a stranger's list makes this program start is shown to whoever turned it on.
             if let (Ok(_), Tools::Enable { name, .. }) = (&done, &self)
-                && hub::is_imported(place, name)?
+                && hub::is_imported(globals, name)?
                 && let Some(how) = hub.reached_by(name)
             {
                 remark(&format!("{name} is on: it {}", evidence::visible(&how)));
@@ -118,14 +118,14 @@ impl Tools {
     }
 
     /// What changes something is in the audit log before it is done.
-    fn record(&self, place: &Place) -> Result<()> {
+    fn record(&self, globals: &GlobalArgs) -> Result<()> {
         match self {
             Tools::Call { name, arguments, .. } => {
                 let arguments = Value::from(arguments.as_str());
-                audited::record(place, What::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
+                audited::record(globals, What::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
             }
-            Tools::Enable { name, .. } => audited::record(place, What::ToolEnabled, |event| event.tool(name.as_str())),
-            Tools::Disable { name, .. } => audited::record(place, What::ToolDisabled, |event| event.tool(name.as_str())),
+            Tools::Enable { name, .. } => audited::record(globals, What::ToolEnabled, |event| event.tool(name.as_str())),
+            Tools::Disable { name, .. } => audited::record(globals, What::ToolDisabled, |event| event.tool(name.as_str())),
             Tools::List { .. } | Tools::Show { .. } | Tools::Search { .. } | Tools::Permissions(_) => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ impl Tools {
             }
             Tools::Call { name, arguments, deadline, json, .. } => {
                 let arguments: Value =
-                    serde_json::from_str(arguments).map_err(|error| Trouble::Usage(format!("the arguments are not valid JSON: {error}")))?;
+                    serde_json::from_str(arguments).map_err(|error| ServiceError::Usage(format!("the arguments are not valid JSON: {error}")))?;
                 // Progress is for the person who waits.
                 let progress = Progress::to(|text| eprint!("{text}"));
                 let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, ..CallOptions::default() };
@@ -202,16 +202,16 @@ fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json
 fn complain(hub: &Hub) {
     for health in hub.health() {
         // Of the registry the hub has said so.
-        if let (true, Is::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.is) {
+        if let (true, ServerStatus::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.status) {
             // Nowhere is left to complain to.
             let _ = writeln!(anstream::stderr(), "{}", paint(DIM, format!("{} is down: {why}", health.server)));
         }
     }
 }
 
-fn trouble(failure: Failure) -> Trouble {
+fn trouble(failure: Failure) -> ServiceError {
     match failure.kind {
-        FailureKind::Refused | FailureKind::Invalid => Trouble::Usage(failure.message),
-        _ => Trouble::Failed(failure.message),
+        FailureKind::Refused | FailureKind::Invalid => ServiceError::Usage(failure.message),
+        _ => ServiceError::Failed(failure.message),
     }
 }

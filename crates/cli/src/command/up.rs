@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use service::config::Config;
+use service::global_args::GlobalArgs;
 use service::hub::{self, REGISTRY_URL};
-use service::mind::Thinking;
-use service::place::Place;
+use service::model_options::ModelOptions;
 use service::private;
 use service::wiring;
 use terminal::{BOLD, DIM, paint};
@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// Start the whole team on this machine: the agents, each a process, the registry of tools, and the page
 ///
@@ -38,7 +38,7 @@ Configuration:
   researcher = 8001")]
 pub(crate) struct Up {
     #[command(flatten)]
-    thinking: Thinking,
+    model_options: ModelOptions,
 }
 
 /// One process of the team.
@@ -59,23 +59,23 @@ const LIFE_LONG: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Up {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let config = Config::read(place)?;
-        let parts = self.parts(place, &config)?;
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        let config = Config::read(globals)?;
+        let parts = self.parts(globals, &config)?;
         free(&parts)?;
-        let log = Log::open(&hub::folder(place)?)?;
+        let log = Log::open(&hub::folder(globals)?)?;
         wiring::block_on_all_cores(keep_up(parts, log))
     }
 
     /// What is started.
-    fn parts(&self, place: &Place, config: &Config) -> Result<Vec<Part>> {
-        let folder = hub::folder(place)?.join("agents");
-        private::make_folder(&folder).map_err(|error| Trouble::Place(format!("the folder {} cannot be made: {error}", folder.display())))?;
-        let team = place.flows.specialists();
+    fn parts(&self, globals: &GlobalArgs, config: &Config) -> Result<Vec<Part>> {
+        let folder = hub::folder(globals)?.join("agents");
+        private::make_folder(&folder).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", folder.display())))?;
+        let team = globals.flows.specialists();
         let names: Vec<&str> = team.iter().map(|one| one.flow).collect();
-        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| place.flows.specialist(name).is_none());
+        let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| globals.flows.specialist(name).is_none());
         if let Some(unknown) = unknown {
-            return Err(Trouble::Usage(format!("[team] names {unknown:?}, which is no agent of the team; there are {}", names.join(", "))));
+            return Err(ServiceError::Usage(format!("[team] names {unknown:?}, which is no agent of the team; there are {}", names.join(", "))));
         }
         let mut parts: Vec<Part> = Vec::new();
         let registry = (REGISTRY_URL.to_owned(), format!("http://localhost:{}", config.team.registry_port()));
@@ -83,12 +83,12 @@ impl Up {
             let port = config.team.port(one);
             let mut arguments = words(&["agent", one.flow, "--port", &port.to_string(), "--json"]);
             arguments.extend(words(&["--db", &text(&folder.join(format!("{}.db", one.flow)))?]));
-            arguments.extend(self.passed_on(place)?);
+            arguments.extend(self.passed_on(globals)?);
             parts.push(Part { name: one.flow.to_owned(), port, arguments, environment: vec![registry.clone()] });
         }
         let port = config.team.registry_port();
         let mut arguments = words(&["registry", "--port", &port.to_string(), "--json", "--db", &text(&folder.join("registry.db"))?]);
-        if let Some(path) = &place.config {
+        if let Some(path) = &globals.config {
             arguments.extend(words(&["--config", &text(path)?]));
         }
         let mut environment: Vec<(String, String)> =
@@ -97,25 +97,25 @@ impl Up {
         let no_registry = vec![(REGISTRY_URL.to_owned(), String::new())];
         parts.push(Part { name: "registry".to_owned(), port, arguments, environment: no_registry });
         let port = config.team.page_port.unwrap_or(PAGE_PORT);
-        let mut arguments = words(&["serve", "--port", &port.to_string(), "--json", "--db", &text(&place.path()?)?]);
-        arguments.extend(self.passed_on(place)?);
+        let mut arguments = words(&["serve", "--port", &port.to_string(), "--json", "--db", &text(&globals.path()?)?]);
+        arguments.extend(self.passed_on(globals)?);
         parts.push(Part { name: "page".to_owned(), port, arguments, environment });
         Ok(parts)
     }
 
     /// The options of every agent.
-    fn passed_on(&self, place: &Place) -> Result<Vec<String>> {
+    fn passed_on(&self, globals: &GlobalArgs) -> Result<Vec<String>> {
         let mut arguments = Vec::new();
-        if let Some(path) = &place.config {
+        if let Some(path) = &globals.config {
             arguments.extend(words(&["--config", &text(path)?]));
         }
-        if let Some(model) = &self.thinking.model {
+        if let Some(model) = &self.model_options.model {
             arguments.extend(words(&["--model", model]));
         }
-        if self.thinking.no_pull {
+        if self.model_options.no_pull {
             arguments.push("--no-pull".to_owned());
         }
-        for path in &self.thinking.servers.docs {
+        for path in &self.model_options.servers.docs {
             arguments.extend(words(&["--docs", &text(path)?]));
         }
         Ok(arguments)
@@ -132,21 +132,21 @@ fn words(all: &[&str]) -> Vec<String> {
 }
 
 fn text(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| Trouble::Usage(format!("the path {} is no text", path.display())))
+    path.to_str().map(str::to_owned).ok_or_else(|| ServiceError::Usage(format!("the path {} is no text", path.display())))
 }
 
 /// Says which ports are taken, before anything is started.
 fn free(parts: &[Part]) -> Result<()> {
     for (index, part) in parts.iter().enumerate() {
         if let Some(other) = parts[..index].iter().find(|other| other.port == part.port) {
-            return Err(Trouble::Usage(format!("{} and {} have the same port {} in the configuration", other.name, part.name, part.port)));
+            return Err(ServiceError::Usage(format!("{} and {} have the same port {} in the configuration", other.name, part.name, part.port)));
         }
         if let Err(error) = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, part.port))) {
             let setting = match part.name.as_str() {
                 name @ ("registry" | "page") => format!("[team] {name}_port"),
                 name => format!("[team.ports] {name}"),
             };
-            return Err(Trouble::Usage(format!(
+            return Err(ServiceError::Usage(format!(
                 "port {} for the {} is taken ({error}); end what listens there, or set {setting} in the configuration",
                 part.port, part.name
             )));
@@ -193,7 +193,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| Trouble::Failed(format!("the {} cannot be started: {error}", part.name)))?;
+            .map_err(|error| ServiceError::Failed(format!("the {} cannot be started: {error}", part.name)))?;
         log.follow(&part.name, child.stdout.take());
         log.follow(&part.name, child.stderr.take());
         let ended = tokio::select! {
@@ -205,7 +205,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
         };
         // What was wrongly set up does not get better by itself.
         if ended.code() == Some(2) && begun.elapsed() < LIFE_LONG {
-            return Err(Trouble::Usage(format!("the {} cannot be started as it is configured; its last words are above", part.name)));
+            return Err(ServiceError::Usage(format!("the {} cannot be started as it is configured; its last words are above", part.name)));
         }
         if begun.elapsed() > LIFE_LONG {
             pause = PAUSE_MIN;
@@ -250,7 +250,7 @@ impl Keepers {
         })
         .await;
         self.0.remove(index);
-        ended.unwrap_or_else(|error| Err(Trouble::Failed(format!("a part of the team could not be looked after: {error}"))))
+        ended.unwrap_or_else(|error| Err(ServiceError::Failed(format!("a part of the team could not be looked after: {error}"))))
     }
 
     async fn rest(self) {
@@ -271,7 +271,7 @@ struct Log {
 impl Log {
     fn open(folder: &Path) -> Result<Log> {
         let path = folder.join("up.log");
-        let file = private::append(&path).map_err(|error| Trouble::Place(format!("the log {} cannot be written: {error}", path.display())))?;
+        let file = private::append(&path).map_err(|error| ServiceError::Folder(format!("the log {} cannot be written: {error}", path.display())))?;
         Ok(Log { path, file: Arc::new(Mutex::new(file)) })
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use engine::{Heard, Seen};
+use engine::{FeedItem, TreeItem};
 use graph::RunId;
 use terminal::{CYAN, DIM, paint, spent, took};
 
@@ -45,10 +45,10 @@ impl Live {
         }
     }
 
-    pub(crate) fn see(&mut self, heard: &Heard) {
+    pub(crate) fn see(&mut self, heard: &TreeItem) {
         match &heard.seen {
-            Seen::Told(told, _) => self.tree.see(&heard.run, &told.event),
-            Seen::Delta { task, text, .. } => self.tree.hear(&heard.run, *task, text),
+            FeedItem::Event(numbered, _) => self.tree.see(&heard.run, &numbered.event),
+            FeedItem::Delta { task, text, .. } => self.tree.hear(&heard.run, *task, text),
         }
         if heard.is_known {
             self.printed = self.last();
@@ -145,7 +145,7 @@ impl Live {
 mod tests {
     use std::sync::Arc;
 
-    use graph::{Effect, Event, Key, ModelCall, Outcome, TaskId, Told, child_run};
+    use graph::{Effect, Event, Key, ModelCall, NumberedEvent, Outcome, TaskId, child_run};
 
     use super::*;
 
@@ -157,8 +157,15 @@ mod tests {
         let mut seq = 0;
         let mut tell = |live: &mut Live, run: &RunId, event: Event| {
             seq += 1;
-            let told = Arc::new(Told { seq, event });
-            live.see(&Heard { run: run.clone(), path: Arc::new([]), parent: None, seen: Seen::Told(told, 0), is_known: false, speaks: false });
+            let numbered = Arc::new(NumberedEvent { seq, event });
+            live.see(&TreeItem {
+                run: run.clone(),
+                path: Arc::new([]),
+                parent: None,
+                seen: FeedItem::Event(numbered, 0),
+                is_known: false,
+                speaks: false,
+            });
         };
         let parent = RunId::from("parent");
         let started = |run: &RunId, flow: &str| Event::Started { run: run.clone(), thread: "t".into(), flow: flow.into() };

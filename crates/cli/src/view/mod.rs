@@ -6,7 +6,7 @@ pub(crate) mod tree;
 
 use std::io::Write as _;
 
-use engine::{Heard, Seen, Whom};
+use engine::{FeedItem, TreeItem, WatchScope};
 use graph::RunId;
 use serde_json::json;
 
@@ -23,21 +23,21 @@ impl View {
     }
 
     /// Programs are told of one run, by numbers without gaps.
-    pub(crate) fn whom(&self) -> Whom {
+    pub(crate) fn watch_scope(&self) -> WatchScope {
         match self {
-            View::People(_) => Whom::All,
-            View::Json => Whom::One,
+            View::People(_) => WatchScope::All,
+            View::Json => WatchScope::One,
         }
     }
 
-    pub(crate) fn see(&mut self, heard: &Heard) -> Result<()> {
+    pub(crate) fn see(&mut self, heard: &TreeItem) -> Result<()> {
         match self {
             View::People(live) => live.see(heard),
             View::Json => {
                 let mut out = std::io::stdout().lock();
                 match &heard.seen {
-                    Seen::Told(told, _) => serde_json::to_writer(&mut out, &**told)?,
-                    Seen::Delta { task, attempt, text } => {
+                    FeedItem::Event(numbered, _) => serde_json::to_writer(&mut out, &**numbered)?,
+                    FeedItem::Delta { task, attempt, text } => {
                         serde_json::to_writer(&mut out, &json!({ "event": "delta", "task": task, "attempt": attempt, "text": &**text }))?;
                     }
                 }

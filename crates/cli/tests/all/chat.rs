@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rexpect::session::{PtySession, spawn_command};
 
-use crate::{Home, LOOKS_UP, Said};
+use crate::{CommandOutput, Home, LOOKS_UP};
 
 /// A model that notices what was said before, and one that takes too long to be waited for.
 const TALK: &str = "\
@@ -21,10 +21,10 @@ fn talk(home: &Home, args: &[&str]) -> Command {
     home.command(&[&["chat", "--script", &script, "--flow", "direct"], args].concat())
 }
 
-fn piped(mut command: Command, lines: &str) -> Said {
+fn piped(mut command: Command, lines: &str) -> CommandOutput {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    Said::of(child.wait_with_output().unwrap())
+    CommandOutput::of(child.wait_with_output().unwrap())
 }
 
 /// A terminal, which waits as long as a busy machine may need.
@@ -102,7 +102,7 @@ fn an_interrupt_cancels_the_run_and_keeps_the_session() {
     interrupt(&child);
     stdin.write_all(b"Why?\n").unwrap();
     drop(stdin);
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = CommandOutput::of(child.wait_with_output().unwrap());
     assert_eq!((said.code, said.out.as_str()), (Some(1), "Because.\n"), "{said:?}");
     assert!(said.err.contains("cancelled: Ctrl-C"), "{}", said.err);
     assert_eq!(home.runs()[1]["status"], "cancelled");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{ANSWER, Home, Said};
+use crate::{ANSWER, CommandOutput, Home};
 
 /// The world of the samples, with one effect that takes long enough to be killed in.
 fn slow_at(rule: &str) -> String {
@@ -27,8 +27,8 @@ impl Running {
         self.0.as_ref().unwrap().id().to_string()
     }
 
-    fn end(mut self) -> Said {
-        Said::of(self.0.take().unwrap().wait_with_output().unwrap())
+    fn end(mut self) -> CommandOutput {
+        CommandOutput::of(self.0.take().unwrap().wait_with_output().unwrap())
     }
 }
 

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::{Home, Said};
+use crate::{CommandOutput, Home};
 
 fn tasks(home: &Home, args: &[&str]) -> Value {
     let mut command = home.command(&[&["eval", "tasks", "--model", "scripted", "--json"], args].concat());
     // The world is the real one here, and only the model is scripted.
-    let said = Said::of(command.env_remove("BATON_SCRIPT").output().unwrap());
+    let said = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     serde_json::from_str(&said.out).unwrap()
 }

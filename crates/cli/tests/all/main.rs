@@ -49,7 +49,7 @@ struct Home {
 
 /// What a command printed, and how it ended.
 #[derive(Debug)]
-struct Said {
+struct CommandOutput {
     code: Option<i32>,
     out: String,
     err: String,
@@ -80,12 +80,12 @@ impl Home {
         command
     }
 
-    fn baton(&self, args: &[&str]) -> Said {
-        Said::of(self.command(args).output().unwrap())
+    fn baton(&self, args: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.command(args).output().unwrap())
     }
 
     /// The same, and it must go well.
-    fn well(&self, args: &[&str]) -> Said {
+    fn well(&self, args: &[&str]) -> CommandOutput {
         let said = self.baton(args);
         assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
         said
@@ -113,10 +113,10 @@ impl Home {
     }
 }
 
-impl Said {
-    fn of(output: Output) -> Said {
+impl CommandOutput {
+    fn of(output: Output) -> CommandOutput {
         let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
-        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
     /// Every line of stdout as JSON.

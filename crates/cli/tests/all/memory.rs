@@ -3,7 +3,7 @@
 use flows::chat::{COLUMNS, Row};
 use serde_json::{Value, json};
 
-use crate::{Home, Said};
+use crate::{CommandOutput, Home};
 
 /// A world for the flows that look things up, with one tool that finds something.
 const WORLD: &str = r#"
@@ -20,7 +20,7 @@ when model answer        reply "It was built in 1901."
 const HARD: &str = "Step by step: how old is the Kurpark bridge, and compare it with the tower.";
 
 impl Home {
-    fn ask(&self, question: &str, more: &[&str]) -> Said {
+    fn ask(&self, question: &str, more: &[&str]) -> CommandOutput {
         let script = self.script(WORLD);
         self.well(&[&["ask", question, "--script", &script][..], more].concat())
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::{Home, Said};
+use crate::{CommandOutput, Home};
 
 /// The real world, as a machine without keys, servers and weights has it.
 pub(crate) fn bare(home: &Home, args: &[&str]) -> Command {
@@ -18,8 +18,8 @@ pub(crate) fn bare(home: &Home, args: &[&str]) -> Command {
     command
 }
 
-fn say(mut command: Command) -> Said {
-    Said::of(command.output().unwrap())
+fn say(mut command: Command) -> CommandOutput {
+    CommandOutput::of(command.output().unwrap())
 }
 
 #[test]

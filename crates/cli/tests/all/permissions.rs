@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::chat::at_terminal;
 use crate::models::bare;
 use crate::serve_hostile::token;
-use crate::{Home, Said};
+use crate::{CommandOutput, Home};
 
 /// A world with a tool that a person must agree to, and a model that says what became of it.
 pub(crate) const TICKETS: &str = r#"
@@ -35,7 +35,7 @@ impl Tickets {
         Tickets { home, script }
     }
 
-    fn ask(&self, more: &[&str]) -> Said {
+    fn ask(&self, more: &[&str]) -> CommandOutput {
         let args = [&["ask", "Close ticket 7", "--flow", "search", "--script", &self.script], more].concat();
         self.home.baton(&args)
     }
@@ -59,7 +59,7 @@ impl Tickets {
     }
 
     #[track_caller]
-    fn answer(&self, run: &str, word: &str) -> Said {
+    fn answer(&self, run: &str, word: &str) -> CommandOutput {
         self.home.well(&["runs", "answer", run, word, "--script", &self.script])
     }
 
@@ -143,7 +143,7 @@ fn what_is_given_beforehand_holds_for_that_run() {
     let mut chat = tickets.home.command(&["chat", "--flow", "search", "--allow", "tickets", "--script", &tickets.script]);
     let mut child = chat.stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"Close ticket 7\nClose it again\n").unwrap();
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = CommandOutput::of(child.wait_with_output().unwrap());
     assert_eq!((said.code, tickets.closed()), (Some(0), before + 2), "{said:?}");
 }
 
@@ -155,7 +155,7 @@ fn a_name_that_fits_no_server_is_a_mistake() {
     std::fs::write(home.folder.path().join("mcp.json"), r#"{"mcpServers": {"tickets": {"command": "nothing-is-started"}}}"#).unwrap();
     let baton = |args: &[&str]| {
         let mut command = home.command(&[args, &["--config", config.to_str().unwrap()]].concat());
-        Said::of(command.env_remove("BATON_SCRIPT").output().unwrap())
+        CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap())
     };
     baton(&["ask", "x", "--model", "extract", "--allow", "tikets.close"]).complains(2, &["there is no server \"tikets\"", "tickets", "calc"]);
     baton(&["tools", "permissions", "allow", "tikets"]).complains(2, &["there is no server \"tikets\"", "tickets"]);
@@ -295,15 +295,15 @@ impl Notes {
         Notes { config: config.to_str().unwrap().to_owned(), home, tool }
     }
 
-    fn ask(&self, more: &[&str]) -> Said {
+    fn ask(&self, more: &[&str]) -> CommandOutput {
         let enabled = format!("enabled_tools={}", self.tool);
         let args = [&["ask", "Note that I must buy milk", "--flow", "search", "--set", &enabled, "--config", &self.config], more].concat();
-        Said::of(bare(&self.home, &args).output().unwrap())
+        CommandOutput::of(bare(&self.home, &args).output().unwrap())
     }
 
-    fn answer(&self, word: &str) -> Said {
+    fn answer(&self, word: &str) -> CommandOutput {
         let run = self.home.newest();
-        Said::of(bare(&self.home, &["runs", "answer", &run, word, "--config", &self.config]).output().unwrap())
+        CommandOutput::of(bare(&self.home, &["runs", "answer", &run, word, "--config", &self.config]).output().unwrap())
     }
 
     fn noted(&self) -> usize {

@@ -7,7 +7,7 @@ use std::process::Child;
 use serde_json::{Value, json};
 
 use crate::models::bare;
-use crate::{Home, Said};
+use crate::{CommandOutput, Home};
 
 /// Ends with the test.
 struct Registry {
@@ -41,14 +41,14 @@ fn registry(home: &Home, args: &[&str]) -> Registry {
     Registry { process, address: said["listening"].as_str().unwrap().to_owned() }
 }
 
-fn tools(home: &Home, args: &[&str]) -> Said {
-    let said = Said::of(bare(home, args).env_remove("BATON_REGISTRY_URL").output().unwrap());
+fn tools(home: &Home, args: &[&str]) -> CommandOutput {
+    let said = CommandOutput::of(bare(home, args).env_remove("BATON_REGISTRY_URL").output().unwrap());
     assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
     said
 }
 
 /// The tools of a server, as they are listed.
-fn of_server(listed: &Said, server: &str) -> Vec<Value> {
+fn of_server(listed: &CommandOutput, server: &str) -> Vec<Value> {
     listed.lines().into_iter().filter(|tool| tool["server"] == server).collect()
 }
 
@@ -94,7 +94,7 @@ fn s2_a_registry_is_configured_trusted_or_found_and_does_without() {
     let with = |text: &str| {
         std::fs::write(&config, text).unwrap();
         let mut command = bare(&ours, &["tools", "list", "--json", "--config", config.to_str().unwrap()]);
-        Said::of(command.env_remove("BATON_REGISTRY_URL").env("THEIR_TOKEN", "sesame").output().unwrap())
+        CommandOutput::of(command.env_remove("BATON_REGISTRY_URL").env("THEIR_TOKEN", "sesame").output().unwrap())
     };
     let trusted = with(&format!("[tools]\nregistry = \"{url}\"\nregistry_trusted = true\nregistry_token_env = \"THEIR_TOKEN\"\n"));
     let tales = of_server(&trusted, "tales");

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{ANSWER, Home, Said};
+use crate::{ANSWER, CommandOutput, Home};
 
 #[test]
 fn an_approval_is_given_from_another_process() {
@@ -159,7 +159,7 @@ fn log_lines_do_not_stand_inside_the_progress_tree() {
     let mut command = crate::models::bare(&home, &["ask", "What is it?", "--flow", "search", "--model", "extract"]);
     // A registry that cannot be reached is a warning when the tools are listed.
     command.env("BATON_REGISTRY_URL", "http://127.0.0.1:9").current_dir(home.folder.path());
-    let said = Said::of(command.output().unwrap());
+    let said = CommandOutput::of(command.output().unwrap());
     let (tree, rest) = said.err.split_once("✓ done").unwrap_or_else(|| panic!("{said:?}"));
     assert!(!tree.contains("WARN"), "{tree}");
     assert!(rest.contains("WARN") && rest.contains("cannot be reached"), "the warning follows the tree: {rest}");

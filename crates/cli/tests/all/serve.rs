@@ -234,7 +234,7 @@ async fn x3_a_question_that_is_asked_twice_with_one_key_is_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x3_a_plan_is_approved_changed_stopped_and_branched() {
+async fn x3_over_http_a_changed_plan_runs_and_runs_are_cancelled_and_forked() {
     let home = Home::new();
     let served = home.serve(&home.script(LOOKS_UP), &[]);
     let body = json!({ "question": "What happens after a crash?", "flow": "search", "approve": true });
@@ -272,7 +272,7 @@ async fn x3_a_plan_is_approved_changed_stopped_and_branched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x3_a_list_hears_of_every_thread_and_of_no_one_elses() {
+async fn x3_the_thread_feed_reports_threads_of_all_processes_and_deletions() {
     let home = Home::new();
     let served = home.serve(&home.script(LOOKS_UP), &[]);
     let feed = tokio::spawn(listen(served.request(Method::GET, "/api/feed"), |event| event.event == "gone"));

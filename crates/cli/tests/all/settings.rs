@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::{Home, LOOKS_UP, Said};
+use crate::{CommandOutput, Home, LOOKS_UP};
 
 /// A model that always misses something, so that a search plans as often as it may; and one that routes to `search`.
 const NEVER_CONTENT: &str = r#"
@@ -28,7 +28,7 @@ impl Home {
 }
 
 /// How often a search planned, by the output of its run.
-fn turns(said: &Said) -> u64 {
+fn turns(said: &CommandOutput) -> u64 {
     let last = said.lines().pop().unwrap_or_else(|| panic!("{said:?}"));
     iterations(&last).unwrap_or_else(|| panic!("no iterations in {last}"))
 }
@@ -118,7 +118,7 @@ fn s13_a_session_sets_lists_and_takes_back() {
     let lines =
         format!("{QUESTION}\n/set max_turn_iterations=3\n{QUESTION}\n/set\n/set max_turn_iterations\n{QUESTION}\n/set turns=1\n/flow direct\n/set\n");
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = CommandOutput::of(child.wait_with_output().unwrap());
     said.complains(2, &["max_turn_iterations = 3", "max_turn_iterations is not set any more", "has no setting \"turns\""]);
     assert!(said.out.contains("1 to 10") && said.out.contains("the flow direct has no settings"), "{}", said.out);
     let mut made: Vec<u64> = Vec::new();

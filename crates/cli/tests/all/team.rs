@@ -152,7 +152,7 @@ fn p9_agents_that_run_on_this_machine_are_used_without_configuration_and_shown()
     std::fs::write(&config, format!("model = \"extract\"\n[team.ports]\nresearcher = {port}\nDocumentCreator = 1\nGmail = 1\n")).unwrap();
     let other = Home::new();
     let mut command = crate::models::bare(&other, &["ask", "--flow", "supervise", "research tides", "--config", config.to_str().unwrap()]);
-    let asked = crate::Said::of(command.output().unwrap());
+    let asked = crate::CommandOutput::of(command.output().unwrap());
     assert_eq!(asked.code, Some(0), "{asked:?}");
     let expected = format!("research (researcher at 127.0.0.1:{port}): The moon does it.");
     assert!(asked.out.replace("**", "").contains(&expected), "{asked:?}");

@@ -17,7 +17,7 @@ use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::models::{bare, openai};
-use crate::{ANSWER, Home, LOOKS_UP, Said};
+use crate::{ANSWER, CommandOutput, Home, LOOKS_UP};
 
 /// A word that only the question has.
 const QUESTION: &str = "What is a chrysoprase baton?";
@@ -118,10 +118,10 @@ fn json_of(value: Option<AnyValue>) -> Value {
     }
 }
 
-fn ask(home: &Home, endpoint: &str, more: &[(&str, &str)], args: &[&str]) -> Said {
+fn ask(home: &Home, endpoint: &str, more: &[(&str, &str)], args: &[&str]) -> CommandOutput {
     let mut command = home.command(args);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).envs(more.iter().copied());
-    Said::of(command.output().unwrap())
+    CommandOutput::of(command.output().unwrap())
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_model_is_called_as_the_conventions_call_it() {
     std::fs::write(&config, text).unwrap();
     let mut command = bare(&home, &["ask", QUESTION, "--flow", "direct", "--config", config.to_str().unwrap()]);
     command.env("HERE_KEY", "sk-very-secret").env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{}/v1/traces", collector.url));
-    let said = Said::of(command.output().unwrap());
+    let said = CommandOutput::of(command.output().unwrap());
     assert_eq!((said.code, said.out.as_str()), (Some(0), "A log of chrysoprase.\n"), "{said:?}");
     let spans = collector.spans();
     let chat = Span::of(&spans, "chat small")[0];

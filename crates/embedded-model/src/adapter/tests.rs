@@ -120,7 +120,7 @@ fn other_bytes_and_other_weights_are_refused() {
     let foreign = Adapter { base_sha256: "00", ..good };
     let error = foreign.merged(&path).unwrap_err().to_string();
     assert!(error.contains("belongs to weights with the SHA-256 00"), "{error}");
-    assert!(matches!(good.merged(&folder.path().join("none.gguf")), Err(Trouble::NoWeights { .. })));
+    assert!(matches!(good.merged(&folder.path().join("none.gguf")), Err(EmbeddedError::NoWeights { .. })));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of what failed");
 }
 

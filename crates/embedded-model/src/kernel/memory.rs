@@ -53,8 +53,8 @@ impl Memory {
         fork
     }
 
-    pub(super) fn layer(&mut self, at: usize) -> Room<'_> {
-        Room { layer: &mut self.layers[at], head: self.head, capacity: self.capacity }
+    pub(super) fn layer(&mut self, at: usize) -> LayerMemory<'_> {
+        LayerMemory { layer: &mut self.layers[at], head: self.head, capacity: self.capacity }
     }
 }
 
@@ -92,13 +92,13 @@ impl Stored for Memory {
 }
 
 /// One layer's.
-pub(super) struct Room<'a> {
+pub(super) struct LayerMemory<'a> {
     layer: &'a mut Layer,
     head: usize,
     capacity: usize,
 }
 
-impl Room<'_> {
+impl LayerMemory<'_> {
     /// Of head `at`, its keys: whole blocks, and its values.
     pub(super) fn head(&self, at: usize) -> (&[u16], &[u16]) {
         let size = self.capacity * self.head;

@@ -2,12 +2,12 @@
 
 use candle_core::quantized::GgmlDType;
 
-use super::super::Trouble;
+use super::super::EmbeddedError;
 use super::super::gguf::Gguf;
 use super::super::net::Sizes;
 use super::activation::Block;
 use super::matrix::{Format, Matrix, Then, multiply, multiply_gated};
-use super::memory::{Memory, Room};
+use super::memory::{LayerMemory, Memory};
 use super::parts::each;
 use super::set::Set;
 use super::tile::WIDE;
@@ -43,7 +43,7 @@ struct Layer {
 
 impl Network {
     /// Whether all its matrices can be had in tiles.
-    pub(in super::super) fn can_load(gguf: &Gguf, sizes: &Sizes, output: &str) -> Result<bool, Trouble> {
+    pub(in super::super) fn can_load(gguf: &Gguf, sizes: &Sizes, output: &str) -> Result<bool, EmbeddedError> {
         if !sizes.head.is_multiple_of(16) {
             return Ok(false);
         }
@@ -59,7 +59,7 @@ impl Network {
     }
 
     /// Only where [`Network::can_load`] says so.
-    pub(in super::super) fn load(gguf: &Gguf, sizes: &Sizes, output: &str, set: &'static Set) -> Result<Self, Trouble> {
+    pub(in super::super) fn load(gguf: &Gguf, sizes: &Sizes, output: &str, set: &'static Set) -> Result<Self, EmbeddedError> {
         let width = sizes.heads * sizes.head;
         let padded = width.next_multiple_of(WIDE);
         let output = matrix(gguf, set, output, (sizes.vocabulary, padded))?;
@@ -135,7 +135,7 @@ impl Network {
     }
 
     /// Keys and values of new tokens, in f16.
-    fn store(&self, all: &[f32], past: usize, room: &mut Room<'_>) {
+    fn store(&self, all: &[f32], past: usize, room: &mut LayerMemory<'_>) {
         let Sizes { heads, heads_kv, head, .. } = self.sizes;
         let mut both = vec![0_u16; 2 * head];
         for (token, row) in all.chunks_exact((heads + 2 * heads_kv) * head).enumerate() {
@@ -210,7 +210,7 @@ impl Layer {
         [&self.q, &self.k, &self.v, &self.o, &self.gate, &self.up, &self.down]
     }
 
-    fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes) -> Result<Self, Trouble> {
+    fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes) -> Result<Self, EmbeddedError> {
         let (width, kv) = (sizes.heads * sizes.head, sizes.heads_kv * sizes.head);
         let name = |part: &str| format!("blk.{at}.{part}");
         let padded = width.next_multiple_of(WIDE);
@@ -241,16 +241,16 @@ fn format(dtype: GgmlDType) -> Option<Format> {
     }
 }
 
-fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usize)) -> Result<Matrix, Trouble> {
+fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usize)) -> Result<Matrix, EmbeddedError> {
     let place = gguf.place(name)?;
-    let wrong = |why: String| Trouble::damaged(format!("tensor {name}: {why}"));
+    let wrong = |why: String| EmbeddedError::damaged(format!("tensor {name}: {why}"));
     let format = format(place.dtype).filter(|_| (place.rows, place.width) == (rows, width));
     let format = format.ok_or_else(|| wrong(format!("{} rows of {} {:?}, not {rows} of {width}", place.rows, place.width, place.dtype)))?;
     Matrix::load(set, format, (rows, width), |row, bytes| place.fill(row, bytes)).map_err(|error| wrong(error.to_string()))
 }
 
 /// The gains of a norm for padded rows. The mean square of a padded row is the smaller by the share of its own values, and so are the gains' squares.
-fn gains(gguf: &Gguf, name: &str, width: usize) -> Result<Vec<f32>, Trouble> {
+fn gains(gguf: &Gguf, name: &str, width: usize) -> Result<Vec<f32>, EmbeddedError> {
     let padded = width.next_multiple_of(WIDE);
     let mut gains = vector(gguf, name, width)?;
     if padded != width {
@@ -261,8 +261,8 @@ fn gains(gguf: &Gguf, name: &str, width: usize) -> Result<Vec<f32>, Trouble> {
     Ok(gains)
 }
 
-fn vector(gguf: &Gguf, name: &str, length: usize) -> Result<Vec<f32>, Trouble> {
-    let wrong = |why: String| Trouble::damaged(format!("tensor {name}: {why}"));
+fn vector(gguf: &Gguf, name: &str, length: usize) -> Result<Vec<f32>, EmbeddedError> {
+    let wrong = |why: String| EmbeddedError::damaged(format!("tensor {name}: {why}"));
     let values = gguf.tensor(name)?.dequantize(&candle_core::Device::Cpu).and_then(|tensor| tensor.flatten_all()?.to_vec1::<f32>());
     let values = values.map_err(|error| wrong(error.to_string()))?;
     if values.len() == length { Ok(values) } else { Err(wrong(format!("{} values, not {length}", values.len()))) }

@@ -1,4 +1,4 @@
-use baton_engine::At;
+use baton_engine::RunState;
 use graph::{Outcome, TaskId, agent, person, tool};
 use serde_json::json;
 use store::{RunFilter, Status};
@@ -19,7 +19,7 @@ async fn a_local_flow_is_a_child_run_with_its_own_journal() {
     let all = ground.store.runs(RunFilter::default()).await.unwrap();
     assert_eq!(all.len(), 3);
     assert_eq!(all.iter().filter(|row| row.parent.as_ref() == Some(&run)).count(), 2);
-    let At::Over(closing) = engine.at(&run).await.unwrap() else { panic!("over") };
+    let RunState::Over(closing) = engine.at(&run).await.unwrap() else { panic!("over") };
     assert_eq!(closing.spent.tokens(), 14, "what children spend, their parent has spent");
     let thread = &all[0].thread;
     assert!(ground.store.messages(thread, 0, 9).await.unwrap().is_empty(), "children do not speak in the thread");
@@ -76,7 +76,7 @@ async fn a_parent_of_a_child_that_asks_a_person_is_put_away_too_and_woken() {
     let flows = || vec![fan("parent", vec![agent("child", json!({}))]), line("child", vec![person("?"), tool("a", json!({}))])];
     let engine = ground.engine("when tool a reply 1", flows());
     let run = start(&engine, "parent", json!({})).await;
-    assert!(matches!(engine.wait(&run).await.unwrap(), At::Parked(_)));
+    assert!(matches!(engine.wait(&run).await.unwrap(), RunState::Parked(_)));
     assert_eq!(ground.store.run(&run).await.unwrap().unwrap().status, Status::Waiting);
     let child = ground.store.runs(RunFilter { statuses: vec![Status::Asking], ..RunFilter::default() }).await.unwrap().remove(0).run;
     drop(engine);

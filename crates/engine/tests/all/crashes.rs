@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use baton_engine::At;
+use baton_engine::RunState;
 use graph::{Fault, Outcome, TaskId, agent, tool};
 use serde_json::json;
 use store::{RunFilter, Status};
@@ -51,7 +51,7 @@ fn a_once_effect_in_doubt_goes_before_a_person() {
         after(async {
             let engine = ground.engine(script, flows());
             engine.recover().await.unwrap();
-            let At::Parked(waiting) = engine.wait(&run).await.unwrap() else { panic!("it should wait") };
+            let RunState::Parked(waiting) = engine.wait(&run).await.unwrap() else { panic!("it should wait") };
             assert!(waiting[0].question.prompt.contains("mail") && waiting[0].question.prompt.contains("ada"), "{waiting:?}");
             let refused = engine.answer(&run, waiting[0].task, 1, json!("dunno")).await.unwrap_err();
             assert!(refused.to_string().contains("verdict"), "{refused}");
@@ -182,20 +182,20 @@ async fn a_process_that_lost_its_thread_writes_nothing_more() {
 async fn a_driver_that_crashes_leaves_a_run_that_can_be_taken_up() {
     struct Unsure(std::sync::atomic::AtomicBool);
     #[async_trait::async_trait]
-    impl effects::World for Unsure {
-        fn nature(&self, _: &graph::Job) -> effects::Nature {
+    impl effects::EffectHandler for Unsure {
+        fn repeatability(&self, _: &graph::Job) -> effects::Repeatability {
             assert!(self.0.swap(true, std::sync::atomic::Ordering::SeqCst), "what would that even mean");
-            effects::Nature::Repeatable
+            effects::Repeatability::Repeatable
         }
         async fn perform(&self, _: &graph::Job, _: &effects::Progress) -> graph::Reply {
             graph::Reply::ok(1)
         }
     }
     let ground = Ground::new();
-    let world = std::sync::Arc::new(Unsure(false.into()));
+    let handler = std::sync::Arc::new(Unsure(false.into()));
     let engine = baton_engine::Engine::new(
         ground.store.clone(),
-        world,
+        handler,
         [line("l", vec![tool("a", json!({})), tool("b", json!({}))])],
         baton_engine::Settings::default(),
     );

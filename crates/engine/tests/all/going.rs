@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_engine::{At, Engine, EngineError, Order, Settings};
+use baton_engine::{Engine, EngineError, Order, RunState, Settings};
 use graph::{Budget, Outcome, RunId, tool};
-use scripted::ScriptedWorld;
+use scripted::ScriptedHandler;
 use serde_json::json;
 
 use crate::flows::{fan, line};
@@ -58,9 +58,9 @@ async fn a_crash_of_the_world_is_one_failed_effect() {
 async fn a_reply_of_100_megabytes_is_refused_in_words() {
     struct Flood;
     #[async_trait::async_trait]
-    impl effects::World for Flood {
-        fn nature(&self, _: &graph::Job) -> effects::Nature {
-            effects::Nature::Repeatable
+    impl effects::EffectHandler for Flood {
+        fn repeatability(&self, _: &graph::Job) -> effects::Repeatability {
+            effects::Repeatability::Repeatable
         }
         async fn perform(&self, _: &graph::Job, _: &effects::Progress) -> graph::Reply {
             graph::Reply::ok("x".repeat(100 << 20))
@@ -99,9 +99,9 @@ async fn cancelling_stops_what_is_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn past_the_bound_callers_wait_and_past_the_queue_they_are_told() {
     let ground = Ground::new();
-    let world = ScriptedWorld::parse("when tool slow reply 1 after 1s").unwrap();
+    let handler = ScriptedHandler::parse("when tool slow reply 1 after 1s").unwrap();
     let settings = Settings { runs_max: 2, queue_max: 1, ..Settings::default() };
-    let engine = Engine::new(ground.store.clone(), Arc::new(world), [line("l", vec![tool("slow", json!({}))])], settings);
+    let engine = Engine::new(ground.store.clone(), Arc::new(handler), [line("l", vec![tool("slow", json!({}))])], settings);
     let (first, second) = (start(&engine, "l", json!({})).await, start(&engine, "l", json!({})).await);
     let third = tokio::spawn({
         let engine = engine.clone();
@@ -150,7 +150,7 @@ async fn a_graceful_stop_keeps_what_came_in_and_the_next_start_goes_on() {
     let run = start(&engine, "l", json!({})).await;
     engine.stop(Duration::from_secs(1)).await;
     assert!(matches!(engine.start(Order::new("l", json!({}))).await, Err(EngineError::Stopping)));
-    assert!(matches!(engine.at(&run).await.unwrap(), At::Going));
+    assert!(matches!(engine.at(&run).await.unwrap(), RunState::Going));
     drop(engine);
 
     let engine = ground.engine(script, flow());

@@ -17,9 +17,9 @@ mod watching;
 
 use std::sync::Arc;
 
-use baton_engine::{At, Engine, Order, Settings};
-use graph::{Event, Graph, Outcome, RunId, Told};
-use scripted::{Outside, ScriptedWorld};
+use baton_engine::{Engine, Order, RunState, Settings};
+use graph::{Event, Graph, NumberedEvent, Outcome, RunId};
+use scripted::{Outside, ScriptedHandler};
 use serde_json::Value;
 use store::{MemoryStore, Store};
 
@@ -37,8 +37,8 @@ impl Ground {
 
     /// A new process, as far as the store can tell. The ones before it are dead.
     fn engine(&self, script: &str, flows: Vec<Graph>) -> Engine {
-        let world = ScriptedWorld::with_outside(script, self.outside.clone()).expect("the script is right");
-        Engine::new(self.store.clone(), Arc::new(world), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
+        let handler = ScriptedHandler::with_outside(script, self.outside.clone()).expect("the script is right");
+        Engine::new(self.store.clone(), Arc::new(handler), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
     }
 
     fn calls(&self, name: &str) -> usize {
@@ -52,7 +52,7 @@ async fn start(engine: &Engine, flow: &str, input: Value) -> RunId {
 
 async fn outcome(engine: &Engine, run: &RunId) -> Outcome {
     match engine.wait(run).await.expect("it comes to rest") {
-        At::Over(closing) => closing.outcome.clone(),
+        RunState::Over(closing) => closing.outcome.clone(),
         other => panic!("not over: {other:?}"),
     }
 }
@@ -61,18 +61,18 @@ async fn output(engine: &Engine, run: &RunId) -> Value {
     outcome(engine, run).await.output().expect("it ends well").clone()
 }
 
-async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<Told> {
+async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<NumberedEvent> {
     let mut watcher = engine.watch(run, from_seq);
     let mut all = Vec::new();
     while let Some(seen) = watcher.next().await {
-        if let baton_engine::Seen::Told(told, _) = seen.expect("it can be watched") {
+        if let baton_engine::FeedItem::Event(told, _) = seen.expect("it can be watched") {
             all.push((*told).clone());
         }
     }
     all
 }
 
-fn names(events: &[Told]) -> Vec<&'static str> {
+fn names(events: &[NumberedEvent]) -> Vec<&'static str> {
     events
         .iter()
         .map(|told| match told.event {

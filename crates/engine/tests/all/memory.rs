@@ -130,9 +130,9 @@ async fn r8_a_run_that_is_taken_up_by_another_process_teaches_once() {
 async fn r8_notes_are_kept_as_long_as_the_settings_say() {
     for (notes_ms, kept) in [(0, 0), (1_000, 1)] {
         let ground = Ground::new();
-        let world = scripted::ScriptedWorld::parse("when tool look reply 7").unwrap();
+        let handler = scripted::ScriptedHandler::parse("when tool look reply 7").unwrap();
         let settings = Settings { notes_ms, clock: Arc::new(|| 5_000), ..Settings::default() };
-        let engine = Engine::new(ground.store.clone(), Arc::new(world), vec![learner("learner")], settings);
+        let engine = Engine::new(ground.store.clone(), Arc::new(handler), vec![learner("learner")], settings);
         let run = start(&engine, "learner", json!({})).await;
         output(&engine, &run).await;
         let rows = learnt(&ground, "local").await;
@@ -158,9 +158,9 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
 async fn r7_threads_that_nobody_used_for_long_are_deleted_where_that_is_set() {
     let ground = Ground::new();
     let at = |now_ms: i64, threads_ms: i64| {
-        let world = scripted::ScriptedWorld::parse("when tool look reply 7").unwrap();
+        let handler = scripted::ScriptedHandler::parse("when tool look reply 7").unwrap();
         let settings = Settings { threads_ms, clock: Arc::new(move || now_ms), is_gone: Arc::new(|_| true), ..Settings::default() };
-        Engine::new(ground.store.clone(), Arc::new(world), vec![learner("learner")], settings)
+        Engine::new(ground.store.clone(), Arc::new(handler), vec![learner("learner")], settings)
     };
     let begun = at(1_000, 0);
     for thread in ["old", "older"] {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_engine::{Engine, Order, Settings};
-use effects::{Nature, Progress, World};
+use effects::{EffectHandler, Progress, Repeatability};
 use graph::{Job, Reply, RunContext, RunId, agent, tool};
 use serde_json::json;
 
@@ -16,9 +16,9 @@ use crate::{Ground, output};
 struct Recorder(Mutex<Vec<(String, Option<String>)>>);
 
 #[async_trait::async_trait]
-impl World for Recorder {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl EffectHandler for Recorder {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, _: &Progress) -> Reply {
@@ -36,7 +36,7 @@ impl Recorder {
     }
 }
 
-fn engine(ground: &Ground, world: &Arc<Recorder>, default_model: Option<&str>, model_override: Option<&str>) -> Engine {
+fn engine(ground: &Ground, handler: &Arc<Recorder>, default_model: Option<&str>, model_override: Option<&str>) -> Engine {
     let flows = [
         line("slow_first", vec![tool("slow", json!({})), tool("after", json!({}))]),
         line("parent", vec![agent("child", json!({}))]),
@@ -48,7 +48,7 @@ fn engine(ground: &Ground, world: &Arc<Recorder>, default_model: Option<&str>, m
         model_override: model_override.map(str::to_owned),
         ..Settings::default()
     };
-    Engine::new(ground.store.clone(), world.clone(), flows, settings)
+    Engine::new(ground.store.clone(), handler.clone(), flows, settings)
 }
 
 async fn start_with(engine: &Engine, flow: &str, model: Option<&str>) -> RunId {
@@ -62,42 +62,42 @@ fn named(model: &str) -> Vec<Option<String>> {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_post_in_a_thread_does_not_change_the_model_of_a_run() {
-    let (ground, world) = (Ground::new(), Arc::new(Recorder::default()));
-    let engine = engine(&ground, &world, Some("default"), None);
+    let (ground, handler) = (Ground::new(), Arc::new(Recorder::default()));
+    let engine = engine(&ground, &handler, Some("default"), None);
     let first = start_with(&engine, "slow_first", Some("large")).await;
     let second = start_with(&engine, "parent", Some("small")).await;
     let third = start_with(&engine, "parent", None).await;
     for run in [&second, &third, &first] {
         output(&engine, run).await;
     }
-    assert_eq!(world.models("after"), named("large"));
-    assert_eq!(world.models("in_child"), [named("small"), named("default")].concat());
+    assert_eq!(handler.models("after"), named("large"));
+    assert_eq!(handler.models("in_child"), [named("small"), named("default")].concat());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_continues_in_another_process_has_the_model_it_was_started_with() {
-    let (ground, world) = (Ground::new(), Arc::new(Recorder::default()));
-    let before = engine(&ground, &world, Some("large"), None);
+    let (ground, handler) = (Ground::new(), Arc::new(Recorder::default()));
+    let before = engine(&ground, &handler, Some("large"), None);
     let run = start_with(&before, "slow_first", None).await;
     before.stop(Duration::from_secs(1)).await;
     drop(before);
 
-    let after = engine(&ground, &world, Some("small"), None);
+    let after = engine(&ground, &handler, Some("small"), None);
     after.resume(&run).await.unwrap();
     output(&after, &run).await;
-    assert_eq!(world.models("after"), named("large"));
+    assert_eq!(handler.models("after"), named("large"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_user_may_resume_a_run_with_another_model() {
-    let (ground, world) = (Ground::new(), Arc::new(Recorder::default()));
-    let before = engine(&ground, &world, Some("large"), None);
+    let (ground, handler) = (Ground::new(), Arc::new(Recorder::default()));
+    let before = engine(&ground, &handler, Some("large"), None);
     let run = start_with(&before, "slow_first", None).await;
     before.stop(Duration::from_secs(1)).await;
     drop(before);
 
-    let after = engine(&ground, &world, Some("small"), Some("small"));
+    let after = engine(&ground, &handler, Some("small"), Some("small"));
     after.resume(&run).await.unwrap();
     output(&after, &run).await;
-    assert_eq!(world.models("after"), named("small"));
+    assert_eq!(handler.models("after"), named("small"));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_engine::{At, Engine, Fork, Order};
+use baton_engine::{Engine, Fork, Order, RunState};
 use graph::{ALLOW_ALL, Graph, RunContext, RunId, Waiting, agent, tool};
 use serde_json::{Value, json};
 use store::Grant;
@@ -29,7 +29,7 @@ async fn start(engine: &Engine, flow: &str, user: &str, thread: &str) -> RunId {
 /// What the run asks now.
 async fn asked(engine: &Engine, run: &RunId) -> Vec<Waiting> {
     match engine.wait(run).await.unwrap() {
-        At::Parked(waiting) => waiting,
+        RunState::Parked(waiting) => waiting,
         other => panic!("it should ask: {other:?}"),
     }
 }
@@ -46,7 +46,7 @@ async fn grants(ground: &Ground, user: &str) -> Vec<Grant> {
 async fn is_asked(engine: &Engine, flow: &str, user: &str, thread: &str) -> bool {
     let run = start(engine, flow, user, thread).await;
     match engine.wait(&run).await.unwrap() {
-        At::Parked(waiting) => {
+        RunState::Parked(waiting) => {
             say(engine, &run, &waiting[0], "no").await;
             assert!(output(engine, &run).await.to_string().contains("refused"));
             true
@@ -184,14 +184,14 @@ async fn what_a_run_is_allowed_when_it_starts_holds_for_it_and_its_children_afte
         let engine = ground.engine(SCRIPT, flows());
         engine.answer(&run, pause[0].task, pause[0].attempt, json!("yes")).await.unwrap();
         if !is_free {
-            assert!(matches!(engine.wait(&run).await.unwrap(), At::Parked(_)), "{allowed}");
+            assert!(matches!(engine.wait(&run).await.unwrap(), RunState::Parked(_)), "{allowed}");
             continue;
         }
         assert_eq!(output(&engine, &run).await, json!(["yes", ["closed"], "closed"]), "{allowed}");
         assert_eq!(grants(&ground, "local").await, [], "it was given for this run");
         assert!(is_asked(&engine, "l", "local", "other").await, "another run is asked");
         let fork = engine.fork(&run, Fork { at_step: 2, ..Fork::default() }).await.unwrap();
-        assert!(matches!(engine.wait(&fork).await.unwrap(), At::Parked(_)), "a fork is another run");
+        assert!(matches!(engine.wait(&fork).await.unwrap(), RunState::Parked(_)), "a fork is another run");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_engine::{Engine, Settings};
 use graph::{agent, tool};
-use scripted::ScriptedWorld;
+use scripted::ScriptedHandler;
 use serde_json::json;
 use store::{SqliteSettings, SqliteStore};
 use tracing::field::{Field, Visit};
@@ -49,14 +49,14 @@ const PARENTS: usize = 50;
 
 fn engine(folder: &tempfile::TempDir) -> Engine {
     let store = SqliteStore::open(folder.path().join("t.db"), SqliteSettings::default()).unwrap();
-    let world = ScriptedWorld::parse("when tool a reply 1\nwhen tool slow reply 1 after 3600s").unwrap();
+    let handler = ScriptedHandler::parse("when tool a reply 1\nwhen tool slow reply 1 after 3600s").unwrap();
     let flows = [
         fan("parent", vec![agent("child", json!({})), agent("child", json!({}))]),
         line("child", vec![tool("a", json!({}))]),
         fan("slow_parent", vec![agent("slow_child", json!({}))]),
         line("slow_child", vec![tool("slow", json!({}))]),
     ];
-    Engine::new(Arc::new(store), Arc::new(world), flows, Settings::default())
+    Engine::new(Arc::new(store), Arc::new(handler), flows, Settings::default())
 }
 
 /// Runs on a runtime that ends right after, and returns what was warned of.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_engine::{Engine, Family, Heard, Known, Order, Seen, Settings, Whom};
-use effects::{Nature, Progress, World};
+use baton_engine::{Engine, FeedItem, Known, Order, Settings, TreeItem, TreeWatcher, WatchScope};
+use effects::{EffectHandler, Progress, Repeatability};
 use graph::{Ask, END, Event, Go, Graph, Job, Replies, Reply, RunId, TaskId, agent, person, tool};
 use serde_json::json;
 use store::{RunFilter, Status};
@@ -17,9 +17,9 @@ use crate::flows::{Notes, fan, line};
 struct Streaming;
 
 #[async_trait::async_trait]
-impl World for Streaming {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl EffectHandler for Streaming {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
@@ -45,7 +45,7 @@ fn engine(ground: &Ground) -> Engine {
     Engine::new(ground.store.clone(), Arc::new(Streaming), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
 }
 
-async fn all(mut family: Family) -> Vec<Heard> {
+async fn all(mut family: TreeWatcher) -> Vec<TreeItem> {
     let mut heard = Vec::new();
     let end = async {
         while let Some(one) = family.next().await {
@@ -57,10 +57,10 @@ async fn all(mut family: Family) -> Vec<Heard> {
 }
 
 /// Each run with the path to it and the numbers of its events.
-fn numbers(heard: &[Heard]) -> BTreeMap<Vec<TaskId>, Vec<u64>> {
+fn numbers(heard: &[TreeItem]) -> BTreeMap<Vec<TaskId>, Vec<u64>> {
     let mut all: BTreeMap<Vec<TaskId>, Vec<u64>> = BTreeMap::new();
     for one in heard {
-        if let Seen::Told(told, _) = &one.seen {
+        if let FeedItem::Event(told, _) = &one.seen {
             all.entry(one.path.to_vec()).or_default().push(told.seq);
         }
     }
@@ -76,7 +76,7 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
     let ground = Ground::new();
     let engine = engine(&ground);
     let run = RunId::from("root");
-    let family = Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::All);
+    let family = TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::All);
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("router", json!({})) }).await.unwrap();
     let heard = all(family).await;
     let live = numbers(&heard);
@@ -85,10 +85,10 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
     for (path, seqs) in &live {
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
     }
-    let deltas = heard.iter().filter(|one| matches!(one.seen, Seen::Delta { .. })).count();
+    let deltas = heard.iter().filter(|one| matches!(one.seen, FeedItem::Delta { .. })).count();
     assert_eq!(deltas, 4, "two tools in each of two children");
-    let started: Vec<&Heard> =
-        heard.iter().filter(|one| matches!(&one.seen, Seen::Told(told, _) if matches!(told.event, Event::Started { .. }))).collect();
+    let started: Vec<&TreeItem> =
+        heard.iter().filter(|one| matches!(&one.seen, FeedItem::Event(told, _) if matches!(told.event, Event::Started { .. }))).collect();
     for one in &started {
         let parent = one.parent.as_ref();
         assert_eq!(parent.map(|parent| parent.task), one.path.last().copied());
@@ -99,7 +99,7 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
     }
 
     // Whoever comes later reads the same from the journals, each child after the event that asks for it.
-    let later = all(Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::All)).await;
+    let later = all(TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::All)).await;
     assert_eq!(numbers(&later), live);
     let order: Vec<usize> = later.iter().map(|one| one.path.len()).collect();
     assert!(order.windows(2).any(|pair| pair == [2, 1]) && order.last() == Some(&0), "{order:?}");
@@ -110,7 +110,7 @@ async fn a_watcher_stays_while_a_child_waits_for_a_person() {
     let ground = Ground::new();
     let engine = engine(&ground);
     let run = RunId::from("root");
-    let family = Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::All);
+    let family = TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::All);
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("asking_parent", json!({})) }).await.unwrap();
     let watching = tokio::spawn(all(family));
     engine.wait(&run).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_watcher_stays_while_a_child_waits_for_a_person() {
     for (path, seqs) in &numbers {
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
     }
-    let ended = heard.iter().filter(|one| matches!(&one.seen, Seen::Told(told, _) if matches!(told.event, Event::Ended { .. }))).count();
+    let ended = heard.iter().filter(|one| matches!(&one.seen, FeedItem::Event(told, _) if matches!(told.event, Event::Ended { .. }))).count();
     assert_eq!(ended, 2);
 }
 
@@ -132,7 +132,7 @@ async fn watching_one_run_leaves_out_its_children_and_waits_for_its_start() {
     let ground = Ground::new();
     let engine = engine(&ground);
     let run = RunId::from("root");
-    let watching = tokio::spawn(all(Family::watch(&engine, &"t".into(), &run, Known::new(), Whom::One)));
+    let watching = tokio::spawn(all(TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::One)));
     tokio::time::sleep(Duration::from_millis(20)).await;
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("parent", json!({})) }).await.unwrap();
     let heard = watching.await.unwrap();

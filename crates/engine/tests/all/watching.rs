@@ -1,4 +1,4 @@
-use baton_engine::Seen;
+use baton_engine::FeedItem;
 use graph::{Event, model, person, tool};
 use serde_json::json;
 
@@ -32,12 +32,12 @@ async fn a_watcher_that_never_reads_costs_nothing_and_then_reads_it_all() {
     let engine = ground.engine("when tool a echo", vec![line("l", tools)]);
     let run = start(&engine, "l", json!({})).await;
     let mut idle = engine.watch(&run, 0);
-    let Some(Ok(Seen::Told(first, _))) = idle.next().await else { panic!("there is a first event") };
+    let Some(Ok(FeedItem::Event(first, _))) = idle.next().await else { panic!("there is a first event") };
     assert_eq!(first.seq, 0);
     engine.wait(&run).await.unwrap();
     let mut next = 1;
     while let Some(seen) = idle.next().await {
-        if let Seen::Told(told, _) = seen.unwrap() {
+        if let FeedItem::Event(told, _) = seen.unwrap() {
             assert_eq!(told.seq, next);
             next += 1;
         }
@@ -56,7 +56,7 @@ async fn pieces_of_an_answer_are_seen_while_it_is_made() {
     let mut watcher = engine.watch(&run, 0);
     let mut text = String::new();
     while let Some(seen) = watcher.next().await {
-        if let Seen::Delta { text: piece, .. } = seen.unwrap() {
+        if let FeedItem::Delta { text: piece, .. } = seen.unwrap() {
             text.push_str(&piece);
         }
     }

@@ -2,11 +2,11 @@ use graph::{Failure, FailureKind, Outcome};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::driven::{Driven, Said, drive, registry};
+use crate::driven::{Driven, ScriptedReply, drive, registry};
 
 const ALL: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];
 
-fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<Said>) -> Driven {
+fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<ScriptedReply>) -> Driven {
     let mut input = json!({ "question": question, "settings": { "flows": ALL } });
     for (name, value) in more.as_object().unwrap() {
         input[name] = value.clone();
@@ -28,7 +28,7 @@ fn thread() -> Value {
     json!({ "history": [{ "role": "user", "content": "Who won?" }, { "role": "assistant", "content": "Ada." }] })
 }
 
-fn tools(names: &[(&str, bool)]) -> Said {
+fn tools(names: &[(&str, bool)]) -> ScriptedReply {
     let tools: Vec<Value> = names.iter().map(|(name, reads)| json!({ "name": name, "description": "", "schema": {}, "read_only": reads })).collect();
     Ok(json!({ "text": "", "data": { "tools": tools }, "spans": [] }))
 }

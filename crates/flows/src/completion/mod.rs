@@ -216,7 +216,7 @@ fn fold_shape(s: &mut Completion, replies: &Replies<'_>) -> Go {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driven::{Driven, Said, drive};
+    use crate::driven::{Driven, ScriptedReply, drive};
 
     fn input(more: Value) -> Value {
         let mut input = json!({ "flow": "direct", "question": "Weather in Paris?", "input": { "question": "Weather in Paris?" } });
@@ -228,7 +228,7 @@ mod tests {
         json!({ "name": "weather", "description": "", "schema": { "type": "object", "properties": { "city": { "type": "string" } } } })
     }
 
-    fn driven(more: Value, offer: &[Said], shape: &[Said]) -> Driven {
+    fn driven(more: Value, offer: &[ScriptedReply], shape: &[ScriptedReply]) -> Driven {
         drive(&flow().unwrap(), input(more), |effect, before| match effect.name() {
             OFFER => offer[before].clone(),
             SHAPE => shape[before].clone(),
@@ -237,7 +237,7 @@ mod tests {
         })
     }
 
-    fn invalid() -> Said {
+    fn invalid() -> ScriptedReply {
         Err(Failure::new(FailureKind::Invalid, "city is missing"))
     }
 

@@ -220,14 +220,14 @@ fn ended(s: &Direct, go: Go) -> Go {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driven::{Driven, Said, drive, passages};
+    use crate::driven::{Driven, ScriptedReply, drive, passages};
     use evidence::{DecisionWeights, JUDGE, JudgeReply, JudgeRequest, Judgement};
     use graph::{Failure, FailureKind, Outcome, Run, Start};
 
     const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
 
     #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
-    fn direct(input: Value, docs: Said, answer: Said) -> Driven {
+    fn direct(input: Value, docs: ScriptedReply, answer: ScriptedReply) -> Driven {
         drive(&flow().unwrap(), input, |effect, _| match effect.name() {
             DOCS => docs.clone(),
             ANSWER => answer.clone(),
@@ -235,7 +235,7 @@ mod tests {
         })
     }
 
-    fn failed(kind: FailureKind, words: &str) -> Said {
+    fn failed(kind: FailureKind, words: &str) -> ScriptedReply {
         Err(Failure::new(kind, words))
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn the_verifier_supports_other_words_and_without_it_the_rules_decide() {
         let input = |has_verifier: bool| json!({ "question": "What happens after a crash?", "docs": true, "model": { "is_small": false, "context_tokens": 32_000, "has_verifier": has_verifier } });
         let raw = "Recovery starts where the state was saved most recently [1].";
-        let run = |has_verifier: bool, reply: &dyn Fn(usize) -> Said| {
+        let run = |has_verifier: bool, reply: &dyn Fn(usize) -> ScriptedReply| {
             drive(&flow().unwrap(), input(has_verifier), |effect, _| match (effect.name(), effect) {
                 (DOCS, _) => Ok(passages(&[FACT])),
                 (ANSWER, _) => Ok(json!(raw)),

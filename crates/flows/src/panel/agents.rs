@@ -69,15 +69,15 @@ pub(super) fn logical_plan(s: &Panel) -> String {
 }
 
 fn ask_plan(s: &Panel) -> Ask {
-    let mind = &s.model;
-    let (research_max, expert_max) = if mind.is_small { (SMALL_STEPS_MAX, SMALL_STEPS_MAX) } else { (RESEARCH_STEPS_MAX, EXPERT_STEPS_MAX) };
-    let chars_max = if mind.is_small { 120 } else { 400 };
+    let profile = &s.model;
+    let (research_max, expert_max) = if profile.is_small { (SMALL_STEPS_MAX, SMALL_STEPS_MAX) } else { (RESEARCH_STEPS_MAX, EXPERT_STEPS_MAX) };
+    let chars_max = if profile.is_small { 120 } else { 400 };
     let text = prompt::render(
-        PLANNER.of(mind),
+        PLANNER.of(profile),
         json!({
             "research_max": research_max,
             "expert_max": expert_max,
-            "tools": toolbox(s).told(mind),
+            "tools": toolbox(s).told(profile),
             "feedback": feedback(s, Step::Planner),
             "plan": logical_plan(s),
         }),
@@ -90,9 +90,9 @@ fn ask_plan(s: &Panel) -> Ask {
         "properties": { "research_steps": steps(0, if s.tools.is_empty() { 0 } else { research_max }), "expert_steps": steps(1, expert_max) },
     });
     let mut messages = vec![prompt::system(text)];
-    messages.extend(crate::input::fitted(&crate::input::recent(&s.history, HISTORY_TURNS_MAX), mind.history_tokens()));
-    messages.push(prompt::user(prompt::clipped(&s.question, mind.question_tokens())));
-    let tokens_max = if mind.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
+    messages.extend(crate::input::fitted(&crate::input::recent(&s.history, HISTORY_TURNS_MAX), profile.history_tokens()));
+    messages.push(prompt::user(prompt::clipped(&s.question, profile.question_tokens())));
+    let tokens_max = if profile.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
     Ask::one(prompt::call("plan", messages, Some(schema), tokens_max).label("planning"))
 }
 

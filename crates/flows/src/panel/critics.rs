@@ -54,22 +54,22 @@ const EXPERT: Standard = Standard {
 };
 
 /// One judgement: the work goes last and alone, the passages it may rest on before it.
-fn ask(mind: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[Span], findings: &[Finding]) -> Request {
-    let question = prompt::clipped(question, mind.question_tokens());
+fn ask(profile: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[Span], findings: &[Finding]) -> Request {
+    let question = prompt::clipped(question, profile.question_tokens());
     let Standard { what, approve, reject } = *standard;
     let findings: Vec<String> = findings.iter().map(Finding::told).collect();
     let context = json!({ "what": what, "question": question, "approve": approve, "reject": reject, "findings": findings });
-    let mut messages = vec![prompt::system(prompt::render(CRITIC.of(mind), context))];
-    let tokens_max = if mind.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
+    let mut messages = vec![prompt::system(prompt::render(CRITIC.of(profile), context))];
+    let tokens_max = if profile.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
     let work = prompt::user(work);
     let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&work));
-    messages.extend(answer::show(spans, &work.content, mind.evidence_tokens(used, tokens_max)).0);
+    messages.extend(answer::show(spans, &work.content, profile.evidence_tokens(used, tokens_max)).0);
     messages.push(work);
     let mut properties = json!({
         "decision": { "enum": ["approve", "reject"] },
-        "feedback": { "type": "string", "maxLength": if mind.is_small { 160 } else { 800 } },
+        "feedback": { "type": "string", "maxLength": if profile.is_small { 160 } else { 800 } },
     });
-    if !mind.is_small {
+    if !profile.is_small {
         properties["retry_helps"] = json!({ "type": "boolean" });
     }
     let schema = json!({ "type": "object", "required": ["decision", "feedback"], "additionalProperties": false, "properties": properties });
@@ -77,23 +77,23 @@ fn ask(mind: &ModelProfile, question: &str, standard: &Standard, work: String, s
 }
 
 /// Whether the findings decide, so that no model is asked.
-fn is_decided(mind: &ModelProfile, findings: &[Finding]) -> bool {
-    mind.is_small && review::is_rejected(findings)
+fn is_decided(profile: &ModelProfile, findings: &[Finding]) -> bool {
+    profile.is_small && review::is_rejected(findings)
 }
 
 /// What is asked about a draft, if its findings do not decide; for whoever measures critics outside a panel, too.
-pub fn ask_about(mind: &ModelProfile, draft: &Draft<'_>) -> Option<Request> {
+pub fn ask_about(profile: &ModelProfile, draft: &Draft<'_>) -> Option<Request> {
     let findings = review(draft);
-    (!is_decided(mind, &findings)).then(|| about(mind, draft, &findings))
+    (!is_decided(profile, &findings)).then(|| about(profile, draft, &findings))
 }
 
-fn about(mind: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Request {
+fn about(profile: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Request {
     let (standard, work) = match draft.step {
         Some(step) => (&RESEARCH, format!("Step: {step}\nResult: {}", draft.text)),
         None if draft.reasoning.is_empty() => (&EXPERT, format!("Answer: {}", draft.text)),
         None => (&EXPERT, format!("Answer: {}\nReasoning: {}", draft.text, draft.reasoning)),
     };
-    ask(mind, draft.question, standard, work, draft.spans, findings)
+    ask(profile, draft.question, standard, work, draft.spans, findings)
 }
 
 /// How a draft fared with a critic.
@@ -107,16 +107,16 @@ pub struct Judged {
 }
 
 /// What a critic decides about a draft, given what its model replied; none if it was not asked.
-pub fn judge(mind: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
+pub fn judge(profile: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
     let findings = review(draft);
-    if is_decided(mind, &findings) {
+    if is_decided(profile, &findings) {
         return Ok(Judged { is_rejected: true, feedback: review::feedback(&findings), findings, model_rejects: None });
     }
     let value = reply.ok_or("the critic's model was not asked")?;
     let value = prompt::json_in(value).ok_or_else(|| format!("not a verdict: {}", prompt::shown(value)))?;
     let said: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
     let model_rejects = Some(said.decision == Decision::Reject);
-    let verdict = settled(mind, &findings, tidy(said));
+    let verdict = settled(profile, &findings, tidy(said));
     Ok(Judged { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
 }
 
@@ -125,9 +125,9 @@ fn rejected_by(findings: &[Finding]) -> Verdict {
 }
 
 /// What stands of a model's verdict.
-fn settled(mind: &ModelProfile, findings: &[Finding], verdict: Verdict) -> Verdict {
+fn settled(profile: &ModelProfile, findings: &[Finding], verdict: Verdict) -> Verdict {
     // A rejection that nothing found bears out costs a retry; whether a small model is right then is measured with `baton eval critics`.
-    if mind.is_small && verdict.decision == Decision::Reject && findings.is_empty() {
+    if profile.is_small && verdict.decision == Decision::Reject && findings.is_empty() {
         return Verdict { decision: Decision::Approve, ..verdict };
     }
     verdict

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::state::{Ending, Kind, Panel};
 use super::{Done, UNANSWERED, agents, table::Step};
 use crate::answer::{self, Answer};
-use crate::claims::Said;
+use crate::claims::DraftAnswer;
 use crate::direct::ANSWER;
 use crate::no_model;
 use crate::prompt::{self, Prompt};
@@ -60,12 +60,12 @@ pub(super) fn ask(s: &Panel) -> Ask {
 
 /// The same in `ask` and in `fold`, so that an answer is held to what was shown.
 fn told(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
-    let mind = &s.model;
-    let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(mind), json!({ "answer": approved })))];
-    let question = prompt::user(prompt::clipped(&s.asked(), mind.question_tokens()));
+    let profile = &s.model;
+    let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(profile), json!({ "answer": approved })))];
+    let question = prompt::user(prompt::clipped(&s.asked(), profile.question_tokens()));
     let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&question));
     let about = format!("{}\n{approved}", s.asked());
-    let (evidence, shown) = answer::show(&s.spans(), &about, mind.evidence_tokens(used, TOKENS_MAX));
+    let (evidence, shown) = answer::show(&s.spans(), &about, profile.evidence_tokens(used, TOKENS_MAX));
     messages.extend(evidence);
     messages.push(question);
     (messages, shown)
@@ -95,7 +95,7 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
             .unwrap_or_else(|_| retraced(s)),
         _ => retraced(s),
     };
-    let unchecked = Unchecked::new(Said { markdown: raw, short: None }, shown, s.strict, s.means());
+    let unchecked = Unchecked::new(DraftAnswer { markdown: raw, short: None }, shown, s.strict, s.means());
     let done = checked(s, unchecked);
     match (trouble, done) {
         (Some(why), Done::End(go)) => Done::End(go.note("finalizer", as_written(&why))),

@@ -209,16 +209,16 @@ impl Worker {
     /// System prompt, evidence that fits beside it, and the task, last and alone.
     fn messages(&self, template: &Prompt, tokens_max: u32) -> (Vec<Message>, Vec<Span>) {
         let calls: Vec<String> = self.task.memory.calls.iter().map(told).collect();
-        let mind = &self.task.model;
-        let tools = self.toolbox().told(mind);
+        let profile = &self.task.model;
+        let tools = self.toolbox().told(profile);
         let text = prompt::render(
-            template.of(mind),
+            template.of(profile),
             json!({
                 "is_expert": self.role == Role::Expert,
-                "question": prompt::clipped(&self.task.question, mind.question_tokens()),
+                "question": prompt::clipped(&self.task.question, profile.question_tokens()),
                 "feedback": self.feedback(),
-                "last": prompt::clipped(&self.task.memory.result, mind.history_tokens()),
-                "results": self.task.results.iter().map(|one| prompt::clipped(one, mind.history_tokens())).collect::<Vec<_>>(),
+                "last": prompt::clipped(&self.task.memory.result, profile.history_tokens()),
+                "results": self.task.results.iter().map(|one| prompt::clipped(one, profile.history_tokens())).collect::<Vec<_>>(),
                 "calls": calls,
                 "tools": tools,
                 "calls_left": self.calls_left().min(CALLS_PER_TURN_MAX),
@@ -228,7 +228,7 @@ impl Worker {
         let goal = prompt::user(self.goal());
         let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&goal));
         let about = format!("{}\n{}", self.task.question, goal.content);
-        let (evidence, shown) = answer::show(&self.all_spans(), &about, mind.evidence_tokens(used, tokens_max));
+        let (evidence, shown) = answer::show(&self.all_spans(), &about, profile.evidence_tokens(used, tokens_max));
         messages.extend(evidence);
         messages.push(goal);
         (messages, shown)
@@ -248,14 +248,14 @@ fn ask_think(s: &Worker) -> Ask {
     if toolbox.tools.is_empty() || s.calls_left() == 0 {
         return Ask::nothing();
     }
-    let mind = &s.task.model;
-    let calls_max = if mind.is_small { 1 } else { s.calls_left().min(CALLS_PER_TURN_MAX) };
+    let profile = &s.task.model;
+    let calls_max = if profile.is_small { 1 } else { s.calls_left().min(CALLS_PER_TURN_MAX) };
     let schema = json!({
         "type": "object",
         "required": ["calls"],
         "additionalProperties": false,
         "properties": {
-            "calls": { "type": "array", "maxItems": calls_max, "items": toolbox.call_schema(mind, "tool", "arguments", &Map::new()) },
+            "calls": { "type": "array", "maxItems": calls_max, "items": toolbox.call_schema(profile, "tool", "arguments", &Map::new()) },
         },
     });
     let (messages, _) = s.messages(&THINK, THINK_TOKENS_MAX);

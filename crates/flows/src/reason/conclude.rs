@@ -9,7 +9,7 @@ use super::Reason;
 use super::execute::{Doing, Ended};
 use super::value::{as_text, filled_text, plain};
 use crate::answer::{self, Answer};
-use crate::claims::Said;
+use crate::claims::DraftAnswer;
 use crate::prompt;
 
 /// What a step returned is shown this far.
@@ -73,7 +73,7 @@ fn returned<'d>(steps: impl Iterator<Item = &'d Doing>) -> Answer {
     }
     let markdown = lines.join("\n\n");
     let short = short.filter(|short| lines.len() == 1 && !short.is_empty() && !short.contains('\n') && markdown.contains(short.as_str()));
-    answer::finish_own(Said { markdown, short }, &shown)
+    answer::finish_own(DraftAnswer { markdown, short }, &shown)
 }
 
 /// It may have changed something, or computed what it returned.

@@ -48,8 +48,8 @@ const ITERATIONS_MAX: u32 = 5;
 pub(super) const DEEP_ITERATIONS_MAX: u32 = 10;
 
 impl Limits {
-    pub(super) fn of(settings: &Settings, mind: &ModelProfile) -> Limits {
-        let usual = if mind.is_small { SMALL } else { Limits::default() };
+    pub(super) fn of(settings: &Settings, profile: &ModelProfile) -> Limits {
+        let usual = if profile.is_small { SMALL } else { Limits::default() };
         let set = |seconds: Option<u32>, usual_ms: u64| seconds.map_or(usual_ms, |seconds| u64::from(seconds.clamp(1, SECONDS_MAX)) * 1_000);
         Limits {
             think_ms: set(settings.think_seconds_max, usual.think_ms),

@@ -94,16 +94,16 @@ pub(super) struct Form {
     pub(super) may_ask: bool,
 }
 
-pub(super) fn schema(toolbox: &Toolbox, mind: &ModelProfile, form: Form) -> Value {
+pub(super) fn schema(toolbox: &Toolbox, profile: &ModelProfile, form: Form) -> Value {
     let mut more = Map::new();
-    if mind.is_small {
-        let steps = json!({ "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(mind, "tool", "arguments", &more) });
+    if profile.is_small {
+        let steps = json!({ "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(profile, "tool", "arguments", &more) });
         return json!({ "type": "object", "required": ["steps"], "additionalProperties": false, "properties": { "steps": steps } });
     }
     more.insert("description".into(), json!({ "type": "string" }));
     let mut properties = json!({
         "analysis": { "type": "string" },
-        "steps": { "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(mind, "tool", "arguments", &more) },
+        "steps": { "type": "array", "maxItems": form.steps_max, "items": toolbox.call_schema(profile, "tool", "arguments", &more) },
         "estimated_complexity": { "enum": ["simple", "moderate", "complex"] },
         "success_criteria": { "type": "array", "maxItems": CRITERIA_MAX, "items": { "type": "string" } },
         "answer": { "type": ["string", "null"] },
@@ -190,7 +190,7 @@ impl Example<'_> {
 }
 
 /// Requests with their plans, as far as the tools at hand can carry them out. What a model is shown is only what it could really call.
-pub(super) fn examples(toolbox: &Toolbox, mind: &ModelProfile) -> Vec<Value> {
+pub(super) fn examples(toolbox: &Toolbox, profile: &ModelProfile) -> Vec<Value> {
     let write = |path: &str, content: &str| Example {
         tool: "files.write",
         arguments: vec![("path", json!(path)), ("content", json!(content)), ("mode", json!("create"))],
@@ -217,7 +217,7 @@ pub(super) fn examples(toolbox: &Toolbox, mind: &ModelProfile) -> Vec<Value> {
         ("Add up column 3 of costs.csv with Python and save the total as total.txt", vec![read, total, write("total.txt", "{{2}}")]),
     ];
     all.extend(looked_up.map(|call| ("When was the Eiffel Tower completed?", vec![call])));
-    if !mind.is_small {
+    if !profile.is_small {
         // A large model needs to see only how steps use one another.
         all.retain(|(_, steps)| steps.len() > 1);
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::execute::{Doing, Ended};
 use super::{Reason, ReflectionResult, Way, conclude, reflect};
 use crate::answer::{self, Answer};
-use crate::claims::{self, Said};
+use crate::claims::{self, DraftAnswer};
 use crate::direct::ANSWER;
 use crate::no_model;
 use crate::prompt::{self, Prompt};
@@ -29,7 +29,7 @@ enum Given {
     /// By the flow itself, and checked.
     Answer(Box<Answer>),
     /// By a model in an earlier call, with the passages that it was shown.
-    Said(Said, Vec<Span>),
+    DraftAnswer(DraftAnswer, Vec<Span>),
 }
 
 /// An answer that no further call is needed for: from the results, from the reflection, or from a plan that needs no steps.
@@ -37,14 +37,14 @@ fn given(s: &Reason) -> Option<Given> {
     let is_achieved = s.reflections.last().is_some_and(|last| last.goal_achieved);
     if let Some(text) = s.reflections.last().and_then(|last| last.final_response.as_deref()) {
         let (_, shown) = reflect::told(s);
-        return Some(Given::Said(Said { markdown: text.to_owned(), short: None }, shown));
+        return Some(Given::DraftAnswer(DraftAnswer { markdown: text.to_owned(), short: None }, shown));
     }
     if is_achieved && let Some(answer) = conclude::from_results(s) {
         return Some(Given::Answer(Box::new(answer)));
     }
     let is_empty = s.plan.as_ref().is_some_and(|plan| plan.steps.is_empty()) && s.iteration == 1;
     let draft = s.draft.as_ref().filter(|draft| is_empty && !draft.contains("{{"))?;
-    Some(Given::Said(Said { markdown: draft.clone(), short: None }, Vec::new()))
+    Some(Given::DraftAnswer(DraftAnswer { markdown: draft.clone(), short: None }, Vec::new()))
 }
 
 /// Steps that may change something and did not end well, each in a line with what is known of it.
@@ -63,7 +63,7 @@ fn not_done(s: &Reason) -> Vec<(String, Span)> {
 }
 
 /// Adds what was not done to what was said.
-fn with_not_done(s: &Reason, mut said: Said, mut shown: Vec<Span>) -> (Said, Vec<Span>) {
+fn with_not_done(s: &Reason, mut said: DraftAnswer, mut shown: Vec<Span>) -> (DraftAnswer, Vec<Span>) {
     let has_evidence = !shown.is_empty();
     for (line, span) in not_done(s) {
         said.markdown.push_str(&format!("\n\n{line}"));
@@ -77,7 +77,7 @@ fn with_not_done(s: &Reason, mut said: Said, mut shown: Vec<Span>) -> (Said, Vec
 }
 
 /// Has what was said checked, and ends with it.
-fn say(s: &mut Reason, said: Said, shown: Vec<Span>) -> Go {
+fn say(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
     let (said, shown) = with_not_done(s, said, shown);
     let unchecked = Unchecked::new(said, shown, s.strict, s.means());
     checked(s, unchecked)
@@ -143,7 +143,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     match given(s) {
         Some(Given::Answer(answer)) => return end(s, *answer),
-        Some(Given::Said(said, shown)) => return say(s, said, shown),
+        Some(Given::DraftAnswer(said, shown)) => return say(s, said, shown),
         None => {}
     }
     let (_, shown) = told(s);
@@ -181,7 +181,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
         Ok(Some(text)) => {
             // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
-            return say(s, Said { markdown: claims::uncited(&text), short: None }, shown);
+            return say(s, DraftAnswer { markdown: claims::uncited(&text), short: None }, shown);
         }
         Ok(None) => Failure::new(FailureKind::Invalid, "the model's reply is empty"),
         Err(failure) => failure,
@@ -199,7 +199,7 @@ fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
     }
     let markdown = answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown);
     // A list of what was found stands as it is.
-    let (said, shown) = with_not_done(s, Said { markdown, short: None }, shown);
+    let (said, shown) = with_not_done(s, DraftAnswer { markdown, short: None }, shown);
     let answer = answer::finish_said(said, &shown, false);
     end(s, answer)
 }

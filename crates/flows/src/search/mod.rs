@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
-use crate::claims::{self, Said};
+use crate::claims::{self, DraftAnswer};
 use crate::context;
 use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::follow_up;
@@ -575,7 +575,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 true => format!("{NOTHING_FOUND}: {}.", failure.message.trim_end_matches('.')),
                 false => answer::listed(GATHERED, &s.shown),
             };
-            Said { markdown: raw, short: None }
+            DraftAnswer { markdown: raw, short: None }
         }
     };
     let answer = answer::finish_said(said, &s.shown, false);

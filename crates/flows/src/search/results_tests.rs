@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::driven::{Driven, Said, drive, registry};
+use crate::driven::{Driven, ScriptedReply, drive, registry};
 
 const QUESTION: &str = "How many stories have the upstream keyword?";
 
@@ -35,7 +35,7 @@ fn answered(question: &str, tasks: &[(&str, Value, Value)], answer: &str, is_sma
         .zip(tasks)
         .map(|(number, (tool, arguments, _))| json!({ "task_number": number, "tool_name": tool, "tool_arguments": arguments, "description": "look" }))
         .collect();
-    let said: Said = match is_small {
+    let said: ScriptedReply = match is_small {
         true => serde_json::from_str(answer).map_err(|error| graph::Failure::new(graph::FailureKind::Invalid, error.to_string())),
         false => Ok(json!({ "reasoning": "the tools say so", "response_content": format!("<p>{answer}</p>") })),
     };

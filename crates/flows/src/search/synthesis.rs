@@ -12,24 +12,24 @@ use graph::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use super::html;
-use crate::claims::{self, Said};
+use crate::claims::{self, DraftAnswer};
 use crate::input::ModelProfile;
 use crate::prompt;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Synthesis {
     pub(super) reasoning: String,
-    pub(super) said: Said,
+    pub(super) said: DraftAnswer,
     /// What is still to be found out, if the model was asked and said.
     pub(super) missing: String,
     /// How it was read, if not as asked for.
     pub(super) salvaged: Option<&'static str>,
 }
 
-pub(super) fn schema(mind: &ModelProfile, passages: usize, may_go_on: bool) -> Value {
-    let (mut properties, required) = if claims::is_asked(mind, passages) {
-        (claims::properties(mind, passages), claims::REQUIRED.to_vec())
-    } else if mind.is_small {
+pub(super) fn schema(profile: &ModelProfile, passages: usize, may_go_on: bool) -> Value {
+    let (mut properties, required) = if claims::is_asked(profile, passages) {
+        (claims::properties(profile, passages), claims::REQUIRED.to_vec())
+    } else if profile.is_small {
         (json!({ "response_content": { "type": "string", "maxLength": 1_200 } }), vec!["response_content"])
     } else {
         (json!({ "reasoning": { "type": "string" }, "response_content": { "type": "string" } }), vec!["reasoning", "response_content"])
@@ -54,7 +54,7 @@ pub(super) fn read(reply: Result<&Value, Failure>) -> Result<Synthesis, Failure>
 fn of_value(value: &Value) -> Option<Synthesis> {
     let json = prompt::json_in(value)?;
     let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
-    let written = |content: &str| Said { markdown: markdown_of(content), short: None };
+    let written = |content: &str| DraftAnswer { markdown: markdown_of(content), short: None };
     let (said, salvaged) = match text("response_content").map(written).or_else(|| claims::read(&json)) {
         Some(said) => (said, None),
         None => (["answer", "response", "content", "html", "text"].into_iter().find_map(text).map(written)?, Some("another field")),
@@ -65,7 +65,7 @@ fn of_value(value: &Value) -> Option<Synthesis> {
 
 fn of_text(text: &str) -> Option<Synthesis> {
     let salvaged = |markdown: String, how: &'static str| {
-        (!markdown.trim().is_empty()).then(|| Synthesis { said: Said { markdown, short: None }, salvaged: Some(how), ..Synthesis::default() })
+        (!markdown.trim().is_empty()).then(|| Synthesis { said: DraftAnswer { markdown, short: None }, salvaged: Some(how), ..Synthesis::default() })
     };
     of_value(&json!(text))
         .or_else(|| salvaged(markdown_of(&cut_off(text, "response_content")?), "a reply that was cut off"))

@@ -4,12 +4,12 @@
 use graph::{Effect, Failure, FailureKind, Outcome};
 use serde_json::{Value, json};
 
-use crate::driven::{Driven, Said, drive, passages, registry};
+use crate::driven::{Driven, ScriptedReply, drive, passages, registry};
 
 const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
 const OTHER: &str = "A commit took 0.34 ms on the NVMe disk.";
 
-fn failed(kind: FailureKind) -> Said {
+fn failed(kind: FailureKind) -> ScriptedReply {
     Err(Failure::new(kind, "no luck"))
 }
 
@@ -17,15 +17,15 @@ fn task(number: usize, tool: &str, arguments: Value) -> Value {
     json!({ "task_number": number, "tool_name": tool, "tool_arguments": arguments, "description": format!("task {number}") })
 }
 
-fn planned(tasks: Vec<Value>) -> Said {
+fn planned(tasks: Vec<Value>) -> ScriptedReply {
     Ok(json!({ "reasoning": "because", "tasks": tasks }))
 }
 
-fn good_plan() -> Said {
+fn good_plan() -> ScriptedReply {
     planned(vec![task(1, "docs.search", json!({ "query": "crash log" })), task(2, "stories.search", json!({ "query": "commit time", "size": 3 }))])
 }
 
-fn good_answer() -> Said {
+fn good_answer() -> ScriptedReply {
     let html = "<div style=\"color:#333\"><h3>Crash</h3><p>After a crash the log is replayed from the last checkpoint [1]. \
                 A commit took 0.34 ms on the NVMe disk [2]. <script>x()</script></p></div>";
     Ok(json!({ "reasoning": "both said so", "response_content": html }))
@@ -43,7 +43,7 @@ fn with(mut input: Value, more: &Value) -> Value {
 }
 
 /// Everything goes well, except where `changed` says otherwise.
-fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<Said>) -> Driven {
+fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<ScriptedReply>) -> Driven {
     drive(&super::flow().unwrap(), input, |effect, before| {
         changed(effect, before).unwrap_or_else(|| match effect.name() {
             "registry.tools" => Ok(registry()),
@@ -56,7 +56,7 @@ fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<Said>)
     })
 }
 
-fn plan_is(plan: Said) -> impl FnMut(&Effect, usize) -> Option<Said> {
+fn plan_is(plan: ScriptedReply) -> impl FnMut(&Effect, usize) -> Option<ScriptedReply> {
     move |effect, _| (effect.name() == "plan").then(|| plan.clone())
 }
 

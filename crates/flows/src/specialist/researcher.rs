@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::closing;
 use crate::answer;
-use crate::claims::Said;
+use crate::claims::DraftAnswer;
 use crate::descriptor::{Agent, Descriptor, InputKind, Visibility};
 use crate::input::ModelProfile;
 use crate::panel;
@@ -359,6 +359,6 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         .filter(|point| !point.is_empty())
         .take(KEY_POINTS_MAX)
         .collect();
-    let said = Said { markdown: summary, short: None };
+    let said = DraftAnswer { markdown: summary, short: None };
     s.hand_in(Unchecked::new(said, shown, false, s.means()))
 }

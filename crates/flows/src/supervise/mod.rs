@@ -135,7 +135,7 @@ struct Supervise {
     /// Per capability; gone when it is completed.
     retry_counts: BTreeMap<String, u32>,
     /// What the last call came to, until the supervisor has looked at it.
-    heard: Heard,
+    heard: AgentResponse,
     questions: u32,
     /// What people answered to the agent's questions, until it has been told.
     answers: Option<Value>,
@@ -149,7 +149,7 @@ struct Supervise {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Heard {
+enum AgentResponse {
     Nothing,
     /// The words of the agent's last message are the last in `messages`.
     Reply,
@@ -157,12 +157,12 @@ enum Heard {
     Nonsense(String),
     Failed(Failure),
     /// What it wants to know of a person.
-    Asks(Vec<Asked>),
+    Asks(Vec<AgentQuestion>),
 }
 
 /// A question of an agent's run, as it stands in its context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Asked {
+struct AgentQuestion {
     #[serde(default)]
     prompt: String,
     #[serde(default)]
@@ -193,7 +193,7 @@ impl Supervise {
             current_step_index: 0,
             completed_capabilities: Vec::new(),
             retry_counts: BTreeMap::new(),
-            heard: Heard::Nothing,
+            heard: AgentResponse::Nothing,
             questions: 0,
             answers: None,
             stopped: None,
@@ -379,13 +379,13 @@ fn fold_approval(s: &mut Supervise, replies: &Replies<'_>) -> Go {
 
 /// The one who routes: looks whether the agent that had the word is done, keeps count, and gives the word to the next.
 fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
-    let heard = std::mem::replace(&mut s.heard, Heard::Nothing);
+    let heard = std::mem::replace(&mut s.heard, AgentResponse::Nothing);
     let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
         return s.finish();
     };
     let incomplete = match heard {
-        Heard::Nothing | Heard::Asks(_) => None,
-        Heard::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
+        AgentResponse::Nothing | AgentResponse::Asks(_) => None,
+        AgentResponse::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
             Signal::Completed(completed) if is_same(&completed, &capability, registry) => {
                 s.completed_capabilities.push(capability.clone());
                 s.retry_counts.remove(&capability);
@@ -400,9 +400,9 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
             }
             Signal::GivenUp { .. } | Signal::None => Some("it did not say that it is done".to_owned()),
         },
-        Heard::Nonsense(why) => Some(why),
+        AgentResponse::Nonsense(why) => Some(why),
         // The machine has called it as often as is allowed.
-        Heard::Failed(failure) => return s.stop(format!("{name} failed: {}", failure.message)),
+        AgentResponse::Failed(failure) => return s.stop(format!("{name} failed: {}", failure.message)),
     };
     let Some(why) = incomplete else { return route(s) };
     let retries = s.retry_counts.entry(capability.clone()).or_default();
@@ -445,13 +445,13 @@ fn ask_agent(s: &Supervise) -> Ask {
 fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
     s.answers = None;
     s.heard = match replies.value(0) {
-        Err(failure) => Heard::Failed(failure),
-        Ok(reply) => take(s, reply).unwrap_or_else(Heard::Nonsense),
+        Err(failure) => AgentResponse::Failed(failure),
+        Ok(reply) => take(s, reply).unwrap_or_else(AgentResponse::Nonsense),
     };
     match s.heard {
-        Heard::Asks(_) if s.questions < QUESTIONS_MAX => Go::to("person"),
-        Heard::Asks(_) => {
-            s.heard = Heard::Nonsense("it asks people too much".to_owned());
+        AgentResponse::Asks(_) if s.questions < QUESTIONS_MAX => Go::to("person"),
+        AgentResponse::Asks(_) => {
+            s.heard = AgentResponse::Nonsense("it asks people too much".to_owned());
             Go::to("supervisor")
         }
         _ => Go::to("supervisor"),
@@ -459,7 +459,7 @@ fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
 }
 
 /// Appends the messages that are new and merges the context; the error says why it is no reply.
-fn take(s: &mut Supervise, reply: &Value) -> Result<Heard, String> {
+fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
     #[derive(Deserialize)]
     struct Reply {
         #[serde(default)]
@@ -469,7 +469,7 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<Heard, String> {
     }
     let Reply { messages, context } = Reply::deserialize(reply).map_err(|error| format!("its reply is no state: {error}"))?;
     let mut context = context.unwrap_or_default();
-    let asks = context.remove("waiting").and_then(|asks| serde_json::from_value::<Vec<Asked>>(asks).ok()).filter(|asks| !asks.is_empty());
+    let asks = context.remove("waiting").and_then(|asks| serde_json::from_value::<Vec<AgentQuestion>>(asks).ok()).filter(|asks| !asks.is_empty());
     let new = new_ones(&s.messages, messages);
     let bytes = |turns: &[Turn]| turns.iter().map(|turn| json!(turn).to_string().len()).sum::<usize>();
     if bytes(&s.messages) + bytes(&new) > MESSAGES_BYTES_MAX {
@@ -483,11 +483,11 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<Heard, String> {
     s.context = merged;
     if let Some(asks) = asks {
         // The question is put to a person and is no part of the conversation.
-        return Ok(Heard::Asks(asks));
+        return Ok(AgentResponse::Asks(asks));
     }
     let is_said = new.iter().any(|turn| !turn.content.trim().is_empty());
     s.messages.extend(new);
-    if is_said { Ok(Heard::Reply) } else { Err("it said nothing".to_owned()) }
+    if is_said { Ok(AgentResponse::Reply) } else { Err("it said nothing".to_owned()) }
 }
 
 /// An agent answers with its own messages or with the whole conversation; both are common. What it says in a person's name, or as an instruction, is left
@@ -513,7 +513,7 @@ fn merge(context: &mut Map<String, Value>, newer: Map<String, Value>) {
 }
 
 fn ask_person(s: &Supervise) -> Ask {
-    let Heard::Asks(asks) = &s.heard else { return Ask::nothing() };
+    let AgentResponse::Asks(asks) = &s.heard else { return Ask::nothing() };
     let requests = asks.iter().map(|asked| {
         let who = &s.next;
         let prompt = format!("{who} asks: {}", evidence::visible(&asked.prompt));
@@ -523,7 +523,7 @@ fn ask_person(s: &Supervise) -> Ask {
 }
 
 fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let Heard::Asks(asks) = std::mem::replace(&mut s.heard, Heard::Nothing) else { return Go::to("agent") };
+    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.heard, AgentResponse::Nothing) else { return Go::to("agent") };
     s.questions += 1;
     let answers: Vec<Value> = asks
         .into_iter()

@@ -33,11 +33,11 @@ pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
 
 impl Toolbox {
     /// The tools to show, in the list's order; with `has_documents` the user's documents come first.
-    pub fn fitting(mut self, mind: &ModelProfile, aim: Aim, has_documents: bool) -> Toolbox {
+    pub fn fitting(mut self, profile: &ModelProfile, aim: Aim, has_documents: bool) -> Toolbox {
         if has_documents || aim == Aim::Answers {
             self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
         }
-        if !mind.is_small {
+        if !profile.is_small {
             return self;
         }
         let most = match aim {

@@ -220,13 +220,13 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
-    pub fn told(&self, mind: &ModelProfile) -> String {
-        self.tools.iter().map(|tool| tool.told(mind.is_small)).collect::<Vec<_>>().join("\n")
+    pub fn told(&self, profile: &ModelProfile) -> String {
+        self.tools.iter().map(|tool| tool.told(profile.is_small)).collect::<Vec<_>>().join("\n")
     }
 
     /// The schema of one planned call, with `more` properties. A small model is held to each tool's own arguments, which costs it nothing and
     /// leaves no room for mistakes; a larger one is only told, so that one bad call does not make a whole plan invalid.
-    pub fn call_schema(&self, mind: &ModelProfile, name_field: &str, arguments_field: &str, more: &Map<String, Value>) -> Value {
+    pub fn call_schema(&self, profile: &ModelProfile, name_field: &str, arguments_field: &str, more: &Map<String, Value>) -> Value {
         let object = |name: Value, arguments: Value| {
             let mut properties = more.clone();
             properties.insert(name_field.to_owned(), name);
@@ -241,7 +241,7 @@ impl Toolbox {
         let each: Vec<Value> = tools.into_iter().map(|tool| object(json!({ "const": tool.name }), tool.schema_within())).collect();
         match each.len() {
             0 => object(json!({ "type": "string" }), json!({ "type": "object" })),
-            _ if !mind.is_small => object(json!({ "type": "string" }), json!({ "type": "object" })),
+            _ if !profile.is_small => object(json!({ "type": "string" }), json!({ "type": "object" })),
             1 => each.into_iter().next().unwrap_or_default(),
             _ => json!({ "anyOf": each }),
         }

@@ -1,6 +1,6 @@
 use crate::budget::Account;
 use crate::graph::Phase;
-use crate::{Event, Told, Usage};
+use crate::{Event, NumberedEvent, Usage};
 
 /// What a run has spent, and its clocks. Time comes from replies only.
 pub(super) struct Ledger {
@@ -73,14 +73,14 @@ impl Ledger {
 
 /// Numbers events and keeps them until the driver takes them.
 #[derive(Default)]
-pub(super) struct Teller {
+pub(super) struct EventLog {
     pub(super) seq: u64,
-    pub(super) outbox: Vec<Told>,
+    pub(super) outbox: Vec<NumberedEvent>,
 }
 
-impl Teller {
+impl EventLog {
     pub(super) fn tell(&mut self, event: Event) {
-        self.outbox.push(Told { seq: self.seq, event });
+        self.outbox.push(NumberedEvent { seq: self.seq, event });
         self.seq += 1;
     }
 }

@@ -31,11 +31,11 @@ pub(crate) use task::Task;
 
 use crate::graph::State;
 use crate::{
-    Addresses, Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, Question, Reply,
-    RunContext, RunError, RunId, Start, TaskId, ThreadId, Told, Usage,
+    Addresses, Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, NumberedEvent,
+    Question, Reply, RunContext, RunError, RunId, Start, TaskId, ThreadId, Usage,
 };
-use ledger::{Ledger, Teller};
-use step::{Asking, Taint};
+use ledger::{EventLog, Ledger};
+use step::{ActiveStep, Taint};
 use task::{Progress, Release};
 
 /// One execution of a flow, as a value.
@@ -49,7 +49,7 @@ pub struct Run {
     /// Journal entries this run consists of so far, the start included.
     entries: u64,
     ledger: Ledger,
-    teller: Teller,
+    event_log: EventLog,
     /// Output of a tool or an agent was read: from here on, what the flow asks for may be determined by it.
     is_tainted: bool,
     /// Text was read that is not public: documents, files, earlier answers, output of agents and of servers that are not built in.
@@ -60,7 +60,7 @@ pub struct Run {
 enum Position {
     /// About to ask.
     At(usize),
-    Asking(Asking),
+    Active(ActiveStep),
     Ended(Arc<Outcome>),
 }
 
@@ -175,13 +175,13 @@ impl Run {
             step: 0,
             entries: 1,
             ledger: Ledger::new(&graph.0.phases),
-            teller: Teller::default(),
+            event_log: EventLog::default(),
             is_tainted: start.is_tainted,
             has_private_text: start.is_tainted,
             addresses: Arc::new(start.addresses.clone()),
             start: Arc::new(start),
         };
-        run.teller.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
+        run.event_log.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
         Ok(run)
     }
 
@@ -198,9 +198,9 @@ impl Run {
         self.settle();
         match &mut self.position {
             Position::At(_) => unreachable!("settling leaves a run asking or ended"),
-            Position::Asking(asking) => {
+            Position::Active(active) => {
                 let taint = Taint { is_tainted: self.is_tainted, has_private_text: self.has_private_text, addresses: &self.addresses };
-                asking.next(&self.graph, &self.start, self.step, &self.ledger, &taint)
+                active.next(&self.graph, &self.start, self.step, &self.ledger, &taint)
             }
             Position::Ended(outcome) => Next::Done(outcome.clone()),
         }
@@ -210,8 +210,8 @@ impl Run {
     /// nothing has changed.
     pub fn feed(&mut self, task: TaskId, attempt: u32, reply: Reply) -> Result<Option<Entry>, FeedError> {
         let reply = bounded(reply, self.graph.limits());
-        let Some(asking) = self.find(task)? else { return Ok(None) };
-        match asking.tasks[task.index as usize].take_attempt(task, attempt, &reply)? {
+        let Some(active) = self.find(task)? else { return Ok(None) };
+        match active.tasks[task.index as usize].take_attempt(task, attempt, &reply)? {
             None => Ok(None),
             Some(asked) => {
                 let reply = Arc::new(reply);
@@ -224,25 +224,25 @@ impl Run {
     /// After a crash: the attempt was started, and it is unknown whether it happened. A person decides.
     pub fn doubt(&mut self, task: TaskId, attempt: u32) -> Result<Entry, FeedError> {
         let not_in_flight = FeedError::NotInFlight { task };
-        let Some(asking) = self.find(task)? else { return Err(not_in_flight) };
-        if !asking.doubt(task.index as usize, attempt) {
+        let Some(active) = self.find(task)? else { return Err(not_in_flight) };
+        if !active.doubt(task.index as usize, attempt) {
             return Err(not_in_flight);
         }
         self.entries += 1;
-        self.teller.tell(Event::Doubted { task, attempt });
+        self.event_log.tell(Event::Doubted { task, attempt });
         Ok(Entry::Doubted { task, attempt })
     }
 
     /// Before it is performed: a person must agree.
     pub fn hold(&mut self, task: TaskId, attempt: u32, objection: Objection) -> Result<Entry, FeedError> {
         let not_in_flight = FeedError::NotInFlight { task };
-        let Some(asking) = self.find(task)? else { return Err(not_in_flight) };
-        if !asking.hold(task.index as usize, attempt, &objection) {
+        let Some(active) = self.find(task)? else { return Err(not_in_flight) };
+        if !active.hold(task.index as usize, attempt, &objection) {
             return Err(not_in_flight);
         }
         self.entries += 1;
         let Objection { why, call } = objection;
-        self.teller.tell(Event::Held { task, attempt, why: why.clone() });
+        self.event_log.tell(Event::Held { task, attempt, why: why.clone() });
         Ok(Entry::Held { task, attempt, why, call })
     }
 
@@ -262,8 +262,8 @@ impl Run {
         let unfit = |why: String| RunError::Edit { why };
         let node = match &self.position {
             Position::At(node) => *node,
-            Position::Asking(asking) if asking.is_fresh(self.entries) => asking.node,
-            Position::Asking(_) => return Err(unfit(format!("step {} already has replies", self.step))),
+            Position::Active(active) if active.is_fresh(self.entries) => active.node,
+            Position::Active(_) => return Err(unfit(format!("step {} already has replies", self.step))),
             Position::Ended(_) => return Err(unfit("the run has ended".into())),
         };
         let mut value = self.graph.0.behaviour.save(&self.state).map_err(unfit)?;
@@ -271,7 +271,7 @@ impl Run {
         self.state = self.graph.0.behaviour.load(value).map_err(unfit)?;
         let patch = Arc::new(patch.clone());
         self.entries += 1;
-        self.teller.tell(Event::Edited { step: self.step, patch: patch.clone() });
+        self.event_log.tell(Event::Edited { step: self.step, patch: patch.clone() });
         self.position = Position::At(node);
         Ok(Entry::Edited { step: self.step, patch })
     }
@@ -287,12 +287,12 @@ impl Run {
         match entry {
             Entry::Started(_) => Err(mismatch(Mismatch::SecondStart)),
             Entry::Replied { task, attempt, asked: then_digest, reply } => {
-                let asking = self.find(task).map_err(|e| mismatch(Mismatch::Reply(e)))?;
-                let Some(asking) = asking else {
+                let active = self.find(task).map_err(|e| mismatch(Mismatch::Reply(e)))?;
+                let Some(active) = active else {
                     return Err(mismatch(Mismatch::Unfit(format!("task {task} is answered a second time"))));
                 };
-                let node = asking.node;
-                let open = &asking.tasks[task.index as usize];
+                let node = active.node;
+                let open = &active.tasks[task.index as usize];
                 let now_digest = match open.take_attempt(task, attempt, &reply) {
                     Ok(Some(digest)) => digest,
                     Ok(None) => return Err(mismatch(Mismatch::Unfit(format!("attempt {attempt} at task {task} is answered a second time")))),
@@ -320,15 +320,15 @@ impl Run {
     }
 
     /// What happened since this was last called.
-    pub fn take_events(&mut self) -> Vec<Told> {
-        std::mem::take(&mut self.teller.outbox)
+    pub fn take_events(&mut self) -> Vec<NumberedEvent> {
+        std::mem::take(&mut self.event_log.outbox)
     }
 
     /// The outcome, after `next` has reached the end.
     pub fn outcome(&self) -> Option<&Arc<Outcome>> {
         match &self.position {
             Position::Ended(outcome) => Some(outcome),
-            Position::At(_) | Position::Asking(_) => None,
+            Position::At(_) | Position::Active(_) => None,
         }
     }
 
@@ -359,7 +359,7 @@ impl Run {
     pub fn node(&self) -> Option<&Name> {
         match &self.position {
             Position::At(node) => Some(self.graph.node_name(*node)),
-            Position::Asking(asking) => Some(self.graph.node_name(asking.node)),
+            Position::Active(active) => Some(self.graph.node_name(active.node)),
             Position::Ended(_) => None,
         }
     }
@@ -367,7 +367,7 @@ impl Run {
     /// The questions that are open before people now, whatever else is going on.
     pub fn waiting(&self) -> Vec<Waiting> {
         match &self.position {
-            Position::Asking(asking) => asking.waiting(self.step),
+            Position::Active(active) => active.waiting(self.step),
             Position::At(_) | Position::Ended(_) => Vec::new(),
         }
     }
@@ -379,7 +379,7 @@ impl Run {
 
     /// The number the next event will have.
     pub fn next_seq(&self) -> u64 {
-        self.teller.seq
+        self.event_log.seq
     }
 
     /// What all replies so far used.
@@ -398,29 +398,30 @@ impl Run {
     }
 
     /// The step's tasks if `task` belongs to it; `None` if it was dealt with in an earlier one.
-    fn find(&mut self, task: TaskId) -> Result<Option<&mut Asking>, FeedError> {
+    fn find(&mut self, task: TaskId) -> Result<Option<&mut ActiveStep>, FeedError> {
         let never_asked = FeedError::NeverAsked { task, at_step: self.step };
         if task.step > self.step {
             return Err(never_asked);
         }
         match &mut self.position {
-            Position::Asking(asking) if task.step == self.step => {
-                if (task.index as usize) < asking.tasks.len() {
-                    Ok(Some(asking))
+            Position::Active(active) if task.step == self.step => {
+                if (task.index as usize) < active.tasks.len() {
+                    Ok(Some(active))
                 } else {
                     Err(never_asked)
                 }
             }
-            Position::Asking(_) | Position::Ended(_) | Position::At(_) => Ok(None),
+            Position::Active(_) | Position::Ended(_) | Position::At(_) => Ok(None),
         }
     }
 
     /// Records an answer that was found to fit, and releases the tasks that waited for it.
     fn answer(&mut self, task: TaskId, attempt: u32, reply: Arc<Reply>) {
         self.entries += 1;
-        if let Position::Asking(asking) = &mut self.position {
-            let release = Release { graph: &self.graph, start: &self.start, step: self.step, ledger: &mut self.ledger, teller: &mut self.teller };
-            asking.answer(task.index as usize, attempt, reply, release);
+        if let Position::Active(active) = &mut self.position {
+            let release =
+                Release { graph: &self.graph, start: &self.start, step: self.step, ledger: &mut self.ledger, event_log: &mut self.event_log };
+            active.answer(task.index as usize, attempt, reply, release);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ledger::{Ledger, Teller};
+use super::ledger::{EventLog, Ledger};
 use super::{Position, Run};
 use crate::{Addresses, ENTRY_VERSION, Graph, Name, RunError, Start, Usage};
 
@@ -55,9 +55,9 @@ impl Run {
     /// The run as it entered the current step; `None` once that step has answers, or after the end.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let (node, seq) = match &self.position {
-            Position::At(node) => (*node, self.teller.seq),
-            Position::Asking(asking) if asking.is_fresh(self.entries) => (asking.node, asking.entered_seq),
-            Position::Asking(_) | Position::Ended(_) => return None,
+            Position::At(node) => (*node, self.event_log.seq),
+            Position::Active(active) if active.is_fresh(self.entries) => (active.node, active.entered_seq),
+            Position::Active(_) | Position::Ended(_) => return None,
         };
         let inner = &self.graph.0;
         Some(Snapshot {
@@ -92,7 +92,7 @@ impl Run {
             step: snapshot.step,
             entries: snapshot.entries,
             ledger: Ledger::resumed(snapshot.spent, snapshot.elapsed_us, clocks_us, &inner.phases),
-            teller: Teller { seq: snapshot.seq, outbox: Vec::new() },
+            event_log: EventLog { seq: snapshot.seq, outbox: Vec::new() },
             is_tainted: snapshot.is_tainted,
             has_private_text: snapshot.has_private_text.unwrap_or(snapshot.is_tainted),
             addresses: Arc::new(snapshot.addresses),

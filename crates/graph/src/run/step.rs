@@ -21,7 +21,7 @@ pub(super) struct Taint<'a> {
 }
 
 /// The current step while replies are missing.
-pub(super) struct Asking {
+pub(super) struct ActiveStep {
     pub(super) node: usize,
     pub(super) tasks: Vec<Task>,
     /// Tasks without an answer.
@@ -43,15 +43,15 @@ impl Run {
         loop {
             match &self.position {
                 Position::At(node) => self.enter(*node),
-                Position::Asking(asking) if asking.open == 0 => self.leave(),
-                Position::Asking(_) | Position::Ended(_) => return,
+                Position::Active(active) if active.open == 0 => self.leave(),
+                Position::Active(_) | Position::Ended(_) => return,
             }
         }
     }
 
     pub(super) fn end(&mut self, outcome: Outcome) {
         let outcome = Arc::new(outcome);
-        self.teller.tell(Event::Ended { outcome: outcome.clone() });
+        self.event_log.tell(Event::Ended { outcome: outcome.clone() });
         self.position = Position::Ended(outcome);
     }
 
@@ -60,16 +60,16 @@ impl Run {
         if self.step >= inner.limits.steps_max {
             return self.end(Outcome::Failed { fault: Fault::Steps { step: self.step, steps_max: inner.limits.steps_max } });
         }
-        let entered_seq = self.teller.seq;
+        let entered_seq = self.event_log.seq;
         self.ledger.enter(node, &inner.phases, |phase| inner.behaviour.phase_limit_ms(&self.state, phase));
-        self.teller.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
+        self.event_log.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
         let ask = inner.behaviour.ask(node, &self.state);
         if let Err(why) = ask.check(&inner.limits) {
             let fault = Fault::Ask { node: inner.nodes[node].name.to_string(), why: why.to_string() };
             return self.end(Outcome::Failed { fault });
         }
         let count = ask.requests.len();
-        let mut asking = Asking {
+        let mut active = ActiveStep {
             node,
             tasks: ask.requests.into_iter().map(|request| Task::new(request, &self.graph)).collect(),
             open: count,
@@ -79,27 +79,33 @@ impl Run {
             entered_at: self.entries,
             entered_seq,
         };
-        asking.release(&mut Release { graph: &self.graph, start: &self.start, step: self.step, ledger: &mut self.ledger, teller: &mut self.teller });
-        self.position = Position::Asking(asking);
+        active.release(&mut Release {
+            graph: &self.graph,
+            start: &self.start,
+            step: self.step,
+            ledger: &mut self.ledger,
+            event_log: &mut self.event_log,
+        });
+        self.position = Position::Active(active);
     }
 
     fn leave(&mut self) {
-        let Position::Asking(asking) = &self.position else { return };
+        let Position::Active(active) = &self.position else { return };
         let inner = &self.graph.0;
-        let node = asking.node;
-        let took_us = asking.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
+        let node = active.node;
+        let took_us = active.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);
         self.ledger.leave(node, &inner.phases, took_us);
-        self.is_tainted = self.is_tainted || asking.tasks.iter().any(Task::has_foreign_text);
-        self.has_private_text = self.has_private_text || asking.tasks.iter().any(Task::has_private_text);
-        if asking.tasks.iter().any(|task| task.addresses().next().is_some()) {
-            Arc::make_mut(&mut self.addresses).find(asking.tasks.iter().flat_map(Task::addresses));
+        self.is_tainted = self.is_tainted || active.tasks.iter().any(Task::has_foreign_text);
+        self.has_private_text = self.has_private_text || active.tasks.iter().any(Task::has_private_text);
+        if active.tasks.iter().any(|task| task.addresses().next().is_some()) {
+            Arc::make_mut(&mut self.addresses).find(active.tasks.iter().flat_map(Task::addresses));
         }
-        let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &asking.tasks });
+        let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &active.tasks });
         for (name, value) in go.notes {
-            self.teller.tell(Event::Noted { step: self.step, name, value });
+            self.event_log.tell(Event::Noted { step: self.step, name, value });
         }
         for (role, content) in go.says {
-            self.teller.tell(Event::Said { role, content });
+            self.event_log.tell(Event::Said { role, content });
         }
         let place = &inner.nodes[node];
         let to = match go.target {
@@ -115,12 +121,12 @@ impl Run {
         };
         match to {
             Some(to) if to < inner.nodes.len() => {
-                self.teller.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.nodes[to].name.clone() });
+                self.event_log.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.nodes[to].name.clone() });
                 self.step += 1;
                 self.position = Position::At(to);
             }
             _ if place.edges.contains(&inner.nodes.len()) => {
-                self.teller.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.end.clone() });
+                self.event_log.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.end.clone() });
                 let output = inner.behaviour.output(&self.state);
                 self.end(Outcome::Done { output });
             }
@@ -132,7 +138,7 @@ impl Run {
     }
 }
 
-impl Asking {
+impl ActiveStep {
     /// No answer of this step stands in the journal yet.
     pub(super) fn is_fresh(&self, entries: u64) -> bool {
         self.entered_at == entries
@@ -213,7 +219,7 @@ impl Asking {
             Progress::Due(open) | Progress::Flying(open) => {
                 self.working -= 1;
                 let again_ms = release.book(task, index, attempt, &reply);
-                release.teller.tell(replied(again_ms));
+                release.event_log.tell(replied(again_ms));
                 match again_ms {
                     None => self.settled(index, reply),
                     Some(ms) => {
@@ -227,11 +233,11 @@ impl Asking {
                 }
             }
             Progress::Person(_) => {
-                release.teller.tell(replied(None));
+                release.event_log.tell(replied(None));
                 self.settled(index, reply);
             }
             Progress::Doubted(open) => {
-                release.teller.tell(replied(None));
+                release.event_log.tell(replied(None));
                 match verdict(&reply) {
                     Ok(Verdict::Done { value }) => {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
@@ -249,7 +255,7 @@ impl Asking {
                 }
             }
             Progress::Held(open, objection) => {
-                release.teller.tell(replied(None));
+                release.event_log.tell(replied(None));
                 match Consent::of(&reply, objection.call.as_ref()) {
                     Ok(Consent::Once | Consent::Conversation | Consent::Tool | Consent::Server) => {
                         task.is_allowed = true;
@@ -292,7 +298,7 @@ impl Asking {
     fn once_more(&mut self, index: usize, open: Attempt, release: &mut Release<'_>) {
         let task = &mut self.tasks[index];
         let again = Attempt { after_ms: 0, number: open.number + 1, ..open };
-        release.teller.tell(Event::Asked {
+        release.event_log.tell(Event::Asked {
             task: TaskId { step: release.step, index: index as u32 },
             attempt: again.number,
             label: task.request.label.clone(),
@@ -325,7 +331,7 @@ impl Asking {
                 self.blocked -= 1;
                 if let Err(failure) = self.begin(index, release) {
                     let task = TaskId { step: release.step, index: index as u32 };
-                    release.teller.tell(Event::Skipped { task, failure: failure.clone() });
+                    release.event_log.tell(Event::Skipped { task, failure: failure.clone() });
                     self.settled(index, Arc::new(Reply::failed(failure)));
                     again = self.blocked > 0;
                 }
@@ -353,7 +359,7 @@ impl Asking {
         task.at_us = at_us;
         if effect.is_for_a_person() {
             let place = TaskId { step: release.step, index: index as u32 };
-            release.teller.tell(Event::Asked { task: place, attempt: 1, label: task.request.label.clone(), effect: effect.clone(), after_ms: 0 });
+            release.event_log.tell(Event::Asked { task: place, attempt: 1, label: task.request.label.clone(), effect: effect.clone(), after_ms: 0 });
             task.progress = Progress::Person(effect);
             return Ok(());
         }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::Deserialize as _;
 
-use super::ledger::{Ledger, Teller};
+use super::ledger::{EventLog, Ledger};
 use super::{Consent, Objection, Verdict};
 use crate::{
     Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Name, Need, Reply, Request, Retry, Start, TaskId, Usage,
@@ -10,7 +10,7 @@ use crate::{
 
 /// One effect of the current step.
 pub(crate) struct Task {
-    pub(super) request: Wish,
+    pub(super) request: TaskRequest,
     pub(super) progress: Progress,
     /// When it ended, or will begin its next attempt, counted from the start of the step.
     pub(super) at_us: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Task {
 }
 
 /// A request as its task keeps it: what is handed out with every event and job is shared.
-pub(super) struct Wish {
+pub(super) struct TaskRequest {
     pub(super) label: Name,
     pub(super) effect: Arc<Effect>,
     pub(super) needs: Vec<Need>,
@@ -62,14 +62,14 @@ pub(super) struct Release<'a> {
     pub(super) start: &'a Start,
     pub(super) step: u64,
     pub(super) ledger: &'a mut Ledger,
-    pub(super) teller: &'a mut Teller,
+    pub(super) event_log: &'a mut EventLog,
 }
 
 impl Task {
     pub(super) fn new(request: Request, graph: &Graph) -> Self {
         let Request { label, effect, needs, holes, filled, attempts_max, deadline_ms, backoff, estimate, is_last } = request;
         let label = if label.is_empty() { graph.0.blank.clone() } else { label.into() };
-        let request = Wish { label, effect: Arc::new(effect), needs, holes, filled, attempts_max, deadline_ms, backoff, estimate, is_last };
+        let request = TaskRequest { label, effect: Arc::new(effect), needs, holes, filled, attempts_max, deadline_ms, backoff, estimate, is_last };
         Task { request, progress: Progress::Blocked, at_us: 0, is_allowed: false }
     }
 
@@ -172,7 +172,7 @@ impl Release<'_> {
         // Rounded up: a deadline of 0 would fail what still has a little time.
         let deadline_ms = task.request.deadline_ms.min(budget_us.min(phase_us).div_ceil(1_000));
         self.ledger.promised = self.ledger.promised.plus(estimate);
-        self.teller.tell(Event::Asked {
+        self.event_log.tell(Event::Asked {
             task: TaskId { step: self.step, index: index as u32 },
             attempt: number,
             label: task.request.label.clone(),

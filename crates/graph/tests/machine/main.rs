@@ -8,7 +8,7 @@ mod limits;
 mod memory;
 mod stepping;
 
-use baton_graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, Outcome, Replies, Reply, Run, Start, Told};
+use baton_graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, NumberedEvent, Outcome, Replies, Reply, Run, Start};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn start(graph: &Graph) -> Run {
 struct Driven {
     outcome: Outcome,
     journal: Vec<Entry>,
-    events: Vec<Told>,
+    events: Vec<NumberedEvent>,
     /// What was handed out, in order.
     jobs: Vec<Job>,
 }
@@ -103,8 +103,8 @@ fn echo(job: &Job) -> Reply {
     }
 }
 
-fn kinds(events: &[Told]) -> String {
-    let kind = |told: &Told| match &told.event {
+fn kinds(events: &[NumberedEvent]) -> String {
+    let kind = |told: &NumberedEvent| match &told.event {
         Event::Started { .. } => 'S',
         Event::Entered { .. } => 'e',
         Event::Asked { .. } => 'a',

@@ -37,7 +37,7 @@ fn what_needs_a_failed_effect_is_skipped_unless_it_says_otherwise() {
         let bad = ask.add(tool("bad", json!({})));
         let after = ask.add(Request::from(tool("after", json!({}))).after(bad));
         ask.add(Request::from(tool("after that", json!({}))).after(after));
-        ask.add(Request::from(tool("anyway", json!("done"))).whatever_became_of(bad));
+        ask.add(Request::from(tool("anyway", json!("done"))).after_any_outcome(bad));
         ask
     };
     let driven = drive(start(&one_step(ask).build().unwrap()), false, |job| match job.effect.name() {

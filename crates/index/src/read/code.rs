@@ -4,7 +4,7 @@
 //! as a common one and nothing is parsed. What stands before the first definition is a block as well.
 
 use super::{Block, Document, Outline};
-use crate::passage::Place;
+use crate::passage::Location;
 
 pub(super) const ENDINGS: [&str; 50] = [
     "bash", "c", "cc", "clj", "cpp", "cs", "css", "cxx", "dart", "el", "erl", "ex", "exs", "fs", "go", "groovy", "h", "hpp", "hs", "java", "jl",
@@ -101,7 +101,7 @@ fn push(document: &mut Document, outline: &Outline, lines: &[&str], start: usize
     }
     let (first, last) = (start + skipped, end - trailing);
     let text = lines[first..last].iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
-    document.push(Block { headings: outline.path(), text, place: Some(Place::Lines(first as u32 + 1, last as u32)), links: Vec::new() });
+    document.push(Block { headings: outline.path(), text, place: Some(Location::Lines(first as u32 + 1, last as u32)), links: Vec::new() });
 }
 
 /// The comments, attributes and decorators directly above a definition are its own.
@@ -153,8 +153,8 @@ mod tests {
     use super::*;
 
     fn check(code: &str, expected: &[(&str, u32, u32)]) {
-        let found: Vec<(String, Place)> = read(code).blocks.iter().map(|block| (block.headings.join("/"), block.place.unwrap())).collect();
-        let expected: Vec<(String, Place)> = expected.iter().map(|(path, from, to)| ((*path).into(), Place::Lines(*from, *to))).collect();
+        let found: Vec<(String, Location)> = read(code).blocks.iter().map(|block| (block.headings.join("/"), block.place.unwrap())).collect();
+        let expected: Vec<(String, Location)> = expected.iter().map(|(path, from, to)| ((*path).into(), Location::Lines(*from, *to))).collect();
         assert_eq!(found, expected);
     }
 

@@ -7,7 +7,7 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 
 use super::{Block, Document, Outline, ReadLimits, Skipped};
-use crate::passage::Place;
+use crate::passage::Location;
 
 const MEMBERS_MAX: usize = 10_000;
 
@@ -95,7 +95,7 @@ fn parse(xml: &str) -> Result<Document, Skipped> {
 
 fn push(document: &mut Document, outline: &Outline, text: String, number: u32) {
     if !text.is_empty() {
-        document.push(Block { headings: outline.path(), text, place: Some(Place::Paragraphs(number, number)), links: Vec::new() });
+        document.push(Block { headings: outline.path(), text, place: Some(Location::Paragraphs(number, number)), links: Vec::new() });
     }
 }
 

@@ -4,7 +4,7 @@
 //! not for reading (scripts, styles, navigation, forms) is left out.
 
 use super::{Block, Document, Lines, Outline};
-use crate::passage::Place;
+use crate::passage::Location;
 
 /// Neither their text nor what is in them is read.
 const UNREAD: [&str; 14] =
@@ -156,7 +156,7 @@ impl Reader<'_> {
             _ if text.is_empty() => {}
             Some(level) => self.outline.enter(level, text),
             None => {
-                let place = Place::Lines(self.lines.at(block.start), self.lines.at(block.end.saturating_sub(1).max(block.start)));
+                let place = Location::Lines(self.lines.at(block.start), self.lines.at(block.end.saturating_sub(1).max(block.start)));
                 self.document.push(Block { headings: self.outline.path(), text, place: Some(place), links });
             }
         }
@@ -238,17 +238,17 @@ mod tests {
                     <script>if (a < b) { \"<p>no</p>\" }</script><table><tr><td>k</td><td>v</td></tr></table><pre>  a\n  b</pre> 1 < 2";
         let document = read(html);
         assert_eq!(document.title, "Baton & co");
-        let found: Vec<(String, &str, Place)> =
+        let found: Vec<(String, &str, Location)> =
             document.blocks.iter().map(|block| (block.headings.join("/"), block.text.as_str(), block.place.unwrap())).collect();
         assert_eq!(
             found,
             [
-                ("Runs".into(), "A run is a value; see here.", Place::Lines(6, 7)),
-                ("Runs/Leases".into(), "one", Place::Lines(8, 8)),
-                ("Runs/Leases".into(), "two < 3", Place::Lines(9, 9)),
-                ("Runs/Leases".into(), "k | v", Place::Lines(10, 10)),
-                ("Runs/Leases".into(), "  a\n  b", Place::Lines(10, 11)),
-                ("Runs/Leases".into(), "1 < 2", Place::Lines(11, 11)),
+                ("Runs".into(), "A run is a value; see here.", Location::Lines(6, 7)),
+                ("Runs/Leases".into(), "one", Location::Lines(8, 8)),
+                ("Runs/Leases".into(), "two < 3", Location::Lines(9, 9)),
+                ("Runs/Leases".into(), "k | v", Location::Lines(10, 10)),
+                ("Runs/Leases".into(), "  a\n  b", Location::Lines(10, 11)),
+                ("Runs/Leases".into(), "1 < 2", Location::Lines(11, 11)),
             ]
         );
         assert_eq!(document.blocks[0].links, ["guide.html#x"]);

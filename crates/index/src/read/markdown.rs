@@ -3,7 +3,7 @@
 use pulldown_cmark::{Event, HeadingLevel, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
 use super::{Block, Document, Lines, Outline};
-use crate::passage::Place;
+use crate::passage::Location;
 
 pub(super) fn read(text: &str) -> Document {
     let options =
@@ -76,7 +76,7 @@ fn push(document: &mut Document, outline: &Outline, text: &str, lines: &Lines, r
     if block.is_empty() {
         return;
     }
-    let place = Place::Lines(lines.at(range.start), lines.at(range.start + block.len() - 1));
+    let place = Location::Lines(lines.at(range.start), lines.at(range.start + block.len() - 1));
     document.push(Block { headings: outline.path(), text: block.to_owned(), place: Some(place), links });
 }
 
@@ -89,15 +89,15 @@ mod tests {
         let text = "---\ntitle: \"The guide\"\n---\n\n# Start\n\nOne\ntwo.\n\n## Next *step*\n\n- a [link](other.md#x)\n- b\n\n```rust\n# not a heading\n```\n\nAgain\n=====\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
         let document = read(text);
         assert_eq!(document.title, "The guide");
-        let found: Vec<(String, Place, &str)> =
+        let found: Vec<(String, Location, &str)> =
             document.blocks.iter().map(|block| (block.headings.join("/"), block.place.unwrap(), block.text.lines().next().unwrap())).collect();
         assert_eq!(
             found,
             [
-                ("Start".into(), Place::Lines(7, 8), "One"),
-                ("Start/Next step".into(), Place::Lines(12, 13), "- a [link](other.md#x)"),
-                ("Start/Next step".into(), Place::Lines(15, 17), "```rust"),
-                ("Again".into(), Place::Lines(22, 24), "| a | b |"),
+                ("Start".into(), Location::Lines(7, 8), "One"),
+                ("Start/Next step".into(), Location::Lines(12, 13), "- a [link](other.md#x)"),
+                ("Start/Next step".into(), Location::Lines(15, 17), "```rust"),
+                ("Again".into(), Location::Lines(22, 24), "| a | b |"),
             ]
         );
         assert_eq!(document.blocks[1].links, ["other.md#x"]);

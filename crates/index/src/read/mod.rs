@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::passage::Place;
+use crate::passage::Location;
 pub(crate) use outline::HeadingPath;
 use outline::{Outline, cut_heading};
 
@@ -43,7 +43,7 @@ pub(crate) struct Block {
     /// In code, the symbols it stands in.
     pub(crate) headings: HeadingPath,
     pub(crate) text: String,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Location>,
     pub(crate) links: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Document {
     }
 
     /// The text of each block and where it stands, in order.
-    pub fn texts(&self) -> impl Iterator<Item = (&str, Option<Place>)> {
+    pub fn texts(&self) -> impl Iterator<Item = (&str, Option<Location>)> {
         self.blocks.iter().map(|block| (block.text.as_str(), block.place))
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCKS_MAX, Block, Document, HeadingPath};
-use crate::passage::Place;
+use crate::passage::Location;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Packed {
     title: String,
     paths: Vec<Vec<String>>,
     /// The number of its path, text, place, links.
-    blocks: Vec<(usize, String, Option<Place>, Vec<String>)>,
+    blocks: Vec<(usize, String, Option<Location>, Vec<String>)>,
 }
 
 impl Serialize for Document {
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let packed = Packed::deserialize(deserializer)?;
         let paths: Vec<HeadingPath> = packed.paths.into_iter().map(HeadingPath::from).collect();
-        let block = |(path, text, place, links): (usize, String, Option<Place>, Vec<String>)| {
+        let block = |(path, text, place, links): (usize, String, Option<Location>, Vec<String>)| {
             let headings = paths.get(path).cloned().ok_or_else(|| serde::de::Error::custom("a block names a heading path that is not there"))?;
             Ok(Block { headings, text, place, links })
         };
@@ -53,7 +53,7 @@ mod tests {
         let block = |headings: &HeadingPath, text: &str| Block {
             headings: headings.clone(),
             text: text.into(),
-            place: Some(Place::Page(3)),
+            place: Some(Location::Page(3)),
             links: vec!["x.md".into()],
         };
         let document =

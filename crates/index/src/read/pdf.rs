@@ -3,7 +3,7 @@
 //! The parser recurses as deep as a file nests and unpacks whatever a file holds, so it is only safe behind the limits of a `Reader`.
 
 use super::{Block, Document, ReadLimits, Skipped};
-use crate::passage::Place;
+use crate::passage::Location;
 
 pub(super) fn read(bytes: &[u8], limits: ReadLimits) -> Result<Document, Skipped> {
     if !bytes.windows(5).take(1024).any(|window| window == b"%PDF-") {
@@ -16,7 +16,7 @@ pub(super) fn read(bytes: &[u8], limits: ReadLimits) -> Result<Document, Skipped
     let mut document = Document::default();
     for (page, text) in (1..).zip(&pages) {
         for paragraph in super::text::read(text).blocks {
-            document.push(Block { text: paragraph.text, place: Some(Place::Page(page)), ..Default::default() });
+            document.push(Block { text: paragraph.text, place: Some(Location::Page(page)), ..Default::default() });
         }
     }
     Ok(document)

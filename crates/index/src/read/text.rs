@@ -1,7 +1,7 @@
 //! Plain text: paragraphs between blank lines.
 
 use super::{Block, Document};
-use crate::passage::Place;
+use crate::passage::Location;
 
 pub(super) fn read(text: &str) -> Document {
     let mut document = Document::default();
@@ -14,7 +14,7 @@ pub(super) fn read(text: &str) -> Document {
             }
             lines.push(line.trim_end());
         } else if !lines.is_empty() {
-            document.push(Block { text: lines.join("\n"), place: Some(Place::Lines(start, number - 1)), ..Default::default() });
+            document.push(Block { text: lines.join("\n"), place: Some(Location::Lines(start, number - 1)), ..Default::default() });
             lines.clear();
         }
     }
@@ -29,6 +29,6 @@ mod tests {
     fn paragraphs_have_lines() {
         let blocks = read("\none\r\ntwo\n\n \nthree").blocks;
         let found: Vec<_> = blocks.iter().map(|block| (block.text.as_str(), block.place.unwrap())).collect();
-        assert_eq!(found, [("one\ntwo", Place::Lines(2, 3)), ("three", Place::Lines(6, 6))]);
+        assert_eq!(found, [("one\ntwo", Location::Lines(2, 3)), ("three", Location::Lines(6, 6))]);
     }
 }

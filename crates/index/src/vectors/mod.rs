@@ -11,8 +11,8 @@ mod absent;
 mod gelu;
 #[cfg(feature = "vectors")]
 mod net;
-mod shelf;
 mod sources;
+mod vector_cache;
 #[cfg(feature = "vectors")]
 mod weights;
 
@@ -27,8 +27,8 @@ use absent as net;
 #[cfg(not(feature = "vectors"))]
 use absent as weights;
 use net::Net;
-pub(crate) use shelf::{Key, Shelf, key};
 pub use sources::{LICENSE, Npm, Sources};
+pub(crate) use vector_cache::{Key, VectorCache, key};
 
 /// Tokens computed at once: enough to keep the products large, few enough to stop soon and to say how far it is.
 const BATCH_TOKENS_MAX: usize = 1024;
@@ -175,7 +175,7 @@ pub(crate) struct Filler {
 
 struct Shared {
     model: Model,
-    shelf: Arc<Shelf>,
+    shelf: Arc<VectorCache>,
     stop: AtomicBool,
     desk: Mutex<Desk>,
     changed: Condvar,
@@ -187,7 +187,7 @@ struct Desk {
 }
 
 impl Filler {
-    pub(crate) fn new(model: Model, shelf: Arc<Shelf>) -> Self {
+    pub(crate) fn new(model: Model, shelf: Arc<VectorCache>) -> Self {
         let progress = Progress { state: State::Off, done: 0, total: 0, per_second: None };
         let shared = Shared { model, shelf, stop: AtomicBool::new(false), desk: Mutex::new(Desk { next: None, progress }), changed: Condvar::new() };
         let shared = Arc::new(shared);

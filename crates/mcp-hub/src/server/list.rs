@@ -43,7 +43,7 @@ impl Server {
             let page = match page {
                 Ok(ServerResult::ListToolsResult(page)) => page,
                 Ok(_) => return Err("its list of tools is something else".into()),
-                Err(error) => return Err(self.last_words.after(&format!("it did not list its tools: {}", words(&error)))),
+                Err(error) => return Err(self.stderr_tail.after(&format!("it did not list its tools: {}", words(&error)))),
             };
             tools.extend(page.tools);
             cursor = page.next_cursor;

@@ -23,7 +23,7 @@ const DUPLEX_BYTES: usize = 256 << 10;
 
 impl Server {
     pub(super) async fn connect(&self) -> Result<(Link, oneshot::Receiver<()>), String> {
-        self.last_words.clear();
+        self.stderr_tail.clear();
         let mode = match self.revision() {
             None => ClientLifecycleMode::Auto {
                 // The newest first; a server that knows how to be asked may still speak an earlier one.
@@ -38,7 +38,7 @@ impl Server {
             Err(ClientInitializeError::ConnectionClosed(_)) => self.open(ClientLifecycleMode::Initialize).await,
             opened => opened,
         }
-        .map_err(|error| self.last_words.after(&opening(&error)))
+        .map_err(|error| self.stderr_tail.after(&opening(&error)))
     }
 
     /// The revision that the configuration insists on.
@@ -60,11 +60,11 @@ impl Server {
                 let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
                 tokio::spawn(serve(theirs));
                 let (read, write) = tokio::io::split(ours);
-                let lines = AsyncRwTransport::new_client(Bounded::new(read, self.last_words.clone()), write).with_max_line_length(LINE_BYTES_MAX);
+                let lines = AsyncRwTransport::new_client(Bounded::new(read, self.stderr_tail.clone()), write).with_max_line_length(LINE_BYTES_MAX);
                 host.serve_with_lifecycle(Watched { inner: lines, _open: open }, mode).await?
             }
             Origin::Configured(ServerConfig { reach: Reach::Stdio { command, args, env, cwd }, .. }) => {
-                let child = ChildTransport::spawn(command, args, env, cwd.as_ref(), &self.last_words).map_err(NotStarted::into_error)?;
+                let child = ChildTransport::spawn(command, args, env, cwd.as_ref(), &self.stderr_tail).map_err(NotStarted::into_error)?;
                 host.serve_with_lifecycle(Watched { inner: child, _open: open }, mode).await?
             }
             Origin::Configured(ServerConfig { reach: Reach::Http { url, headers }, .. }) => {

@@ -35,7 +35,7 @@ enum What {
 
 /// What a measured process says of itself.
 #[derive(Serialize, Deserialize)]
-struct Said {
+struct ChildReport {
     run: RunId,
     ms: f64,
     peak_mb: f64,
@@ -109,12 +109,12 @@ async fn first_step(path: &Path) -> Result<()> {
 
 fn say(run: RunId, ms: f64) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, &Said { run, ms, peak_mb: peak_mb(), at: Instant::now() })?;
+    serde_json::to_writer(&mut out, &ChildReport { run, ms, peak_mb: peak_mb(), at: Instant::now() })?;
     writeln!(out)?;
     Ok(out.flush()?)
 }
 
-fn spawn(ground: &Ground, what: &str, place: &Path) -> Result<Said> {
+fn spawn(ground: &Ground, what: &str, place: &Path) -> Result<ChildReport> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench", "child", what]).arg(place).args(ground.sizes.is_quick.then_some("--quick"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;

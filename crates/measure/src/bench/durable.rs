@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{At, History, Order};
+use engine::{History, Order, RunState};
 use serde_json::json;
 use service::Result;
 use service::wiring;
@@ -93,7 +93,7 @@ pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
         let engine = over(Arc::new(SqliteStore::open(&path, SqliteSettings { durability: Durability::Off })?))?;
         let run = engine.start(Order::new("grow", json!({ "left": steps, "asks": true }))).await?;
         match engine.wait(&run).await? {
-            At::Parked(_) => Ok(run),
+            RunState::Parked(_) => Ok(run),
             other => Err(wrong(format!("the long run should wait for a person: {other:?}"))),
         }
     })?;

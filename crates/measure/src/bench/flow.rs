@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use effects::{Nature, Progress, World};
+use effects::{EffectHandler, Progress, Repeatability};
 use graph::{Ask, END, Effect, Go, Graph, GraphError, Job, Limits, Replies, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ pub(crate) const fn events(steps: u64, effects: u64) -> u64 {
 
 pub(crate) fn all() -> Result<Vec<Graph>, GraphError> {
     let limits = || Limits { steps_max: u64::MAX, ..Limits::default() };
-    let steps = Graph::of::<Left>("steps")
-        .node("a", (nothing, |s: &mut Left, _: &Replies<'_>| s.on("b")), &["b", END])
-        .node("b", (nothing, |s: &mut Left, _: &Replies<'_>| s.on("a")), &["a", END])
+    let steps = Graph::of::<Countdown>("steps")
+        .node("a", (nothing, |s: &mut Countdown, _: &Replies<'_>| s.on("b")), &["b", END])
+        .node("b", (nothing, |s: &mut Countdown, _: &Replies<'_>| s.on("a")), &["a", END])
         .limits(limits())
         .build()?;
-    let effects = Graph::of::<Left>("effects").node("work", (|_: &Left| one("noop"), work), &["work", END]).limits(limits()).build()?;
-    let naps = Graph::of::<Left>("naps").node("work", (|_: &Left| one("nap"), work), &["work", END]).limits(limits()).build()?;
-    let fan = Graph::of::<Left>("fan").node("work", (ask_fan, work), &["work", END]).limits(limits()).build()?;
+    let effects = Graph::of::<Countdown>("effects").node("work", (|_: &Countdown| one("noop"), work), &["work", END]).limits(limits()).build()?;
+    let naps = Graph::of::<Countdown>("naps").node("work", (|_: &Countdown| one("nap"), work), &["work", END]).limits(limits()).build()?;
+    let fan = Graph::of::<Countdown>("fan").node("work", (ask_fan, work), &["work", END]).limits(limits()).build()?;
     let grow = Graph::of::<Grow>("grow")
         .node("read", (|_: &Grow| one("message"), fold_message), &["read", "agree", END])
         .node("agree", (|_: &Grow| Ask::one(graph::person("Enough?")), |_: &mut Grow, _: &Replies<'_>| Go::end()), &[END])
@@ -39,11 +39,11 @@ pub(crate) fn all() -> Result<Vec<Graph>, GraphError> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Left {
+struct Countdown {
     left: u64,
 }
 
-impl Left {
+impl Countdown {
     fn on(&mut self, node: &'static str) -> Go {
         self.left -= 1;
         if self.left == 0 { Go::end() } else { Go::to(node) }
@@ -60,7 +60,7 @@ struct Grow {
     messages: Vec<String>,
 }
 
-fn nothing(_: &Left) -> Ask {
+fn nothing(_: &Countdown) -> Ask {
     Ask::nothing()
 }
 
@@ -68,11 +68,11 @@ fn one(tool: &str) -> Ask {
     Ask::one(graph::tool(tool, Value::Null))
 }
 
-fn ask_fan(_: &Left) -> Ask {
+fn ask_fan(_: &Countdown) -> Ask {
     Ask { requests: (0..FAN).map(|at| graph::tool("noop", Value::from(at)).into()).collect() }
 }
 
-fn work(s: &mut Left, replies: &Replies<'_>) -> Go {
+fn work(s: &mut Countdown, replies: &Replies<'_>) -> Go {
     match replies.iter().all(|reply| reply.result.is_ok()) {
         true => s.on("work"),
         false => Go::fail("an effect failed"),
@@ -94,12 +94,12 @@ pub(crate) fn left(left: u64) -> Value {
     json!({ "left": left })
 }
 
-pub(crate) struct BenchWorld;
+pub(crate) struct BenchHandler;
 
 #[async_trait]
-impl World for BenchWorld {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl EffectHandler for BenchHandler {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, _: &Progress) -> Reply {

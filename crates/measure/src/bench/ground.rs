@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{At, Engine, Order, Replayed, Settings};
+use engine::{Engine, Order, Replayed, RunState, Settings};
 use graph::{Outcome, RunId};
 use serde_json::{Value, json};
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use store::{MemoryStore, SqliteSettings, SqliteStore, Store};
 
 use super::flow;
@@ -89,7 +89,7 @@ impl Ground {
             // Not the temp folder: that may be memory, on which nothing is durable.
             None => dirs::cache_dir().unwrap_or_else(std::env::temp_dir).join("baton").join("bench"),
         };
-        let cannot = |error| Trouble::Failed(format!("{} cannot be used: {error}; name another folder with --dir", dir.display()));
+        let cannot = |error| ServiceError::Failed(format!("{} cannot be used: {error}; name another folder with --dir", dir.display()));
         std::fs::create_dir_all(&dir).map_err(cannot)?;
         let folder = tempfile::tempdir_in(&dir).map_err(cannot)?;
         Ok(Ground { folder, sizes, load_before: load() })
@@ -128,14 +128,14 @@ pub(crate) fn on_disk(path: &Path) -> Result<Engine> {
 
 pub(crate) fn over(store: Arc<dyn Store>) -> Result<Engine> {
     let flows = flow::all().map_err(wrong)?;
-    Ok(Engine::new(store, Arc::new(flow::BenchWorld), flows, Settings::default()))
+    Ok(Engine::new(store, Arc::new(flow::BenchHandler), flows, Settings::default()))
 }
 
 /// A run from its start to its end.
 pub(crate) async fn whole(engine: &Engine, flow: &str, input: Value) -> Result<RunId> {
     let run = engine.start(Order::new(flow, input)).await?;
     match engine.wait(&run).await? {
-        At::Over(closing) if matches!(closing.outcome, Outcome::Done { .. }) => Ok(run),
+        RunState::Over(closing) if matches!(closing.outcome, Outcome::Done { .. }) => Ok(run),
         other => Err(wrong(format!("a run did not end well: {other:?}"))),
     }
 }

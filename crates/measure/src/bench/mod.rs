@@ -13,9 +13,9 @@ mod durable;
 mod flow;
 mod flows;
 mod ground;
+mod langgraph_api;
 mod memory;
 pub(crate) mod models;
-mod langgraph_api;
 mod peer;
 mod protocols;
 mod report;
@@ -24,7 +24,7 @@ mod server;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::remark;
 
 use ground::{Found, Ground, Sizes};
@@ -156,8 +156,8 @@ fn row_named(name: &str) -> std::result::Result<&'static str, String> {
 }
 
 /// A measurement that went wrong.
-fn wrong(words: impl std::fmt::Display) -> Trouble {
-    Trouble::Failed(format!("the measurement is worth nothing: {words}"))
+fn wrong(words: impl std::fmt::Display) -> ServiceError {
+    ServiceError::Failed(format!("the measurement is worth nothing: {words}"))
 }
 
 #[cfg(test)]

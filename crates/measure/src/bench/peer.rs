@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::remark;
 
 use super::ground::Ground;
@@ -32,7 +32,7 @@ impl Peer {
 
 /// A Python with these packages, in a virtual environment of its own. It is made unless it is there.
 pub(crate) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
-    let cache = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder for the peer's environment".into()))?;
+    let cache = dirs::cache_dir().ok_or_else(|| ServiceError::Failed("this user has no cache folder for the peer's environment".into()))?;
     let folder = cache.join("baton").join(name);
     let (python, mark) = (folder.join("bin").join("python"), folder.join("installed"));
     // Written last, so that an installation that was cut off is done again.
@@ -75,12 +75,12 @@ impl Ready {
 
 fn run(command: &mut Command, need: &str) -> Result<String> {
     let program = Path::new(command.get_program()).display().to_string();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| Trouble::Failed(format!("{program} cannot be run: {error}; {need}")))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| ServiceError::Failed(format!("{program} cannot be run: {error}; {need}")))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = said.lines().collect();
     let end = lines[lines.len().saturating_sub(8)..].join("\n  ");
-    Err(Trouble::Failed(format!("{program} failed ({}); {need}:\n  {end}", output.status)))
+    Err(ServiceError::Failed(format!("{program} failed ({}); {need}:\n  {end}", output.status)))
 }

@@ -10,12 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use effects::rooms::Rooms;
+use effects::handlers::EffectHandlers;
 use engine::{Engine, Settings};
 use graph::{Ask, END, Go, Graph, Replies};
 use serde_json::{Map, Value, json};
 use server::guard::Guard;
-use server::langserve::{Dress, FlowSettings, Served, Service};
+use server::langserve::{FlowSettings, InputShape, Served, Service};
 use service::Result;
 use service::wiring;
 use store::{SqliteSettings, SqliteStore};
@@ -202,10 +202,10 @@ pub(super) async fn serve(folder: &Path) -> Result<()> {
     };
     let graph = Graph::of::<Value>("inc").node("inc", (|_: &Value| Ask::nothing(), inc), &[END]).build().map_err(wrong)?;
     let store = Arc::new(SqliteStore::open(folder.join("invoke.db"), SqliteSettings::default())?);
-    let engine = Engine::new(store, Arc::new(Rooms::default()), [graph], Settings::default());
+    let engine = Engine::new(store, Arc::new(EffectHandlers::default()), [graph], Settings::default());
     let served = BTreeMap::from([(
         "graph".to_owned(),
-        Served { flow: "inc".to_owned(), dress: Dress::Bare, base: Map::new(), settings: FlowSettings::none("inc") },
+        Served { flow: "inc".to_owned(), input_shape: InputShape::Bare, base: Map::new(), settings: FlowSettings::none("inc") },
     )]);
     let guard = Guard::new(None);
     let listener = guard.bind(([127, 0, 0, 1], 0).into()).await.map_err(wrong)?;

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::service::wiring;
-use ::service::{Result, Trouble};
+use ::service::{Result, ServiceError};
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::{Map, Value, json};
 use server::api::Api;
-use server::desk::{Desk, Export};
+use server::backend::{Backend, Export};
 use server::guard::Guard;
 use server::limits::Limits;
 use server::metrics::Metrics;
@@ -221,7 +221,7 @@ async fn watch(address: &str, run: &str, count: usize) -> Result<Vec<TcpStream>>
                 return Err(wrong(format!("a watcher was sent away: {}", String::from_utf8_lossy(&heard))));
             }
         }
-        Ok::<_, Trouble>(stream)
+        Ok::<_, ServiceError>(stream)
     };
     let all: Vec<_> = (0..count).map(|_| tokio::spawn(one((address.to_owned(), run.to_owned()), places.clone()))).collect();
     let mut open = Vec::with_capacity(count);
@@ -284,7 +284,7 @@ impl ServerChild {
             let address = listener.local_addr()?;
             let table = SERVER.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
             let limits = Limits::from_table(&table).map_err(wrong)?;
-            let api = Api::new(engine.clone(), Arc::new(BenchDesk), guard, Quota::new(limits), Metrics::new());
+            let api = Api::new(engine.clone(), Arc::new(BenchBackend), guard, Quota::new(limits), Metrics::new());
             let router = service::router(&api, &Page::new(None), None, None);
             let (stop, stopped) = tokio::sync::watch::channel(false);
             tokio::spawn(listen::listen(listener, router, limits, stopped));
@@ -299,14 +299,14 @@ impl ServerChild {
 }
 
 /// Orders trivial runs, and has nothing else.
-struct BenchDesk;
+struct BenchBackend;
 
-fn nothing<T>() -> server::desk::Result<T> {
+fn nothing<T>() -> server::backend::Result<T> {
     Err(Problem::not_found("thing in a measurement"))
 }
 
 #[async_trait]
-impl Desk for BenchDesk {
+impl Backend for BenchBackend {
     fn flows(&self) -> Vec<api::Flow> {
         let name = "steps".to_owned();
         let (title, about, icon) = (name.clone(), String::new(), name.clone());
@@ -317,7 +317,7 @@ impl Desk for BenchDesk {
         false
     }
 
-    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> server::desk::Result<Order> {
+    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> server::backend::Result<Order> {
         let (flow, input) = match wish.flow.as_deref() {
             Some("grow") => ("grow", json!({ "left": 1, "asks": true })),
             _ => ("steps", flow::left(1)),
@@ -338,27 +338,27 @@ impl Desk for BenchDesk {
         api::Chosen { name: "nobody".into(), why: "a measurement".into() }
     }
 
-    async fn models(&self) -> server::desk::Result<api::Models> {
+    async fn models(&self) -> server::backend::Result<api::Models> {
         nothing()
     }
 
-    fn preference(&self, _: &str, _: &Value) -> server::desk::Result<Option<Value>> {
+    fn preference(&self, _: &str, _: &Value) -> server::backend::Result<Option<Value>> {
         nothing()
     }
 
-    async fn documents(&self, _: &UserId) -> server::desk::Result<api::Documents> {
+    async fn documents(&self, _: &UserId) -> server::backend::Result<api::Documents> {
         Ok(api::Documents::default())
     }
 
-    async fn put_document(&self, _: &UserId, _: &str, _: Vec<u8>) -> server::desk::Result<api::Uploaded> {
+    async fn put_document(&self, _: &UserId, _: &str, _: Vec<u8>) -> server::backend::Result<api::Uploaded> {
         nothing()
     }
 
-    async fn document(&self, _: &UserId, _: &str) -> server::desk::Result<Vec<u8>> {
+    async fn document(&self, _: &UserId, _: &str) -> server::backend::Result<Vec<u8>> {
         nothing()
     }
 
-    async fn delete_document(&self, _: &UserId, _: &str) -> server::desk::Result<()> {
+    async fn delete_document(&self, _: &UserId, _: &str) -> server::backend::Result<()> {
         nothing()
     }
 
@@ -366,7 +366,7 @@ impl Desk for BenchDesk {
         None
     }
 
-    async fn workspace_file(&self, _: &ThreadId, _: &str) -> server::desk::Result<Vec<u8>> {
+    async fn workspace_file(&self, _: &ThreadId, _: &str) -> server::backend::Result<Vec<u8>> {
         nothing()
     }
 
@@ -374,11 +374,11 @@ impl Desk for BenchDesk {
         tools::fetch::is_public(address)
     }
 
-    async fn thread_deleted(&self, _: &ThreadId) -> server::desk::Result<()> {
+    async fn thread_deleted(&self, _: &ThreadId) -> server::backend::Result<()> {
         Ok(())
     }
 
-    async fn export(&self, _: Export) -> server::desk::Result<Vec<u8>> {
+    async fn export(&self, _: Export) -> server::backend::Result<Vec<u8>> {
         nothing()
     }
 

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anstyle::Style;
-use engine::{At, Closing, Engine, Order};
+use engine::{Engine, Order, RunResult, RunState};
 use flows::input::ModelProfile;
 use graph::Outcome;
 use index::eval::{Exam, exam};
 use serde::Serialize;
 use serde_json::{Value, json};
+use service::caches;
+use service::global_args::GlobalArgs;
 use service::hub::Servers;
-use service::mind::Thinking;
-use service::place::Place;
-use service::shelf;
+use service::model_options::ModelOptions;
 use service::wiring;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use store::MemoryStore;
 use terminal::remark;
 use terminal::{BOLD, DIM, Table, paint};
@@ -92,8 +92,8 @@ struct Measured {
 const EXTRACT: &str = "extract";
 
 impl Answers {
-    pub(super) fn run(self, place: &Place) -> Result<Verdict> {
-        let mut exam = exam(&self.data).map_err(Trouble::Failed)?;
+    pub(super) fn run(self, globals: &GlobalArgs) -> Result<Verdict> {
+        let mut exam = exam(&self.data).map_err(ServiceError::Failed)?;
         exam.questions.truncate(self.questions.unwrap_or(usize::MAX));
         let folder = lay_out(&exam)?;
         let mut all = Vec::new();
@@ -102,7 +102,7 @@ impl Answers {
             let models = named.chain(self.model.is_empty().then_some(None)).chain([Some(EXTRACT.to_owned())]);
             for model in models {
                 for flow in &self.flow {
-                    all.push(measure(place, model.clone(), flow, &exam, &folder).await?);
+                    all.push(measure(globals, model.clone(), flow, &exam, &folder).await?);
                 }
             }
             Ok(())
@@ -117,14 +117,14 @@ impl Answers {
     }
 }
 
-async fn measure(place: &Place, model: Option<String>, flow: &str, exam: &Exam, folder: &Path) -> Result<Measured> {
+async fn measure(globals: &GlobalArgs, model: Option<String>, flow: &str, exam: &Exam, folder: &Path) -> Result<Measured> {
     let name = model.clone().unwrap_or_else(|| "default".to_owned());
-    let thinking = Thinking { model, servers: Servers::over(folder.to_owned()), ..Thinking::default() };
-    let (engine, mind) = wiring::engine_over(Arc::new(MemoryStore::new()), place, &thinking, false).await?;
+    let model_options = ModelOptions { model, servers: Servers::over(folder.to_owned()), ..ModelOptions::default() };
+    let (engine, profile) = wiring::engine_over(Arc::new(MemoryStore::new()), globals, &model_options, false).await?;
     let mut measured = Measured { model: name, flow: flow.to_owned(), ..Measured::default() };
     let began = Instant::now();
     for (number, (question, known)) in (1..).zip(&exam.questions) {
-        let closing = answer(&engine, flow, question, mind).await?;
+        let closing = answer(&engine, flow, question, profile).await?;
         let line = measured.take(&closing, known, folder);
         remark(&paint(DIM, format!("{number} of {}: {question} → {line} ({known})", exam.questions.len())));
     }
@@ -132,12 +132,12 @@ async fn measure(place: &Place, model: Option<String>, flow: &str, exam: &Exam, 
     Ok(measured)
 }
 
-async fn answer(engine: &Engine, flow: &str, question: &str, mind: ModelProfile) -> Result<Closing> {
-    let input = json!({ "question": question, "model": mind, "docs": true });
+async fn answer(engine: &Engine, flow: &str, question: &str, profile: ModelProfile) -> Result<RunResult> {
+    let input = json!({ "question": question, "model": profile, "docs": true });
     let run = engine.start(Order::new(flow, input)).await?;
     match engine.wait(&run).await? {
-        At::Over(closing) => Ok((*closing).clone()),
-        At::Parked(_) | At::Going | At::Lost(_) => Err(Trouble::Failed(format!("the run of {question:?} waits for a person"))),
+        RunState::Over(closing) => Ok((*closing).clone()),
+        RunState::Parked(_) | RunState::Going | RunState::Lost(_) => Err(ServiceError::Failed(format!("the run of {question:?} waits for a person"))),
     }
 }
 
@@ -148,7 +148,7 @@ fn is_abstention(text: &str) -> bool {
 
 impl Measured {
     /// Adds one answer; gives back a line of it.
-    fn take(&mut self, closing: &Closing, known: &str, folder: &Path) -> String {
+    fn take(&mut self, closing: &RunResult, known: &str, folder: &Path) -> String {
         self.questions += 1;
         self.tokens += closing.spent.tokens_in + closing.spent.tokens_out;
         let Outcome::Done { output } = &closing.outcome else {
@@ -209,8 +209,8 @@ fn is_within(address: &str, folder: &Path) -> bool {
 
 /// The passages as files, so that they are found as any document is. The same set again leaves them as they are.
 fn lay_out(exam: &Exam) -> Result<PathBuf> {
-    let folder = shelf::of_eval("answers")?;
-    let cannot = |error: std::io::Error| Trouble::Failed(format!("{}: {error}", folder.display()));
+    let folder = caches::eval_folder("answers")?;
+    let cannot = |error: std::io::Error| ServiceError::Failed(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(&folder).map_err(cannot)?;
     let mut wanted = std::collections::HashSet::new();
     for (number, (title, text)) in exam.passages.iter().enumerate() {

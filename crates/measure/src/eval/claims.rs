@@ -10,7 +10,7 @@ use evidence::{ClaimStatus, Claimed, DecidedBy, Entailment, Span, decide};
 use serde::{Deserialize, Serialize};
 use verifier::Verifier;
 
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::{BOLD, DIM, Table, paint};
 
 /// Claims with evidence: how many are rightly called supported or not
@@ -114,8 +114,8 @@ impl Claims {
 }
 
 fn read(path: &Path) -> Result<Vec<LabelledClaim>> {
-    let text = std::fs::read_to_string(path).map_err(|error| Trouble::Usage(format!("{} cannot be read: {error}", path.display())))?;
-    parse(&text).map_err(|why| Trouble::Usage(format!("{}: {why}", path.display())))
+    let text = std::fs::read_to_string(path).map_err(|error| ServiceError::Usage(format!("{} cannot be read: {error}", path.display())))?;
+    parse(&text).map_err(|why| ServiceError::Usage(format!("{}: {why}", path.display())))
 }
 
 fn parse(text: &str) -> std::result::Result<Vec<LabelledClaim>, String> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anstyle::Style;
-use effects::{Progress, World};
+use effects::{EffectHandler, Progress};
 use evidence::Spans;
 use flows::Verify;
 use flows::input::ModelProfile;
@@ -17,10 +17,10 @@ use graph::{Graph, Next, Outcome, Run, Start};
 use serde::Serialize;
 use serde_json::json;
 
-use service::mind::{self, Thinking};
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::{self, ModelOptions};
 use service::wiring;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::remark;
 use terminal::{BOLD, DIM, Table, paint};
 
@@ -79,18 +79,22 @@ struct OfFault {
 }
 
 impl Critics {
-    pub(super) fn run(self, place: &Place) -> Result<()> {
+    pub(super) fn run(self, globals: &GlobalArgs) -> Result<()> {
         let drafts = match &self.data {
             None => drafts::builtin(),
             Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| Trouble::Usage(format!("{} cannot be read: {error}", path.display())))?;
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| ServiceError::Usage(format!("{} cannot be read: {error}", path.display())))?;
                 drafts::read(&text).map_err(|why| format!("{}: {why}", path.display()))
             }
         };
-        let drafts = drafts.map_err(Trouble::Usage)?;
+        let drafts = drafts.map_err(ServiceError::Usage)?;
         let verify: Verify = serde_json::from_value(json!(self.verify))?;
-        let measured =
-            if self.rules_only { by_rules(&drafts, verify, self.json)? } else { wiring::block_on_all_cores(self.by_model(place, &drafts, verify))? };
+        let measured = if self.rules_only {
+            by_rules(&drafts, verify, self.json)?
+        } else {
+            wiring::block_on_all_cores(self.by_model(globals, &drafts, verify))?
+        };
         let mut out = anstream::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::to_string(&measured)?)?;
@@ -100,15 +104,15 @@ impl Critics {
         Ok(())
     }
 
-    async fn by_model(&self, place: &Place, drafts: &[LabelledDraft], verify: Verify) -> Result<Measured> {
-        let thinking = Thinking { model: self.model.clone(), ..Thinking::default() };
-        let house = wiring::house(place, &thinking, self.json).await?;
-        let graph = drafts::critic().map_err(|error| Trouble::Failed(format!("the critic's graph is wrong: {error}")))?;
-        let name = house.choice.as_ref().map(|choice| choice.model.to_string()).or_else(|| self.model.clone());
+    async fn by_model(&self, globals: &GlobalArgs, drafts: &[LabelledDraft], verify: Verify) -> Result<Measured> {
+        let model_options = ModelOptions { model: self.model.clone(), ..ModelOptions::default() };
+        let setup = wiring::prepare_effects(globals, &model_options, self.json).await?;
+        let graph = drafts::critic().map_err(|error| ServiceError::Failed(format!("the critic's graph is wrong: {error}")))?;
+        let name = setup.choice.as_ref().map(|choice| choice.model.to_string()).or_else(|| self.model.clone());
         let mut measured = Measured { model: name.unwrap_or_else(|| "default".to_owned()), verify, ..Measured::default() };
         let began = Instant::now();
         for one in drafts {
-            match judged(&graph, house.world.as_ref(), house.mind, one, verify).await? {
+            match judged(&graph, setup.handler.as_ref(), setup.profile, one, verify).await? {
                 Ok(judged) => {
                     if let Some(is_out) = judged.model_rejects {
                         measured.asked += 1;
@@ -132,20 +136,20 @@ impl Critics {
 /// One run of the critic's graph, driven here: nothing of it is worth a journal.
 async fn judged(
     graph: &Graph,
-    world: &dyn World,
-    mind: ModelProfile,
+    handler: &dyn EffectHandler,
+    profile: ModelProfile,
     one: &LabelledDraft,
     verify: Verify,
 ) -> Result<std::result::Result<Judged, String>> {
-    let failed = |why: String| Trouble::Failed(format!("{}: {why}", one.id));
-    let id = engine::fresh();
-    let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": mind, "verify": verify }));
+    let failed = |why: String| ServiceError::Failed(format!("{}: {why}", one.id));
+    let id = engine::new_run_id();
+    let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": profile, "verify": verify }));
     let mut run = Run::start(graph, start).map_err(|error| failed(error.to_string()))?;
     loop {
         match run.next() {
             Next::Perform(jobs) => {
                 for job in jobs {
-                    let reply = world.perform(&job, &Progress::nowhere()).await;
+                    let reply = handler.perform(&job, &Progress::nowhere()).await;
                     run.feed(job.task, job.attempt, reply).map_err(|error| failed(error.to_string()))?;
                 }
             }
@@ -166,7 +170,7 @@ async fn judged(
 fn by_rules(drafts: &[LabelledDraft], verify: Verify, is_quiet: bool) -> Result<Measured> {
     let verifier = match verify {
         Verify::Rules => None,
-        Verify::Fast | Verify::Model => Some(mind::verifier().map_err(Trouble::Failed)?),
+        Verify::Fast | Verify::Model => Some(model_options::verifier().map_err(ServiceError::Failed)?),
     };
     let mut measured = Measured { model: "rules".to_owned(), verify, ..Measured::default() };
     let began = Instant::now();

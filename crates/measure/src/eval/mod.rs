@@ -15,9 +15,9 @@ use anstyle::Style;
 use clap::Subcommand;
 use index::Model;
 use index::eval::{self, Measured};
-use service::place::Place;
-use service::shelf;
-use service::{Result, Trouble};
+use service::caches;
+use service::global_args::GlobalArgs;
+use service::{Result, ServiceError};
 use terminal::{BOLD, DIM, Table, paint};
 
 use crate::Verdict;
@@ -50,15 +50,15 @@ pub struct Set {
 
 impl Eval {
     /// Measures and prints.
-    pub fn run(self, place: &Place) -> Result<Verdict> {
+    pub fn run(self, globals: &GlobalArgs) -> Result<Verdict> {
         match self {
-            Eval::Answers(answers) => return answers.run(place),
+            Eval::Answers(answers) => return answers.run(globals),
             Eval::Docs(set) => set.run("docs", eval::docs),
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Claims(claims) => claims.run(),
-            Eval::Critics(critics) => critics.run(place),
-            Eval::Routes(routes) => routes.run(place),
-            Eval::Tasks(tasks) => tasks.run(place),
+            Eval::Critics(critics) => critics.run(globals),
+            Eval::Routes(routes) => routes.run(globals),
+            Eval::Tasks(tasks) => tasks.run(globals),
         }?;
         Ok(Verdict::Passed)
     }
@@ -70,10 +70,10 @@ type Measure = fn(&Path, &Path, &Model, &mut dyn FnMut(String)) -> std::result::
 impl Set {
     fn run(&self, name: &str, measure: Measure) -> Result<()> {
         let set = self;
-        let model = shelf::model(!set.no_vectors)?;
-        let home = shelf::of_eval(name)?;
+        let model = caches::vector_model(!set.no_vectors)?;
+        let home = caches::eval_folder(name)?;
         let mut tell = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
-        let measured = measure(&set.data, &home, &model, &mut tell).map_err(Trouble::Failed)?;
+        let measured = measure(&set.data, &home, &model, &mut tell).map_err(ServiceError::Failed)?;
         let mut out = anstream::stdout().lock();
         if set.json {
             writeln!(out, "{}", serde_json::to_string(&measured)?)?;

@@ -26,7 +26,7 @@ struct About<'a, 'c> {
 
 /// What a field's name asks for.
 #[derive(Clone, Copy, PartialEq)]
-enum Wish {
+enum FieldKind {
     Answer,
     Sentence,
     Source,
@@ -39,20 +39,20 @@ enum Wish {
     Other,
 }
 
-fn wish(name: &str) -> Wish {
+fn field_kind(name: &str) -> FieldKind {
     let name = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match () {
-        () if has(&["step", "plan", "queries", "questions", "task", "searches", "subquestion"]) => Wish::Plan,
-        () if has(&["source", "citation", "reference", "url", "link"]) => Wish::Source,
-        () if has(&["sentence", "claim", "quote", "statement", "evidence", "passage", "fact", "finding"]) => Wish::Sentence,
-        () if has(&["reason", "why", "rationale", "feedback", "explanation", "thought"]) => Wish::Reason,
-        () if has(&["query", "question", "search", "goal", "topic", "input", "argument"]) => Wish::Query,
-        () if has(&["confidence", "score", "support", "approve", "enough", "sufficient", "answerable", "found", "ok", "known"]) => Wish::Support,
-        () if has(&["keyword", "term", "tag"]) => Wish::Words,
-        () if has(&["short", "brief"]) => Wish::Short,
-        () if has(&["answer", "text", "summary", "reply", "response", "content", "output", "result", "report"]) => Wish::Answer,
-        () => Wish::Other,
+        () if has(&["step", "plan", "queries", "questions", "task", "searches", "subquestion"]) => FieldKind::Plan,
+        () if has(&["source", "citation", "reference", "url", "link"]) => FieldKind::Source,
+        () if has(&["sentence", "claim", "quote", "statement", "evidence", "passage", "fact", "finding"]) => FieldKind::Sentence,
+        () if has(&["reason", "why", "rationale", "feedback", "explanation", "thought"]) => FieldKind::Reason,
+        () if has(&["query", "question", "search", "goal", "topic", "input", "argument"]) => FieldKind::Query,
+        () if has(&["confidence", "score", "support", "approve", "enough", "sufficient", "answerable", "found", "ok", "known"]) => FieldKind::Support,
+        () if has(&["keyword", "term", "tag"]) => FieldKind::Words,
+        () if has(&["short", "brief"]) => FieldKind::Short,
+        () if has(&["answer", "text", "summary", "reply", "response", "content", "output", "result", "report"]) => FieldKind::Answer,
+        () => FieldKind::Other,
     }
 }
 
@@ -75,8 +75,8 @@ impl<'c> Filler<'_, 'c> {
                 return option.map_or(Value::Null, |option| self.value(option, name, about, depth + 1));
             }
         }
-        let wish = wish(name);
-        if wish == Wish::Other
+        let meaning = field_kind(name);
+        if meaning == FieldKind::Other
             && let Some(default) = schema.get("default")
         {
             return default.clone();
@@ -91,12 +91,12 @@ impl<'c> Filler<'_, 'c> {
         match kind {
             "object" => self.object(schema, about, depth),
             "array" => self.array(schema, name, about, depth),
-            "string" => Value::String(bounded(self.text(wish, about), schema)),
-            "boolean" => Value::Bool(match wish {
-                Wish::Support => about.picked.is_some() || self.material.is_supported(),
+            "string" => Value::String(bounded(self.text(meaning, about), schema)),
+            "boolean" => Value::Bool(match meaning {
+                FieldKind::Support => about.picked.is_some() || self.material.is_supported(),
                 _ => false,
             }),
-            "integer" | "number" => self.number(schema, wish, about, kind == "integer"),
+            "integer" | "number" => self.number(schema, meaning, about, kind == "integer"),
             _ => Value::Null,
         }
     }
@@ -119,7 +119,7 @@ impl<'c> Filler<'_, 'c> {
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         for (name, part) in properties {
             // An optional field is filled only by somebody who knows what it means.
-            if required.contains(&name.as_str()) || wish(name) != Wish::Other {
+            if required.contains(&name.as_str()) || field_kind(name) != FieldKind::Other {
                 map.insert(name.clone(), self.value(part, name, about, depth + 1));
             }
         }
@@ -131,13 +131,13 @@ impl<'c> Filler<'_, 'c> {
         let items = self.resolved(schema.get("items").unwrap_or(&anything));
         let bound = |key: &str| schema.get(key).and_then(Value::as_u64).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let is_text = items.get("type").is_some_and(|kind| kind == "string") && items.get("enum").is_none();
-        let mut values: Vec<Value> = match wish(name) {
-            Wish::Plan => {
+        let mut values: Vec<Value> = match field_kind(name) {
+            FieldKind::Plan => {
                 let steps = plan(about.question);
                 steps.iter().map(|step| self.value(items, "query", &About { question: step, picked: None }, depth + 1)).collect()
             }
-            Wish::Words if is_text => rank::terms(about.question).into_iter().map(Value::String).collect(),
-            Wish::Source => {
+            FieldKind::Words if is_text => rank::terms(about.question).into_iter().map(Value::String).collect(),
+            FieldKind::Source => {
                 let mut seen = Vec::new();
                 let fresh = self.material.picked.iter().filter(|picked| {
                     let is_new = !seen.contains(&picked.number);
@@ -146,7 +146,14 @@ impl<'c> Filler<'_, 'c> {
                 });
                 fresh.map(|picked| self.value(items, name, &About { picked: Some(picked), ..*about }, depth + 1)).collect()
             }
-            Wish::Answer | Wish::Sentence | Wish::Reason | Wish::Query | Wish::Support | Wish::Words | Wish::Short | Wish::Other => {
+            FieldKind::Answer
+            | FieldKind::Sentence
+            | FieldKind::Reason
+            | FieldKind::Query
+            | FieldKind::Support
+            | FieldKind::Words
+            | FieldKind::Short
+            | FieldKind::Other => {
                 let each = self.material.picked.iter();
                 each.map(|picked| self.value(items, "sentence", &About { picked: Some(picked), ..*about }, depth + 1)).collect()
             }
@@ -172,32 +179,32 @@ impl<'c> Filler<'_, 'c> {
         let words = rank::terms(about.question);
         let texts = || options.iter().filter_map(|option| option.as_str().map(|text| (option, text)));
         let used = texts().find(|(_, text)| !rank::terms(text).is_empty() && rank::terms(text).is_subset(&words));
-        let verdict = (wish(name) == Wish::Support).then_some(if self.material.is_supported() { "yes" } else { "no" });
+        let verdict = (field_kind(name) == FieldKind::Support).then_some(if self.material.is_supported() { "yes" } else { "no" });
         let verdict = verdict.and_then(|word| texts().find(|(_, text)| text.eq_ignore_ascii_case(word)));
         let look_up = texts().find(|(_, text)| ["search", "retrieve", "lookup", "research"].iter().any(|word| text.to_lowercase().contains(word)));
         verdict.or(used).or(look_up).map(|(option, _)| option).or(options.first()).cloned().unwrap_or(Value::Null)
     }
 
-    fn text(&self, wish: Wish, about: &About<'_, 'c>) -> String {
+    fn text(&self, meaning: FieldKind, about: &About<'_, 'c>) -> String {
         let picked = about.picked.or(self.material.picked.first());
-        match wish {
-            Wish::Answer => self.material.answer(),
-            Wish::Sentence => picked.map(|picked| picked.sentence.to_owned()).unwrap_or_default(),
-            Wish::Source => picked.map(|picked| picked.source.map_or_else(|| format!("[{}]", picked.number), str::to_owned)).unwrap_or_default(),
-            Wish::Reason => "Picked by the words it shares with the question; no model was asked.".to_owned(),
+        match meaning {
+            FieldKind::Answer => self.material.answer(),
+            FieldKind::Sentence => picked.map(|picked| picked.sentence.to_owned()).unwrap_or_default(),
+            FieldKind::Source => picked.map(|picked| picked.source.map_or_else(|| format!("[{}]", picked.number), str::to_owned)).unwrap_or_default(),
+            FieldKind::Reason => "Picked by the words it shares with the question; no model was asked.".to_owned(),
             // Sentences can be picked out; to say one in fewer words would take somebody who understands it.
-            Wish::Short => String::new(),
-            Wish::Query | Wish::Plan | Wish::Words | Wish::Support | Wish::Other => about.question.to_owned(),
+            FieldKind::Short => String::new(),
+            FieldKind::Query | FieldKind::Plan | FieldKind::Words | FieldKind::Support | FieldKind::Other => about.question.to_owned(),
         }
     }
 
-    fn number(&self, schema: &Value, wish: Wish, about: &About<'_, 'c>, is_integer: bool) -> Value {
+    fn number(&self, schema: &Value, meaning: FieldKind, about: &About<'_, 'c>, is_integer: bool) -> Value {
         let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
         let (low, high) = (bound("minimum"), bound("maximum"));
         let picked = about.picked.or(self.material.picked.first());
-        let wanted = match wish {
-            Wish::Source => picked.map_or(0.0, |picked| picked.number as f64),
-            Wish::Support => self.material.support() * high.unwrap_or(1.0),
+        let wanted = match meaning {
+            FieldKind::Source => picked.map_or(0.0, |picked| picked.number as f64),
+            FieldKind::Support => self.material.support() * high.unwrap_or(1.0),
             _ => low.unwrap_or(0.0),
         };
         let number = wanted.min(high.unwrap_or(f64::MAX)).max(low.unwrap_or(f64::MIN));

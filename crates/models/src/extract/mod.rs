@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use graph::{Key, ModelCall, Usage};
 use serde_json::{Value, json};
 
-use super::{Answer, Finish, Model, Said, Trouble, evidence};
+use super::{Answer, Finish, Model, ModelError, ModelOutput, evidence};
 use effects::Progress;
 use rank::Picked;
 
@@ -24,14 +24,14 @@ const SENTENCES_MAX: usize = 4;
 
 #[async_trait]
 impl Model for Extract {
-    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let material = Material::of(call);
         let said = match &call.schema {
-            Some(schema) => Said::Json(fill::fill(schema, &material)),
+            Some(schema) => ModelOutput::Json(fill::fill(schema, &material)),
             None => {
                 let text = material.answer_with_sources();
                 text.split_inclusive(' ').for_each(|word| progress.tell(word));
-                Said::Text(text)
+                ModelOutput::Text(text)
             }
         };
         let notes = json!({"extracted": true, "sentences": material.picked.len()});

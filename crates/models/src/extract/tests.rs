@@ -24,7 +24,7 @@ async fn answer(messages: Vec<Message>, schema: Option<Value>) -> Answer {
     let key = Key::of(&"t".into(), &"r".into(), graph::TaskId { step: 0, index: 0 });
     let call = ModelCall { messages, schema: schema.clone(), ..ModelCall::default() };
     let answer = Extract.answer(&call, &key, &Progress::nowhere()).await.unwrap();
-    if let (Some(schema), Said::Json(value)) = (schema, &answer.said) {
+    if let (Some(schema), ModelOutput::Json(value)) = (schema, &answer.said) {
         structured::check(value.clone(), &schema).unwrap_or_else(|error| panic!("{error}\n{value:#}"));
     }
     answer
@@ -32,14 +32,14 @@ async fn answer(messages: Vec<Message>, schema: Option<Value>) -> Answer {
 
 async fn text(messages: Vec<Message>) -> String {
     match answer(messages, None).await.said {
-        Said::Text(text) => text,
+        ModelOutput::Text(text) => text,
         other => panic!("{other:?}"),
     }
 }
 
 async fn json_for(messages: Vec<Message>, schema: Value) -> Value {
     match answer(messages, Some(schema)).await.said {
-        Said::Json(value) => value,
+        ModelOutput::Json(value) => value,
         other => panic!("{other:?}"),
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use effects::clip;
 
-use crate::{Name, Remedy, Secret, Trouble, name};
+use crate::{ModelError, Name, Remedy, Secret, name};
 
 const WORDS_BYTES_MAX: usize = 500;
 
@@ -23,7 +23,7 @@ const WORDS_BYTES_MAX: usize = 500;
 const TOO_LONG: [&str; 6] =
     ["context_length", "context length", "maximum context", "too long", "exceeds the maximum number of tokens", "exceed_context_size"];
 
-pub(super) fn sorted(error: &genai::Error, name: &Name, key: Option<&Secret>) -> Trouble {
+pub(super) fn sorted(error: &genai::Error, name: &Name, key: Option<&Secret>) -> ModelError {
     let mut trouble = sort(error, name);
     if let Some(key) = key {
         trouble.message = key.struck_from(&trouble.message);
@@ -31,7 +31,7 @@ pub(super) fn sorted(error: &genai::Error, name: &Name, key: Option<&Secret>) ->
     trouble
 }
 
-fn sort(error: &genai::Error, name: &Name) -> Trouble {
+fn sort(error: &genai::Error, name: &Name) -> ModelError {
     use genai::Error;
     if let Some(status) = error.status() {
         let (body, headers) = answer_of(error);
@@ -40,40 +40,43 @@ fn sort(error: &genai::Error, name: &Name) -> Trouble {
     match error {
         Error::WebStream { error, cause, .. } => match error.downcast_ref::<Error>() {
             Some(inner) if inner.status().is_some() => sort(inner, name),
-            _ => Trouble::again(FailureKind::Network, format!("the connection was lost: {}", clip(&root_of(error.as_ref(), cause), WORDS_BYTES_MAX))),
+            _ => ModelError::again(
+                FailureKind::Network,
+                format!("the connection was lost: {}", clip(&root_of(error.as_ref(), cause), WORDS_BYTES_MAX)),
+            ),
         },
         Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error {
             webc::Error::Reqwest(error) if error.is_decode() || error.is_body() => {
-                Trouble::again(FailureKind::Network, "the answer broke off before its end")
+                ModelError::again(FailureKind::Network, "the answer broke off before its end")
             }
             webc::Error::Reqwest(error) => {
                 let root = root_of(error, "no connection");
-                Trouble::again(FailureKind::Network, format!("it could not be reached: {}", clip(&root, WORDS_BYTES_MAX)))
+                ModelError::again(FailureKind::Network, format!("it could not be reached: {}", clip(&root, WORDS_BYTES_MAX)))
             }
             webc::Error::ResponseFailedNotJson { content_type, body } => {
                 let shown = clip(body.trim(), 200);
-                Trouble::another(FailureKind::Invalid, format!("it answered with {content_type:?} where JSON was due: {shown:?}"))
+                ModelError::another(FailureKind::Invalid, format!("it answered with {content_type:?} where JSON was due: {shown:?}"))
             }
             webc::Error::ResponseFailedInvalidJson { body, cause } => {
                 let shown = clip(body.trim(), 200);
-                Trouble::another(FailureKind::Invalid, format!("its answer is no JSON ({cause}): {shown:?}"))
+                ModelError::another(FailureKind::Invalid, format!("its answer is no JSON ({cause}): {shown:?}"))
             }
             webc::Error::ResponseFailedStatus { .. } | webc::Error::JsonValueExt(_) => {
-                Trouble::another(FailureKind::Invalid, "its answer has not the form of its dialect")
+                ModelError::another(FailureKind::Invalid, "its answer has not the form of its dialect")
             }
         },
         Error::ChatResponse { body, .. } => in_stream(body),
         Error::StreamParse { serde_error, .. } => {
-            Trouble::another(FailureKind::Invalid, format!("its stream cannot be read: {}", clip(&serde_error.to_string(), WORDS_BYTES_MAX)))
+            ModelError::another(FailureKind::Invalid, format!("its stream cannot be read: {}", clip(&serde_error.to_string(), WORDS_BYTES_MAX)))
         }
         // Its own words would repeat the whole request.
         Error::ChatResponseGeneration { cause, .. } => {
-            Trouble::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {}", clip(cause, WORDS_BYTES_MAX)))
+            ModelError::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {}", clip(cause, WORDS_BYTES_MAX)))
         }
         Error::NoChatResponse { .. } | Error::InvalidJsonResponseElement { .. } | Error::JsonValueExt(_) | Error::SerdeJson(_) => {
-            Trouble::another(FailureKind::Invalid, "its answer has not the form of its dialect")
+            ModelError::another(FailureKind::Invalid, "its answer has not the form of its dialect")
         }
-        other => Trouble::user(clip(&other.to_string(), WORDS_BYTES_MAX)),
+        other => ModelError::user(clip(&other.to_string(), WORDS_BYTES_MAX)),
     }
 }
 
@@ -86,41 +89,41 @@ fn answer_of(error: &genai::Error) -> (&str, Option<&HeaderMap>) {
     }
 }
 
-fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) -> Trouble {
+fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) -> ModelError {
     let said = said(body);
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
     let message = if said.is_empty() { format!("status {status}") } else { format!("status {status}: {said}") };
     let after_ms = headers.and_then(|headers| retry_after_ms(headers, SystemTime::now()));
-    let again = |kind| Trouble { remedy: Remedy::Again { after_ms }, kind, message: message.clone() };
+    let again = |kind| ModelError { remedy: Remedy::Again { after_ms }, kind, message: message.clone() };
     match status {
-        402 => Trouble::another(FailureKind::Refused, message),
-        429 if says(&["insufficient_quota", "billing"]) => Trouble::another(FailureKind::Refused, message),
+        402 => ModelError::another(FailureKind::Refused, message),
+        429 if says(&["insufficient_quota", "billing"]) => ModelError::another(FailureKind::Refused, message),
         429 => again(FailureKind::Refused),
         408 | 409 | 425 | 500..=599 => again(FailureKind::Network),
         404 | 410 => {
             let whole = name.to_string();
             let nearest: Vec<String> = name::nearest(&whole, &[]).into_iter().filter(|near| *near != whole && !near.contains('…')).collect();
             let hint = if nearest.is_empty() { String::new() } else { format!(" {}", name::hint(&nearest)) };
-            Trouble::another(FailureKind::Refused, format!("{message}; is there such a model?{hint}"))
+            ModelError::another(FailureKind::Refused, format!("{message}; is there such a model?{hint}"))
         }
-        413 => Trouble::another(FailureKind::Refused, message),
-        400 | 422 if says(&TOO_LONG) => Trouble::another(FailureKind::Refused, message),
-        401 | 403 => Trouble::user(format!("{message}; check the key")),
-        _ => Trouble::user(message),
+        413 => ModelError::another(FailureKind::Refused, message),
+        400 | 422 if says(&TOO_LONG) => ModelError::another(FailureKind::Refused, message),
+        401 | 403 => ModelError::user(format!("{message}; check the key")),
+        _ => ModelError::user(message),
     }
 }
 
 /// An error told in the middle of a stream, where there is no status left to tell it by.
-fn in_stream(body: &Value) -> Trouble {
+fn in_stream(body: &Value) -> ModelError {
     let said = said(&body.to_string());
     let text = body.to_string().to_lowercase();
     let passing = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable", "internal"];
     if passing.iter().any(|word| text.contains(word)) {
-        Trouble::again(FailureKind::Network, format!("it gave up in the middle: {said}"))
+        ModelError::again(FailureKind::Network, format!("it gave up in the middle: {said}"))
     } else if ["message", "error"].iter().any(|field| body.get(field).is_some()) || body.is_string() {
-        Trouble::another(FailureKind::Refused, format!("it gave up in the middle: {said}"))
+        ModelError::another(FailureKind::Refused, format!("it gave up in the middle: {said}"))
     } else {
-        Trouble::another(FailureKind::Invalid, format!("its stream has not the form of its dialect: {said}"))
+        ModelError::another(FailureKind::Invalid, format!("its stream has not the form of its dialect: {said}"))
     }
 }
 

@@ -22,7 +22,7 @@ use tonic::{Code, Request, Status};
 
 use super::table::Template;
 use super::utf8::Utf8;
-use super::{Answer, Endpoint, Finish, Model, Name, Row, Said, Secret, Trouble, evidence};
+use super::{Answer, Endpoint, Finish, Model, ModelError, ModelOutput, Name, Row, Secret, evidence};
 use effects::{Progress, clip};
 use kserve::grpc_inference_service_client::GrpcInferenceServiceClient;
 use kserve::infer_parameter::ParameterChoice;
@@ -48,12 +48,12 @@ impl Line {
         Line { url: endpoint.url.clone(), channel: OnceLock::new() }
     }
 
-    fn channel(&self) -> Result<Channel, Trouble> {
+    fn channel(&self) -> Result<Channel, ModelError> {
         if let Some(channel) = self.channel.get() {
             return Ok(channel.clone());
         }
-        let wrong = |e: tonic::transport::Error| Trouble::user(format!("{:?} is no address of a Triton server: {e}", self.url));
-        let mut endpoint = Channel::from_shared(self.url.clone()).map_err(|e| Trouble::user(format!("{:?}: {e}", self.url)))?;
+        let wrong = |e: tonic::transport::Error| ModelError::user(format!("{:?} is no address of a Triton server: {e}", self.url));
+        let mut endpoint = Channel::from_shared(self.url.clone()).map_err(|e| ModelError::user(format!("{:?}: {e}", self.url)))?;
         if self.url.starts_with("https://") {
             let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
             endpoint = endpoint.tls_config(ClientTlsConfig::new().with_native_roots()).map_err(wrong)?;
@@ -68,18 +68,18 @@ impl Triton {
         Triton { name, line, row, key }
     }
 
-    fn request<T>(&self, message: T) -> Result<Request<T>, Trouble> {
+    fn request<T>(&self, message: T) -> Result<Request<T>, ModelError> {
         let mut request = Request::new(message);
         if let Some(key) = &self.key {
             let mut value: tonic::metadata::MetadataValue<_> =
-                format!("Bearer {}", key.reveal()).parse().map_err(|_| Trouble::user("the key holds characters no header can carry"))?;
+                format!("Bearer {}", key.reveal()).parse().map_err(|_| ModelError::user("the key holds characters no header can carry"))?;
             value.set_sensitive(true);
             request.metadata_mut().insert("authorization", value);
         }
         Ok(request)
     }
 
-    fn sorted(&self, status: &Status) -> Trouble {
+    fn sorted(&self, status: &Status) -> ModelError {
         let mut trouble = sorted(status);
         if let Some(key) = &self.key {
             trouble.message = key.struck_from(&trouble.message);
@@ -87,7 +87,7 @@ impl Triton {
         trouble
     }
 
-    async fn unary(&self, client: &mut GrpcInferenceServiceClient<Channel>, infer: ModelInferRequest, output: &str) -> Result<String, Trouble> {
+    async fn unary(&self, client: &mut GrpcInferenceServiceClient<Channel>, infer: ModelInferRequest, output: &str) -> Result<String, ModelError> {
         let response = client.model_infer(self.request(infer)?).await.map_err(|status| self.sorted(&status))?;
         let bytes = bytes_of(&response.into_inner(), output)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -96,9 +96,9 @@ impl Triton {
 
 #[async_trait]
 impl Model for Triton {
-    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         if !call.tools.is_empty() {
-            return Err(Trouble::another(FailureKind::Refused, "a Triton model knows no tools"));
+            return Err(ModelError::another(FailureKind::Refused, "a Triton model knows no tools"));
         }
         let mut client = GrpcInferenceServiceClient::new(self.line.channel()?);
         let wanted = ModelMetadataRequest { name: self.name.model.clone(), version: String::new() };
@@ -114,7 +114,7 @@ impl Model for Triton {
                 while let Some(part) = stream.message().await.map_err(|status| self.sorted(&status))? {
                     if !part.error_message.is_empty() {
                         let words = self.key.as_ref().map_or_else(|| part.error_message.clone(), |key| key.struck_from(&part.error_message));
-                        return Err(Trouble::another(FailureKind::Tool, gist(&words)));
+                        return Err(ModelError::another(FailureKind::Tool, gist(&words)));
                     }
                     let Some(response) = part.infer_response else { continue };
                     let is_final = is_final(&response);
@@ -135,12 +135,18 @@ impl Model for Triton {
             }
             Err(status) => return Err(self.sorted(&status)),
         };
-        Ok(Answer { said: Said::Text(text), usage: Usage::default(), model: None, finish: Finish::Unknown, notes: json!({"tokens": "unknown"}) })
+        Ok(Answer {
+            said: ModelOutput::Text(text),
+            usage: Usage::default(),
+            model: None,
+            finish: Finish::Unknown,
+            notes: json!({"tokens": "unknown"}),
+        })
     }
 }
 
 /// One request: the inputs the model declares and we have something for, each of as many dimensions of one as it has there.
-fn infer(model: &str, metadata: &ModelMetadataResponse, call: &ModelCall, key: &Key, template: Template) -> Result<ModelInferRequest, Trouble> {
+fn infer(model: &str, metadata: &ModelMetadataResponse, call: &ModelCall, key: &Key, template: Template) -> Result<ModelInferRequest, ModelError> {
     let mut inputs = Vec::new();
     let mut raw = Vec::new();
     let mut has_text = false;
@@ -149,7 +155,7 @@ fn infer(model: &str, metadata: &ModelMetadataResponse, call: &ModelCall, key: &
             ("text_input" | "prompt" | "text" | "query" | "input" | "inputs", "BYTES") if !has_text => {
                 has_text = true;
                 let text = prompt(call, template)?;
-                let length = u32::try_from(text.len()).map_err(|_| Trouble::user("the prompt is longer than a tensor can be"))?;
+                let length = u32::try_from(text.len()).map_err(|_| ModelError::user("the prompt is longer than a tensor can be"))?;
                 Some([&length.to_le_bytes()[..], text.as_bytes()].concat())
             }
             ("max_tokens" | "max_output_len" | "request_output_len" | "max_new_tokens", kind) => {
@@ -168,7 +174,7 @@ fn infer(model: &str, metadata: &ModelMetadataResponse, call: &ModelCall, key: &
     }
     if !has_text {
         let names: Vec<&str> = metadata.inputs.iter().map(|tensor| tensor.name.as_str()).collect();
-        return Err(Trouble::user(format!("the model takes no text: its inputs are {}", names.join(", "))));
+        return Err(ModelError::user(format!("the model takes no text: its inputs are {}", names.join(", "))));
     }
     // So that even a decoupled model that says nothing more says that it is done.
     let closing = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };
@@ -197,10 +203,13 @@ fn integer(number: u32, kind: &str) -> Option<Vec<u8>> {
     }
 }
 
-fn output_of(metadata: &ModelMetadataResponse) -> Result<String, Trouble> {
+fn output_of(metadata: &ModelMetadataResponse) -> Result<String, ModelError> {
     let texts = || metadata.outputs.iter().filter(|tensor: &&TensorMetadata| tensor.datatype == "BYTES");
     let named = texts().find(|tensor| ["text_output", "text", "output", "response"].contains(&tensor.name.to_lowercase().as_str()));
-    named.or(texts().next()).map(|tensor| tensor.name.clone()).ok_or_else(|| Trouble::user("the model gives no text: it has no output of type BYTES"))
+    named
+        .or(texts().next())
+        .map(|tensor| tensor.name.clone())
+        .ok_or_else(|| ModelError::user("the model gives no text: it has no output of type BYTES"))
 }
 
 fn is_final(response: &ModelInferResponse) -> bool {
@@ -209,8 +218,8 @@ fn is_final(response: &ModelInferResponse) -> bool {
 }
 
 /// The text in a response, which may stand in the tensor or, packed, beside it. A piece may end in the middle of a letter.
-fn bytes_of(response: &ModelInferResponse, output: &str) -> Result<Vec<u8>, Trouble> {
-    let wrong = |why: &str| Trouble::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {why}"));
+fn bytes_of(response: &ModelInferResponse, output: &str) -> Result<Vec<u8>, ModelError> {
+    let wrong = |why: &str| ModelError::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {why}"));
     let at = response.outputs.iter().position(|tensor| tensor.name == output).ok_or_else(|| wrong(&format!("no output {output}")))?;
     match &response.outputs[at].contents {
         Some(InferTensorContents { bytes_contents, .. }) if !bytes_contents.is_empty() => Ok(bytes_contents.concat()),
@@ -231,14 +240,14 @@ fn unpacked(mut packed: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The messages as one text.
-fn prompt(call: &ModelCall, template: Template) -> Result<String, Trouble> {
+fn prompt(call: &ModelCall, template: Template) -> Result<String, ModelError> {
     let messages = evidence::spoken(&call.messages);
     let mut turns: Vec<(&str, String)> = Vec::new();
     for message in &messages {
         match message.role.as_str() {
             role @ ("system" | "user" | "assistant") => turns.push((role, message.content.clone())),
             "tool" => turns.push(("user", message.content.clone())),
-            other => return Err(Trouble::user(format!("a message has the role {other:?}; there are system, user, assistant, tool and evidence"))),
+            other => return Err(ModelError::user(format!("a message has the role {other:?}; there are system, user, assistant, tool and evidence"))),
         }
     }
     if let Some(schema) = &call.schema {
@@ -275,17 +284,17 @@ fn gist(message: &str) -> String {
     }
 }
 
-fn sorted(status: &Status) -> Trouble {
+fn sorted(status: &Status) -> ModelError {
     let words = format!("{:?}: {}", status.code(), gist(status.message()));
     match status.code() {
         Code::Unavailable | Code::Internal | Code::Unknown | Code::Aborted | Code::Cancelled | Code::DataLoss => {
-            Trouble::again(FailureKind::Network, words)
+            ModelError::again(FailureKind::Network, words)
         }
-        Code::DeadlineExceeded => Trouble::again(FailureKind::Timeout, words),
-        Code::ResourceExhausted => Trouble::again(FailureKind::Refused, words),
-        Code::NotFound | Code::Unimplemented | Code::FailedPrecondition | Code::OutOfRange => Trouble::another(FailureKind::Refused, words),
-        Code::Unauthenticated | Code::PermissionDenied => Trouble::user(format!("{words}; check the key")),
-        Code::InvalidArgument | Code::AlreadyExists | Code::Ok => Trouble::user(words),
+        Code::DeadlineExceeded => ModelError::again(FailureKind::Timeout, words),
+        Code::ResourceExhausted => ModelError::again(FailureKind::Refused, words),
+        Code::NotFound | Code::Unimplemented | Code::FailedPrecondition | Code::OutOfRange => ModelError::another(FailureKind::Refused, words),
+        Code::Unauthenticated | Code::PermissionDenied => ModelError::user(format!("{words}; check the key")),
+        Code::InvalidArgument | Code::AlreadyExists | Code::Ok => ModelError::user(words),
     }
 }
 

@@ -10,17 +10,17 @@ use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use engine::family_past;
+use engine::tree_history;
 use evidence::{Found, Span};
-use graph::{Effect, Event, FailureKind, Outcome, RunId, Told};
+use graph::{Effect, Event, FailureKind, NumberedEvent, Outcome, RunId};
 use serde_json::Value;
 use store::RunRow;
 use tokio::sync::Semaphore;
 use wire::api;
 
 use super::Api;
-use crate::desk::{Export, Format};
-use crate::guard::Who;
+use crate::backend::{Export, Format};
+use crate::guard::Identity;
 use crate::problem::Problem;
 
 /// Answers put together at once. It takes a processor and some memory, so more wait.
@@ -29,30 +29,30 @@ static TURNS: Semaphore = Semaphore::const_new(AT_ONCE_MAX);
 /// Sentences of one answer that are reported. Flows cut answers before that; runs of older versions may have more.
 const SENTENCES_MAX: usize = 5_000;
 
-pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Who>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
+pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
     let row = api.run(&who, &run).await?;
     Ok(Json(answer(&api, &row).await?.0))
 }
 
-pub(super) async fn markdown(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+pub(super) async fn markdown(api: State<Api>, who: Extension<Identity>, run: Path<String>) -> Result<Response, Problem> {
     file(&api, &who, &run, Format::Markdown).await
 }
 
-pub(super) async fn html(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+pub(super) async fn html(api: State<Api>, who: Extension<Identity>, run: Path<String>) -> Result<Response, Problem> {
     file(&api, &who, &run, Format::Html).await
 }
 
-pub(super) async fn docx(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+pub(super) async fn docx(api: State<Api>, who: Extension<Identity>, run: Path<String>) -> Result<Response, Problem> {
     file(&api, &who, &run, Format::Docx).await
 }
 
-pub(super) async fn pdf(api: State<Api>, who: Extension<Who>, run: Path<String>) -> Result<Response, Problem> {
+pub(super) async fn pdf(api: State<Api>, who: Extension<Identity>, run: Path<String>) -> Result<Response, Problem> {
     file(&api, &who, &run, Format::Pdf).await
 }
 
 pub(super) async fn span(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path((run, number)): Path<(String, String)>,
 ) -> Result<Json<api::SpanInPlace>, Problem> {
     let row = api.run(&who, &run).await?;
@@ -67,20 +67,20 @@ pub(super) async fn span(
         place: span.place.clone(),
         ..Span::default()
     };
-    let document = match api.0.desk.excerpt(&who.user, &found).await {
+    let document = match api.0.backend.excerpt(&who.user, &found).await {
         Some(document) => Some(document),
         None => in_reply(&span, &replies),
     };
     Ok(Json(api::SpanInPlace { span, document }))
 }
 
-async fn file(api: &Api, who: &Who, run: &str, format: Format) -> Result<Response, Problem> {
+async fn file(api: &Api, who: &Identity, run: &str, format: Format) -> Result<Response, Problem> {
     let row = api.run(who, run).await?;
     let (answer, _) = answer(api, &row).await?;
     let body = answer.markdown.rsplit_once(SOURCES).filter(|_| !answer.sources.is_empty()).map_or(answer.markdown.as_str(), |(body, _)| body);
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
     let export = Export { format, title: row.title.clone(), markdown: with_legend(body), sources };
-    let bytes = api.0.desk.export(export).await?;
+    let bytes = api.0.backend.export(export).await?;
     let ending = Format::ALL.iter().find(|(_, known)| *known == format).map_or("txt", |(ending, _)| ending);
     let name = file_name(&row.title);
     // Never shown in our own origin, whatever is in it.
@@ -132,7 +132,7 @@ pub(crate) async fn of(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> 
 
 /// An answer, and all that tools replied on the way to it.
 async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
-    let closing = engine::closing_of(row);
+    let closing = engine::result_of(row);
     let output = match closing.map(|closing| closing.outcome) {
         Some(Outcome::Done { output }) => output,
         Some(Outcome::Failed { fault }) => return Err(Problem::conflict(format!("there is no answer: the run failed ({fault})"))),
@@ -146,13 +146,13 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
     let put_together = tokio::task::spawn_blocking(move || {
         // Until the work is done, also when nobody waits for it any more.
         let _turn = turn;
-        let past = runtime.block_on(family_past(&api.0.engine, &row.run));
+        let past = runtime.block_on(tree_history(&api.0.engine, &row.run));
         put_together(&api, &row, output, &past)
     });
     put_together.await.map_err(|error| Problem::internal(&error))
 }
 
-fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<Told>)]) -> (api::Answer, Vec<Found>) {
+fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<NumberedEvent>)]) -> (api::Answer, Vec<Found>) {
     let speaker = speaker(api, row, past);
     let told = past.iter().find(|(run, _)| *run == speaker).map(|(_, told)| told.as_slice()).unwrap_or_default();
     let said = past.first().into_iter().flat_map(|(_, told)| told).rev().find_map(|told| match &told.event {
@@ -175,9 +175,9 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
     let files = serde_json::from_value(list("files")).unwrap_or_default();
     let replies = found(past);
     let spans = spans(&sources, &sentences, told, &replies);
-    let (model, is_extracted) = thinker(told);
+    let (model, is_extracted) = model_of(told);
     let answer = api::Answer {
-        html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.desk.html(&markdown), str::to_owned),
+        html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
         sentences: as_said(&sentences, &markdown),
         sources: sources.into_iter().map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans }).collect(),
@@ -194,7 +194,7 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
 }
 
 /// The run that gave the answer: a flow that delegates passes on the answer of the flow it started.
-fn speaker(api: &Api, row: &RunRow, past: &[(RunId, Vec<Told>)]) -> RunId {
+fn speaker(api: &Api, row: &RunRow, past: &[(RunId, Vec<NumberedEvent>)]) -> RunId {
     if !api.0.engine.flows().get(&row.flow).is_some_and(graph::Graph::delegates) {
         return row.run.clone();
     }
@@ -212,7 +212,7 @@ fn speaker(api: &Api, row: &RunRow, past: &[(RunId, Vec<Told>)]) -> RunId {
 }
 
 /// Who wrote the answer, by the last model that replied, and whether that only picked sentences.
-fn thinker(told: &[Told]) -> (Option<String>, bool) {
+fn model_of(told: &[NumberedEvent]) -> (Option<String>, bool) {
     let last = told.iter().rev().find_map(|told| match &told.event {
         Event::Replied { reply, .. } if reply.result.is_ok() => reply.about.as_ref().filter(|about| about.get("model").is_some()),
         _ => None,
@@ -278,7 +278,7 @@ fn utf16_offsets(text: &str, bytes: impl Iterator<Item = usize>) -> BTreeMap<usi
 }
 
 /// The passages that are cited, by their numbers.
-fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[Told], replies: &[Found]) -> Vec<api::Span> {
+fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[NumberedEvent], replies: &[Found]) -> Vec<api::Span> {
     let mut numbers: Vec<usize> = sources
         .iter()
         .flat_map(|source| &source.spans)
@@ -352,7 +352,7 @@ fn by_content(content: &str, found: &[&Span], contents: &[String]) -> Span {
 }
 
 /// Everything that tools replied to any run of the family, each span labelled with its call as the flows do it.
-fn found(past: &[(RunId, Vec<Told>)]) -> Vec<Found> {
+fn found(past: &[(RunId, Vec<NumberedEvent>)]) -> Vec<Found> {
     let mut all = Vec::new();
     for (_, told) in past {
         let mut calls = HashMap::new();

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use std::convert::Infallible;
 
 use super::Api;
-use super::said::Asked;
+use super::params::QueryParams;
 use crate::events::Cursor;
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::problem::Problem;
 
 #[derive(Deserialize)]
@@ -21,10 +21,10 @@ pub(super) struct From {
 
 pub(super) async fn follow(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(run): Path<String>,
     headers: HeaderMap,
-    Asked(from): Asked<From>,
+    QueryParams(from): QueryParams<From>,
 ) -> Result<Response, Problem> {
     let row = api.run(&who, &run).await?;
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").to_owned());
@@ -39,7 +39,7 @@ pub(super) async fn follow(
     Ok(as_events(Body::from_stream(stream)))
 }
 
-pub(super) async fn feed(State(api): State<Api>, Extension(who): Extension<Who>) -> Result<Response, Problem> {
+pub(super) async fn feed(State(api): State<Api>, Extension(who): Extension<Identity>) -> Result<Response, Problem> {
     let place = (api.0.quota.stream(&who.user)?, api.0.metrics.stream_opened());
     let listener = api.0.feed.listen(who.user);
     let stream = futures::stream::unfold((listener, place), |(mut listener, place)| async move {

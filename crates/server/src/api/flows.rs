@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 /// The flows, with what can be set for each.
 pub(super) async fn list(State(api): State<Api>) -> Json<api::Flows> {
-    Json(api::Flows { flows: api.0.desk.flows() })
+    Json(api::Flows { flows: api.0.backend.flows() })
 }
 
 /// A flow's graph for Mermaid.

@@ -6,10 +6,10 @@ mod events;
 mod flows;
 mod models;
 pub mod openapi;
+pub(crate) mod params;
 pub mod permissions;
 mod query;
 pub(crate) mod runs;
-pub(crate) mod said;
 mod session;
 mod settings;
 mod status;
@@ -23,10 +23,10 @@ use engine::Engine;
 use graph::{RunId, ThreadId, UserId};
 use store::{RunRow, ThreadRow};
 
-use crate::desk::Desk;
+use crate::backend::Backend;
 use crate::events::Hubs;
 use crate::feed::Feed;
-use crate::guard::{Guard, Who};
+use crate::guard::{Guard, Identity};
 use crate::metrics::Metrics;
 use crate::problem::{Problem, StatusCode};
 use crate::quota::Quota;
@@ -37,7 +37,7 @@ pub struct Api(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) guard: Guard,
     pub(crate) quota: Quota,
     pub(crate) hubs: Arc<Hubs>,
@@ -46,9 +46,9 @@ pub(crate) struct Inner {
 }
 
 impl Api {
-    pub fn new(engine: Engine, desk: Arc<dyn Desk>, guard: Guard, quota: Quota, metrics: Arc<Metrics>) -> Self {
+    pub fn new(engine: Engine, backend: Arc<dyn Backend>, guard: Guard, quota: Quota, metrics: Arc<Metrics>) -> Self {
         let (hubs, feed) = (Hubs::new(engine.clone()), Feed::new(engine.store().clone()));
-        Api(Arc::new(Inner { engine, desk, guard, quota, hubs, feed, metrics }))
+        Api(Arc::new(Inner { engine, backend, guard, quota, hubs, feed, metrics }))
     }
 
     /// What needs no token: a page without one asks for it.
@@ -92,7 +92,7 @@ impl Api {
     }
 
     /// A run of this user's; nobody else's exists.
-    pub(crate) async fn run(&self, who: &Who, run: &str) -> Result<RunRow, Problem> {
+    pub(crate) async fn run(&self, who: &Identity, run: &str) -> Result<RunRow, Problem> {
         let store = self.0.engine.store();
         let row = store.run(&RunId::from(run)).await?;
         // A run that does not exist costs the same work as another user's.
@@ -102,7 +102,7 @@ impl Api {
     }
 
     /// A thread of this user's, by its id or by the name under which the user started it.
-    pub(crate) async fn thread(&self, who: &Who, thread: &str) -> Result<ThreadRow, Problem> {
+    pub(crate) async fn thread(&self, who: &Identity, thread: &str) -> Result<ThreadRow, Problem> {
         let store = self.0.engine.store();
         let is_theirs = |row: &ThreadRow| row.user.as_ref() == Some(&who.user);
         let (by_id, by_name) = (store.thread(&ThreadId::from(thread)).await?, store.thread(&own_name(&who.user, thread)).await?);
@@ -133,10 +133,10 @@ impl Api {
     }
 
     /// The thread that a run may be started in: one of the user's, or a new one.
-    pub(crate) async fn thread_for(&self, who: &Who, thread: Option<&str>) -> Result<ThreadId, Problem> {
+    pub(crate) async fn thread_for(&self, who: &Identity, thread: Option<&str>) -> Result<ThreadId, Problem> {
         match thread {
             Some(name) => thread_named(&self.0.engine, who, name).await,
-            None => Ok(ThreadId::from(engine::fresh().as_str())),
+            None => Ok(ThreadId::from(engine::new_run_id().as_str())),
         }
     }
 }
@@ -151,7 +151,7 @@ fn own_name(user: &UserId, name: &str) -> ThreadId {
 }
 
 /// The thread that a user means by a name: one that they have, or one that is started with the first run in it.
-pub(crate) async fn thread_named(engine: &Engine, who: &Who, name: &str) -> Result<ThreadId, Problem> {
+pub(crate) async fn thread_named(engine: &Engine, who: &Identity, name: &str) -> Result<ThreadId, Problem> {
     const NAME_BYTES_MAX: usize = 200;
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(Problem::invalid(format!(

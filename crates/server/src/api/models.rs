@@ -6,5 +6,5 @@ use super::Api;
 use crate::problem::Problem;
 
 pub(super) async fn list(State(api): State<Api>) -> Result<Json<api::Models>, Problem> {
-    Ok(Json(api.0.desk.models().await?))
+    Ok(Json(api.0.backend.models().await?))
 }

@@ -6,10 +6,10 @@ use store::{Grant, PermissionRow};
 use wire::api;
 
 use super::Api;
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::problem::Problem;
 
-pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>) -> Result<Json<api::Permissions>, Problem> {
+pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Identity>) -> Result<Json<api::Permissions>, Problem> {
     let rows = api.0.engine.store().permissions(&who.user).await?;
     Ok(Json(api::Permissions { permissions: rows.iter().map(described).collect() }))
 }
@@ -30,7 +30,7 @@ pub fn described(row: &PermissionRow) -> api::Permission {
 }
 
 /// Only the user's own; nobody else's exists.
-pub(super) async fn revoke(State(api): State<Api>, Extension(who): Extension<Who>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn revoke(State(api): State<Api>, Extension(who): Extension<Identity>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let missing = || Problem::not_found("permission");
     let id: u64 = id.parse().map_err(|_| missing())?;
     if !api.0.engine.store().revoke_permission(&who.user, id).await? {

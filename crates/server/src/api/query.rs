@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
-use engine::At;
+use engine::RunState;
 use graph::{Outcome, ThreadId, UserId};
 use serde_json::Value;
 use wire::api;
 
 use super::Api;
+use super::params::JsonBody;
 use super::runs::{begin, digest_of, header_text};
-use super::said::Said;
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::problem::Problem;
 
 const FLOW: &str = "chat";
@@ -28,9 +28,9 @@ const NEW: &str = "new";
 
 pub(super) async fn ask(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     headers: HeaderMap,
-    Said(query): Said<api::Query>,
+    JsonBody(query): JsonBody<api::Query>,
 ) -> Result<Json<api::QueryAnswer>, Problem> {
     let thread = match query.thread.as_deref() {
         Some(name) if name != NEW => api.thread_for(&who, Some(name)).await?,
@@ -50,11 +50,11 @@ pub(super) async fn ask(
         allow: Vec::new(),
         settings: BTreeMap::new(),
     };
-    let order = api.0.desk.order(&who.user, &thread, &wish)?;
+    let order = api.0.backend.order(&who.user, &thread, &wish)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;
     let at = api.0.engine.wait(&run).await?;
     drop(place);
-    let At::Over(closing) = at else {
+    let RunState::Over(closing) = at else {
         return Err(Problem::conflict(format!("the run {run} waits for a person; GET /api/runs/{run} says for what")));
     };
     let output = match &closing.outcome {
@@ -80,7 +80,7 @@ pub(super) async fn ask(
 async fn conversation(api: &Api, user: &UserId, client: &str, is_new: bool) -> Result<ThreadId, Problem> {
     let first = format!("query-{}", digest_of(&["query", user.as_str(), client], 8));
     if is_new {
-        return Ok(ThreadId::from(format!("{first}-{}", engine::fresh())));
+        return Ok(ThreadId::from(format!("{first}-{}", engine::new_run_id())));
     }
     let newest = api.0.engine.store().newest_thread(user, &first).await?;
     Ok(newest.map_or_else(|| ThreadId::from(first), |row| row.thread))

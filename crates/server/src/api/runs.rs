@@ -1,7 +1,7 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use engine::{At, Closing, Delivery, Engine, Order};
+use engine::{Delivery, Engine, Order, RunResult, RunState};
 use graph::{Outcome, RunId, TaskId, ThreadId, UserId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use wire::api;
 
 use super::Api;
-use super::said::{Asked, Said};
-use crate::guard::{Who, now_ms};
+use super::params::{JsonBody, QueryParams};
+use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
 
 const PAGE: usize = 50;
@@ -33,10 +33,10 @@ impl Wait {
 
 pub(super) async fn start(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     headers: HeaderMap,
-    Asked(wait): Asked<Wait>,
-    Said(wish): Said<api::NewRun>,
+    QueryParams(wait): QueryParams<Wait>,
+    JsonBody(wish): JsonBody<api::NewRun>,
 ) -> Result<(StatusCode, Json<api::Posted>), Problem> {
     let engine = &api.0.engine;
     let named = named(&who.user, &headers)?;
@@ -53,7 +53,7 @@ pub(super) async fn start(
         return Ok((StatusCode::OK, waited(&api, &row.run).await?));
     }
     let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
-    let order = Order { run: named, ..api.0.desk.order(&who.user, &thread, &wish)? };
+    let order = Order { run: named, ..api.0.backend.order(&who.user, &thread, &wish)? };
     if !wait.is_wanted() {
         // Whether a model streams is decided when it is called, and the follower of this run has not connected yet.
         let (run, thread, place) = begin(&api, &who.user, expected(&api, order)).await?;
@@ -64,7 +64,7 @@ pub(super) async fn start(
     let (run, thread, place) = begin(&api, &who.user, order).await?;
     let at = engine.wait(&run).await?;
     drop(place);
-    let At::Over(closing) = at else { return Ok((StatusCode::CREATED, waited(&api, &run).await?)) };
+    let RunState::Over(closing) = at else { return Ok((StatusCode::CREATED, waited(&api, &run).await?)) };
     // Everything but the exact times in the store is known here, so the store is not read.
     let status = match closing.outcome {
         Outcome::Done { .. } => Status::Done,
@@ -99,7 +99,7 @@ pub(crate) async fn begin(api: &Api, user: &UserId, order: Order) -> Result<(Run
 
 /// Subscribes to a run that is about to be started, until its follower connects.
 fn expected(api: &Api, order: Order) -> Order {
-    let run = order.run.clone().unwrap_or_else(engine::fresh);
+    let run = order.run.clone().unwrap_or_else(engine::new_run_id);
     let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
     api.0.hubs.expect(&thread, &run);
     Order { run: Some(run), thread: Some(thread), ..order }
@@ -146,7 +146,11 @@ pub(super) struct Page {
     limit: Option<usize>,
 }
 
-pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>, Asked(page): Asked<Page>) -> Result<Json<api::Runs>, Problem> {
+pub(super) async fn list(
+    State(api): State<Api>,
+    Extension(who): Extension<Identity>,
+    QueryParams(page): QueryParams<Page>,
+) -> Result<Json<api::Runs>, Problem> {
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let text = |value: Option<String>| value.filter(|value| !value.is_empty());
     let statuses = match text(page.status) {
@@ -178,16 +182,16 @@ pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>,
     Ok(Json(api::Runs { runs, next }))
 }
 
-pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Who>, Path(run): Path<String>) -> Result<Json<api::Run>, Problem> {
+pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Run>, Problem> {
     let row = api.run(&who, &run).await?;
     Ok(Json(described(&api, row).await?))
 }
 
 pub(super) async fn cancel(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(run): Path<String>,
-    Said(cancel): Said<api::Cancel>,
+    JsonBody(cancel): JsonBody<api::Cancel>,
 ) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
     let row = api.run(&who, &run).await?;
     let reason: String = cancel.reason.as_deref().unwrap_or("stopped by the user").chars().take(REASON_CHARS_MAX).collect();
@@ -196,9 +200,9 @@ pub(super) async fn cancel(
 
 pub(super) async fn resume(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(run): Path<String>,
-    Said(api::Nothing {}): Said<api::Nothing>,
+    JsonBody(api::Nothing {}): JsonBody<api::Nothing>,
 ) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
     let row = api.run(&who, &run).await?;
     let place = api.0.quota.run(&who.user)?;
@@ -215,9 +219,9 @@ pub(super) async fn resume(
 
 pub(super) async fn answer(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(run): Path<String>,
-    Said(given): Said<api::GiveAnswer>,
+    JsonBody(given): JsonBody<api::GiveAnswer>,
 ) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
     let row = api.run(&who, &run).await?;
     if row.status.is_over() {
@@ -238,9 +242,9 @@ pub(super) async fn answer(
 
 pub(super) async fn fork(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(run): Path<String>,
-    Said(fork): Said<api::Fork>,
+    JsonBody(fork): JsonBody<api::Fork>,
 ) -> Result<(StatusCode, Json<api::Started>), Problem> {
     let row = api.run(&who, &run).await?;
     let thread = api.thread_for(&who, fork.thread.as_deref()).await?;
@@ -248,7 +252,7 @@ pub(super) async fn fork(
     let place = api.0.quota.run(&who.user)?;
     // The model is that of the run it branches from, and is checked where it is called.
     api.check_allowance(&who.user, None).await?;
-    let new = engine::fresh();
+    let new = engine::new_run_id();
     let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
     let new = api.0.engine.fork(&row.run, fork).await?;
     hold(&api.0.engine, &new, place);
@@ -266,7 +270,7 @@ fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::Delivered>), P
 
 /// A run in the form of the API. Its cost is known when it has ended; until then it is in its events.
 pub(super) async fn described(api: &Api, row: RunRow) -> Result<api::Run, Problem> {
-    let closing = engine::closing_of(&row);
+    let closing = engine::result_of(&row);
     let waiting = match row.status {
         Status::Asking | Status::Waiting => waiting(api, &row).await?,
         Status::Running | Status::Done | Status::Failed | Status::Cancelled => Vec::new(),
@@ -274,7 +278,7 @@ pub(super) async fn described(api: &Api, row: RunRow) -> Result<api::Run, Proble
     as_said(row, closing.as_ref(), waiting)
 }
 
-fn as_said(row: RunRow, closing: Option<&Closing>, waiting: Vec<api::Waiting>) -> Result<api::Run, Problem> {
+fn as_said(row: RunRow, closing: Option<&RunResult>, waiting: Vec<api::Waiting>) -> Result<api::Run, Problem> {
     let outcome = closing.map(|closing| serde_json::to_value(&closing.outcome)).transpose();
     let spent = closing.map_or_else(|| Ok(json!({})), |closing| serde_json::to_value(closing.spent));
     Ok(api::Run {

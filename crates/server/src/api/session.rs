@@ -5,7 +5,7 @@ use serde::Deserialize;
 use wire::api;
 
 use super::Api;
-use super::said::Said;
+use super::params::JsonBody;
 use crate::limits::Limits;
 use crate::listen::Peer;
 use crate::problem::Problem;
@@ -17,7 +17,7 @@ const BODY_BYTES_MAX: u64 = 4 << 10;
 pub(super) async fn open(State(api): State<Api>, mut request: Request) -> Result<Response, Problem> {
     request.extensions_mut().insert(Limits { body_bytes_max: BODY_BYTES_MAX, ..Limits::default() });
     let (peer, headers) = (api.0.guard.peer(&request), request.headers().clone());
-    let Said(api::NewSession { token }) = Said::from_request(request, &()).await?;
+    let JsonBody(api::NewSession { token }) = JsonBody::from_request(request, &()).await?;
     with_cookie(&session(&api, &token, &headers, peer.as_ref()).await?)
 }
 

@@ -5,25 +5,25 @@ use wire::api;
 
 use super::Api;
 use crate::allowance::Spent;
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::problem::Problem;
 use crate::rights::Role;
 
 pub(super) async fn get(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Extension(role): Extension<Role>,
 ) -> Result<Json<api::Status>, Problem> {
     let inner = &api.0;
-    let documents = inner.desk.documents(&who.user).await?;
+    let documents = inner.backend.documents(&who.user).await?;
     let mine = CardFilter { user: Some(who.user.clone()), limit: 1, ..CardFilter::default() };
     let first_run = inner.engine.store().cards(mine).await?.is_empty();
     Ok(Json(api::Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         user: who.user.to_string(),
         needs_token: inner.guard.has_tokens().await?,
-        flows: inner.desk.flows(),
-        model: inner.desk.chosen(),
+        flows: inner.backend.flows(),
+        model: inner.backend.chosen(),
         documents: api::Shelf { folders: documents.folders, passages: documents.index.passages },
         first_run,
         role: role.as_str().to_owned(),
@@ -31,7 +31,7 @@ pub(super) async fn get(
     }))
 }
 
-async fn allowance(api: &Api, who: &Who) -> Result<Option<api::Allowance>, Problem> {
+async fn allowance(api: &Api, who: &Identity) -> Result<Option<api::Allowance>, Problem> {
     let Some(allowances) = api.0.guard.allowances() else { return Ok(None) };
     let rights = allowances.rights(&who.user);
     let is_limited = rights.has_budget() || rights.models.is_some() || rights.tools.is_some();

@@ -9,9 +9,9 @@ use store::{CardFilter, CardRow, RunFilter, Store, StoreError};
 use wire::api;
 
 use super::Api;
+use super::params::QueryParams;
 use super::runs::{described, status};
-use super::said::Asked;
-use crate::guard::{Who, now_ms};
+use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
 
 const PAGE: usize = 50;
@@ -30,7 +30,11 @@ pub(super) struct Page {
     q: Option<String>,
 }
 
-pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Who>, Asked(page): Asked<Page>) -> Result<Json<api::Threads>, Problem> {
+pub(super) async fn list(
+    State(api): State<Api>,
+    Extension(who): Extension<Identity>,
+    QueryParams(page): QueryParams<Page>,
+) -> Result<Json<api::Threads>, Problem> {
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let wanted = page.q.unwrap_or_default();
     if wanted.len() > WORDS_BYTES_MAX {
@@ -58,11 +62,11 @@ pub(super) struct Part {
 /// A file that a run of the thread wrote. Never shown in our own origin, whatever is in it.
 pub(super) async fn file(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path((thread, path)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
     let row = api.thread(&who, &thread).await?;
-    let bytes = api.0.desk.workspace_file(&row.thread, &path).await?;
+    let bytes = api.0.backend.workspace_file(&row.thread, &path).await?;
     let name: String = path.rsplit('/').next().unwrap_or_default().chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let headers =
         [(header::CONTENT_TYPE, "application/octet-stream".to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))];
@@ -83,9 +87,9 @@ fn is_plain(c: char) -> bool {
 
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(thread): Path<String>,
-    Asked(part): Asked<Part>,
+    QueryParams(part): QueryParams<Part>,
 ) -> Result<Json<api::Conversation>, Problem> {
     let store = api.0.engine.store();
     let thread = api.thread(&who, &thread).await?.thread;
@@ -111,14 +115,14 @@ pub(super) async fn show(
     Ok(Json(api::Conversation { thread: card(&row), messages, runs, next }))
 }
 
-pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Who>, Path(thread): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Identity>, Path(thread): Path<String>) -> Result<StatusCode, Problem> {
     let row = api.thread(&who, &thread).await?;
     match api.0.engine.store().delete_thread(&row.thread, now_ms()).await {
         Ok(_) => {}
         Err(StoreError::Held { .. }) => return Err(Problem::conflict("something is still going on in this thread; stop it first")),
         Err(error) => return Err(error.into()),
     }
-    api.0.desk.thread_deleted(&row.thread).await?;
+    api.0.backend.thread_deleted(&row.thread).await?;
     api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(row.thread.as_str())).await?;
     api.0.feed.gone(&who.user, &row.thread);
     Ok(StatusCode::NO_CONTENT)

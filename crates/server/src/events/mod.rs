@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use engine::{At, Engine, Family, Heard, Known, Seen, Whom};
+use engine::{Engine, FeedItem, Known, RunState, TreeItem, TreeWatcher, WatchScope};
 use graph::{Event, RunId, TaskId, ThreadId};
 use serde::Serialize;
 use serde_json::json;
@@ -108,7 +108,7 @@ impl Hubs {
                 let (to, live) = broadcast::channel(LIVE_MAX);
                 let hub = Arc::new(Hub { run: run.clone(), state: Mutex::default(), live: to });
                 all.insert(run.clone(), Arc::downgrade(&hub));
-                let family = Family::watch(&self.engine, thread, run, Known::new(), Whom::All);
+                let family = TreeWatcher::watch(&self.engine, thread, run, Known::new(), WatchScope::All);
                 tokio::spawn(self.clone().pump(hub.clone(), family));
                 (hub, live)
             }
@@ -131,7 +131,7 @@ impl Hubs {
         self.lock().len()
     }
 
-    async fn pump(self: Arc<Self>, hub: Arc<Hub>, mut family: Family) {
+    async fn pump(self: Arc<Self>, hub: Arc<Hub>, mut family: TreeWatcher) {
         let mut is_resting = false;
         loop {
             let rest = async {
@@ -149,7 +149,7 @@ impl Hubs {
                 }
                 heard = family.next() => match heard {
                     Some(Ok(heard)) => {
-                        if is_resting && matches!(heard.seen, Seen::Told(..)) {
+                        if is_resting && matches!(heard.seen, FeedItem::Event(..)) {
                             is_resting = false;
                             hub.wake();
                         }
@@ -159,7 +159,7 @@ impl Hubs {
                     None => return self.end(&hub).await,
                 },
                 at = rest => match at {
-                    Ok(At::Over(_)) => {
+                    Ok(RunState::Over(_)) => {
                         drain(&hub, &mut family, LAST_OF_ALL, true).await;
                         return self.end(&hub).await;
                     }
@@ -208,7 +208,7 @@ impl Hubs {
 }
 
 /// Reads outstanding events until there are none, or until the time is over.
-async fn drain(hub: &Hub, family: &mut Family, patience: Duration, to_the_end: bool) {
+async fn drain(hub: &Hub, family: &mut TreeWatcher, patience: Duration, to_the_end: bool) {
     let all = async {
         loop {
             let heard = match to_the_end {
@@ -246,17 +246,17 @@ struct ToldData<'a> {
     run: &'a RunId,
     at_ms: i64,
     #[serde(flatten)]
-    told: &'a graph::Told,
+    numbered: &'a graph::NumberedEvent,
 }
 
 impl Hub {
-    fn hear(&self, heard: &Heard) {
+    fn hear(&self, heard: &TreeItem) {
         let live = match &heard.seen {
-            Seen::Told(told, at_ms) => {
+            FeedItem::Event(numbered, at_ms) => {
                 // `started` says its own run; the one of the frame would be there twice.
-                let data = match told.event {
+                let data = match numbered.event {
                     Event::Started { .. } => {
-                        let mut data = serde_json::to_value(&**told).unwrap_or_default();
+                        let mut data = serde_json::to_value(&**numbered).unwrap_or_default();
                         data["at_ms"] = json!(at_ms);
                         // Whether its answer is the user's, and which effect of which run a child answers.
                         data["answers"] = json!(heard.speaks);
@@ -265,22 +265,22 @@ impl Hub {
                         }
                         data.to_string()
                     }
-                    _ => serde_json::to_string(&ToldData { run: &heard.run, at_ms: *at_ms, told }).unwrap_or_default(),
+                    _ => serde_json::to_string(&ToldData { run: &heard.run, at_ms: *at_ms, numbered }).unwrap_or_default(),
                 };
                 let path = cursor::path(&heard.path);
                 let mut log = self.lock();
-                if log.at.has(&path, told.seq) {
+                if log.at.has(&path, numbered.seq) {
                     return;
                 }
-                log.at.hear(&path, told.seq);
-                if let Event::Replied { task, .. } = &told.event {
+                log.at.hear(&path, numbered.seq);
+                if let Event::Replied { task, .. } = &numbered.event {
                     log.open.retain(|open| open.run != heard.run || open.task != *task);
                 }
                 let id = log.at.to_string();
-                log.entries.push(Entry { path, seq: told.seq, id, frame: format!("event: told\ndata: {data}\n\n").into() });
+                log.entries.push(Entry { path, seq: numbered.seq, id, frame: format!("event: told\ndata: {data}\n\n").into() });
                 Live::More
             }
-            Seen::Delta { task, attempt, text } => {
+            FeedItem::Delta { task, attempt, text } => {
                 let mut log = self.lock();
                 let is_it = |open: &OpenText| open.run == heard.run && open.task == *task && open.attempt == *attempt;
                 let at = match log.open.iter_mut().find(|open| is_it(open)) {

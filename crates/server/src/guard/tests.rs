@@ -151,7 +151,7 @@ async fn a_session_is_its_users_and_goes_with_its_token() {
     let new = |token: &str, user: &str| NewToken { digest: digest(token), user: user.into(), made_with: None, created_ms: 0, until_ms: None };
     let ada = store.keep_token(new("of ada", "ada")).await.unwrap();
     let guard = Guard::with_users(Some("of the operator"), store.clone());
-    assert_eq!(guard.of_token("of ada", None).await.unwrap(), Who { user: "ada".into(), is_operator: false });
+    assert_eq!(guard.of_token("of ada", None).await.unwrap(), Identity { user: "ada".into(), is_operator: false });
     assert!(guard.of_token("of the operator", None).await.unwrap().is_operator);
 
     let session = guard.open_session("of ada", &HeaderMap::new(), None).await.unwrap();

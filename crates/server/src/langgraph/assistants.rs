@@ -11,8 +11,8 @@ use wire::langserve::{Config, config_schema};
 
 use super::records::{self, ASSISTANT, Kept};
 use super::{Answer, LangGraph, calendar, check_metadata, contains, ids, invalid, limit_of, merged, not_found, page, read_or_default};
-use crate::guard::Who;
-use crate::langserve::{Caller, Dress, Refused, Sent, Served, json_of, read};
+use crate::guard::Identity;
+use crate::langserve::{Caller, InputShape, Refused, Sent, Served, json_of, read};
 
 const VERSIONS_MAX: usize = 100;
 
@@ -112,7 +112,7 @@ impl LangGraph {
     }
 
     /// By the name of a graph, by the id of its own assistant, or by the id of one that the user made.
-    pub(super) async fn assistant(&self, who: &Who, id: &str) -> Result<Option<Assistant>, Refused> {
+    pub(super) async fn assistant(&self, who: &Identity, id: &str) -> Result<Option<Assistant>, Refused> {
         let shown = ids::shown(id);
         if let Some(graph_id) = self.graph_ids().into_iter().find(|graph_id| *graph_id == id || built_in_id(graph_id) == shown) {
             return Ok(Some(self.built_in(graph_id)));
@@ -121,14 +121,14 @@ impl LangGraph {
         Ok(kept.map(made).filter(|assistant| self.0.service.0.served.contains_key(&assistant.graph_id)))
     }
 
-    async fn known_assistant(&self, who: &Who, id: &str) -> Result<(Assistant, &Served), Refused> {
+    async fn known_assistant(&self, who: &Identity, id: &str) -> Result<(Assistant, &Served), Refused> {
         let assistant = self.assistant(who, id).await?.ok_or_else(|| not_found("Assistant", id))?;
         let served = self.0.service.0.served.get(&assistant.graph_id).ok_or_else(|| not_found("Graph", &assistant.graph_id))?;
         Ok((assistant, served))
     }
 
     /// One that a user made and may change.
-    async fn own_assistant(&self, who: &Who, id: &str) -> Result<Kept<AssistantRecord>, Refused> {
+    async fn own_assistant(&self, who: &Identity, id: &str) -> Result<Kept<AssistantRecord>, Refused> {
         let id = ids::shown(id);
         if let Some(kept) = records::get(self.store(), &who.user, ASSISTANT, &id).await? {
             return Ok(kept);
@@ -183,7 +183,7 @@ struct Body {
 async fn create(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
     let body: Body = read(&body)?;
     let graph_id = body.graph_id.ok_or_else(|| Refused::wrong("missing", &["graph_id"], "Field required"))?;
-    let id = body.assistant_id.as_deref().map_or_else(|| ids::shown(engine::fresh().as_str()), ids::shown);
+    let id = body.assistant_id.as_deref().map_or_else(|| ids::shown(engine::new_run_id().as_str()), ids::shown);
     if let Some(known) = graph.assistant(&caller.who, &id).await? {
         return match body.if_exists.as_deref() {
             Some("do_nothing") => Ok(json_of(StatusCode::OK, &known.json())),
@@ -254,7 +254,7 @@ struct Search {
     offset: Option<usize>,
 }
 
-async fn found(graph: &LangGraph, who: &Who, search: &Search) -> Result<Vec<Value>, Refused> {
+async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
     let mut all: Vec<Assistant> = graph.graph_ids().into_iter().map(|graph_id| graph.built_in(graph_id)).collect();
     all.extend(records::list(graph.store(), Some(&who.user), ASSISTANT, "").await?.into_iter().map(made));
     let fits = |assistant: &Assistant| {
@@ -327,16 +327,16 @@ async fn drawn(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<St
 
 async fn schemas(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Answer {
     let (assistant, served) = graph.known_assistant(&caller.who, &id).await?;
-    let state = match served.dress {
-        Dress::Agent | Dress::Question => wire::langserve::state_schema(&format!("{}State", served.flow)),
-        Dress::Bare => served.dress.output_schema(&served.flow),
+    let state = match served.input_shape {
+        InputShape::Agent | InputShape::Question => wire::langserve::state_schema(&format!("{}State", served.flow)),
+        InputShape::Bare => served.input_shape.output_schema(&served.flow),
     };
     let settings = json!({ "title": format!("{}Settings", served.flow), "type": "object", "properties": served.settings.schema });
     Ok(json_of(
         StatusCode::OK,
         &json!({
             "graph_id": assistant.graph_id,
-            "input_schema": served.dress.input_schema(&served.flow),
+            "input_schema": served.input_shape.input_schema(&served.flow),
             "output_schema": state,
             "state_schema": state,
             "config_schema": config_schema(&format!("{}Config", served.flow), &served.settings.schema),

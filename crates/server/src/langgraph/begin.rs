@@ -8,7 +8,7 @@
 //! ```
 
 use axum::http::StatusCode;
-use engine::{Family, Fork, Known, Order, Whom};
+use engine::{Fork, Known, Order, TreeWatcher, WatchScope};
 use graph::{RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{RunRow, Status};
@@ -25,7 +25,7 @@ use super::threads::{Branch, Thread, ThreadRecord};
 use super::{LangGraph, check_metadata, ids, invalid, not_found, records, webhook};
 use crate::guard::now_ms;
 use crate::langserve::run_config::RunConfig;
-use crate::langserve::{self, Call, Caller, Dress, Refused};
+use crate::langserve::{self, Call, Caller, InputShape, Refused};
 use crate::problem::Problem;
 
 /// How long a run may be put off.
@@ -35,10 +35,10 @@ const AFTER_SECONDS_MAX: f64 = 30.0 * 86_400.0;
 pub(super) struct Begun {
     pub(super) run: RunId,
     pub(super) thread: Thread,
-    pub(super) dress: Dress,
+    pub(super) input_shape: InputShape,
     pub(super) assistant: Assistant,
     /// Subscribed before the run began, where somebody wants its events.
-    pub(super) family: Option<Family>,
+    pub(super) family: Option<TreeWatcher>,
     /// Events that were there before this request.
     pub(super) known: Known,
     /// The conversation before it, and what it was given.
@@ -85,7 +85,7 @@ impl LangGraph {
             webhook::check(self, url).await?;
         }
         let served = self.0.service.0.served.get(&assistant.graph_id).ok_or_else(|| not_found("Graph", &assistant.graph_id))?;
-        let dress = served.dress;
+        let input_shape = served.input_shape;
         let is_stateless = thread_id.is_none();
         let mut thread = self.thread_of(caller, thread_id, &wish).await?;
         let key = match thread_id {
@@ -93,7 +93,7 @@ impl LangGraph {
             None => langserve::keyed(&caller.headers, &caller.who.user, &served.flow, None)?,
         };
         let is_deleted_after = is_stateless && key.is_none() && wish.on_completion != Some(OnCompletion::Keep);
-        let run = named.or(key.clone()).unwrap_or_else(engine::fresh);
+        let run = named.or(key.clone()).unwrap_or_else(engine::new_run_id);
         if is_stateless {
             // Named by its run, so that a repeated key finds it.
             (thread.engine, thread.id) = (ThreadId::from(run.as_str()), ids::shown(run.as_str()));
@@ -103,7 +103,7 @@ impl LangGraph {
         let settings = RunConfig::of(&self.0.service, served, caller, &config).await?;
         let mut begun = Begun {
             run,
-            dress,
+            input_shape,
             family: None,
             known: Known::new(),
             before: Vec::new(),
@@ -153,7 +153,7 @@ impl LangGraph {
             begun.known = resume::known(self.engine(), &head.run).await;
             begun.input = self.input_of(&head.run).await?;
             begun.before = self.before(&begun.thread, &head.run, head.created_ms).await?.0;
-            begun.dress = self.dress(&head.flow);
+            begun.input_shape = self.input_shape(&head.flow);
             begun.run = head.run;
             let place = self.place_of(caller, false).await?;
             return Ok(Start::Answer(answers, place));
@@ -232,7 +232,7 @@ impl LangGraph {
         };
         let row = self.run_in(&begun.thread, run.as_str()).await?;
         begun.input = self.input_of(&row.run).await?;
-        begun.dress = self.dress(&row.flow);
+        begun.input_shape = self.input_shape(&row.flow);
         let (before, _) = self.before(&begun.thread, &row.run, row.created_ms).await?;
         self.rebase(caller, &mut begun.thread, before.clone()).await?;
         begun.before = before;
@@ -251,7 +251,7 @@ impl LangGraph {
         head: Option<&RunRow>,
         config: RunConfig,
     ) -> Result<Start, Refused> {
-        if begun.dress != Dress::Bare && !begun.is_stateless {
+        if begun.input_shape != InputShape::Bare && !begun.is_stateless {
             match from {
                 Some(id) => {
                     begun.before = self.moment_at(&begun.thread, id).await?.messages;
@@ -261,7 +261,7 @@ impl LangGraph {
             }
         }
         let is_own = begun.thread.record.as_ref().is_some_and(|record| record.value.branch.is_some() || !record.value.hidden.is_empty());
-        let input = with_history(begun.dress, &begun.before, is_own, input)?;
+        let input = with_history(begun.input_shape, &begun.before, is_own, input)?;
         let served = self.0.service.0.served.get(&begun.assistant.graph_id).ok_or_else(|| not_found("Graph", &begun.assistant.graph_id))?;
         let mut call = Call::of(&self.0.service, served, caller, input, &config, None)?;
         call.order.run = Some(begun.run.clone());
@@ -317,7 +317,7 @@ impl LangGraph {
         lock: OwnedMutexGuard<()>,
     ) -> Result<Begun, Refused> {
         if is_watched {
-            begun.family = Some(Family::watch(self.engine(), &begun.thread.engine, &begun.run, begun.known.clone(), Whom::All));
+            begun.family = Some(TreeWatcher::watch(self.engine(), &begun.thread.engine, &begun.run, begun.known.clone(), WatchScope::All));
         }
         if let Some(url) = &wish.webhook {
             webhook::remember(self, &caller.who.user, &begun, url).await?;
@@ -369,10 +369,10 @@ fn check(wish: &RunCreate) -> Result<(), Refused> {
 }
 
 /// An input with the conversation of its thread, where the flow is to be given it.
-fn with_history(dress: Dress, before: &[Message], is_own: bool, input: Value) -> Result<Value, Refused> {
+fn with_history(input_shape: InputShape, before: &[Message], is_own: bool, input: Value) -> Result<Value, Refused> {
     let Value::Object(mut fields) = input else { return Ok(input) };
-    let wants_all = dress == Dress::Agent || (dress == Dress::Question && is_own);
-    if dress == Dress::Bare {
+    let wants_all = input_shape == InputShape::Agent || (input_shape == InputShape::Question && is_own);
+    if input_shape == InputShape::Bare {
         return Ok(Value::Object(fields));
     }
     if let (Some(question), true) = (fields.get("question").and_then(Value::as_str).map(str::to_owned), wants_all)

@@ -14,7 +14,7 @@ use super::calendar::{self, Schedule};
 use super::records::{self, CRON, Kept};
 use super::{Answer, LangGraph, contains, ids, invalid, limit_of, merged, not_found, page, read_or_default, stream, webhook};
 use crate::api::runs::digest_of;
-use crate::guard::{Who, now_ms};
+use crate::guard::{Identity, now_ms};
 use crate::langserve::{Caller, Refused, Sent, json_of, read};
 
 pub(super) fn routes() -> Router<LangGraph> {
@@ -103,14 +103,14 @@ async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: 
         wish,
         payload,
     };
-    let id = ids::shown(engine::fresh().as_str());
+    let id = ids::shown(engine::new_run_id().as_str());
     records::put(graph.store(), &caller.who.user, CRON, &id, &record).await?;
     graph.0.due.notify_one();
     let kept = own(graph, &caller.who, &id).await?;
     Ok(json_of(StatusCode::OK, &shown(&kept)))
 }
 
-async fn own(graph: &LangGraph, who: &Who, id: &str) -> Result<Kept<CronRecord>, Refused> {
+async fn own(graph: &LangGraph, who: &Identity, id: &str) -> Result<Kept<CronRecord>, Refused> {
     records::get(graph.store(), &who.user, CRON, &ids::shown(id)).await?.ok_or_else(|| not_found("Cron", id))
 }
 
@@ -185,7 +185,7 @@ struct Search {
     offset: Option<usize>,
 }
 
-async fn found(graph: &LangGraph, who: &Who, search: &Search) -> Result<Vec<Value>, Refused> {
+async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
     let all: Vec<Kept<CronRecord>> = records::list(graph.store(), Some(&who.user), CRON, "").await?;
     let fits = |kept: &&Kept<CronRecord>| {
         let cron = &kept.value;
@@ -232,7 +232,7 @@ pub(super) async fn begin_due(graph: &LangGraph) -> Result<(), Refused> {
 }
 
 async fn begin(graph: &LangGraph, kept: &Kept<CronRecord>, run: RunId) {
-    let caller = Caller { who: Who { user: kept.user.clone(), is_operator: kept.value.is_operator }, headers: HeaderMap::new() };
+    let caller = Caller { who: Identity { user: kept.user.clone(), is_operator: kept.value.is_operator }, headers: HeaderMap::new() };
     let wanted =
         Wanted { caller: &caller, thread: kept.value.thread.as_deref(), wish: kept.value.wish.clone(), run: Some(run.clone()), is_watched: true };
     match graph.begin(wanted).await {

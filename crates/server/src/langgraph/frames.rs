@@ -13,8 +13,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use engine::{Heard, Seen};
-use graph::{Effect, Event, Outcome, RunId, TaskId, Told};
+use engine::{FeedItem, TreeItem};
+use graph::{Effect, Event, NumberedEvent, Outcome, RunId, TaskId};
 use serde_json::{Map, Value, json};
 use wire::langgraph::{Interrupt, StreamMode};
 use wire::langserve::Message;
@@ -22,8 +22,8 @@ use wire::langserve::Message;
 use super::begin::Begun;
 use super::calendar;
 use super::ids::{self, CheckpointId};
-use super::state::{Said, answer_id, conversation, named_fault, values_of};
-use crate::langserve::Dress;
+use super::state::{JsonBody, answer_id, conversation, named_fault, values_of};
+use crate::langserve::InputShape;
 
 /// The purpose of the model call whose text is the answer.
 const ANSWER_CALL: &str = "answer";
@@ -61,18 +61,18 @@ struct Member {
     calls: BTreeMap<TaskId, (&'static str, String)>,
 }
 
-pub(super) struct Teller {
+pub(super) struct StreamWriter {
     modes: BTreeSet<StreamMode>,
     has_subgraphs: bool,
     thread_id: String,
     assistant_id: String,
     graph_id: String,
     run: RunId,
-    dress: Dress,
+    input_shape: InputShape,
     before: Vec<Message>,
     input: Value,
     more: Map<String, Value>,
-    said: Vec<Said>,
+    said: Vec<JsonBody>,
     output: Option<Value>,
     members: HashMap<RunId, Member>,
     /// Calls whose text is the answer.
@@ -82,16 +82,16 @@ pub(super) struct Teller {
     has_new: bool,
 }
 
-impl Teller {
-    pub(super) fn new(begun: &Begun, modes: Vec<StreamMode>, has_subgraphs: bool) -> Teller {
-        Teller {
+impl StreamWriter {
+    pub(super) fn new(begun: &Begun, modes: Vec<StreamMode>, has_subgraphs: bool) -> StreamWriter {
+        StreamWriter {
             modes: modes.into_iter().collect(),
             has_subgraphs,
             thread_id: begun.thread.id.clone(),
             assistant_id: begun.assistant.assistant_id.clone(),
             graph_id: begun.assistant.graph_id.clone(),
             run: begun.run.clone(),
-            dress: begun.dress,
+            input_shape: begun.input_shape,
             before: begun.before.clone(),
             input: begun.input.clone(),
             more: begun.thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default(),
@@ -104,11 +104,11 @@ impl Teller {
         }
     }
 
-    pub(super) fn hear(&mut self, heard: &Heard) -> Vec<Frame> {
+    pub(super) fn hear(&mut self, heard: &TreeItem) -> Vec<Frame> {
         match &heard.seen {
-            Seen::Told(told, at_ms) => self.told(heard, told, *at_ms),
-            Seen::Delta { task, text, .. } if self.answering.contains(&(heard.run.clone(), *task)) => self.piece(&heard.run, text),
-            Seen::Delta { .. } => Vec::new(),
+            FeedItem::Event(told, at_ms) => self.told(heard, told, *at_ms),
+            FeedItem::Delta { task, text, .. } if self.answering.contains(&(heard.run.clone(), *task)) => self.piece(&heard.run, text),
+            FeedItem::Delta { .. } => Vec::new(),
         }
     }
 
@@ -121,11 +121,11 @@ impl Teller {
     }
 
     fn values(&self) -> Map<String, Value> {
-        let messages = conversation(&self.run, self.dress, &self.before, &self.input, &self.said, self.output.as_ref());
-        match (&self.output, self.dress) {
+        let messages = conversation(&self.run, self.input_shape, &self.before, &self.input, &self.said, self.output.as_ref());
+        match (&self.output, self.input_shape) {
             // Before its end, what a flow of its own kind has is what it was given.
-            (None, Dress::Bare) => self.input.as_object().cloned().unwrap_or_default(),
-            (output, dress) => values_of(dress, &messages, output.as_ref(), &self.more),
+            (None, InputShape::Bare) => self.input.as_object().cloned().unwrap_or_default(),
+            (output, input_shape) => values_of(input_shape, &messages, output.as_ref(), &self.more),
         }
     }
 
@@ -147,7 +147,7 @@ impl Teller {
         }
     }
 
-    fn told(&mut self, heard: &Heard, told: &Told, at_ms: i64) -> Vec<Frame> {
+    fn told(&mut self, heard: &TreeItem, told: &NumberedEvent, at_ms: i64) -> Vec<Frame> {
         let is_root = heard.parent.is_none();
         if let Event::Started { flow, .. } = &told.event {
             self.enter(heard, flow);
@@ -215,7 +215,7 @@ impl Teller {
         frames
     }
 
-    fn enter(&mut self, heard: &Heard, flow: &str) {
+    fn enter(&mut self, heard: &TreeItem, flow: &str) {
         let namespace = match &heard.parent {
             None => Vec::new(),
             Some(parent) => {
@@ -229,7 +229,7 @@ impl Teller {
         self.members.insert(heard.run.clone(), Member { namespace, flow: flow.to_owned(), ..Member::default() });
     }
 
-    fn is_answer(&self, heard: &Heard, effect: &Effect) -> bool {
+    fn is_answer(&self, heard: &TreeItem, effect: &Effect) -> bool {
         let Effect::CallModel(call) = effect else { return false };
         let is_from_evidence = call.messages.iter().any(|message| message.role == EVIDENCE_ROLE);
         heard.speaks && call.purpose == ANSWER_CALL && call.schema.is_none() && !is_from_evidence
@@ -259,7 +259,7 @@ impl Teller {
         });
     }
 
-    fn task_id(&self, heard: &Heard, member: &Member) -> String {
+    fn task_id(&self, heard: &TreeItem, member: &Member) -> String {
         ids::derived(&["task", heard.run.as_str(), &member.step.to_string(), &member.node])
     }
 
@@ -273,7 +273,7 @@ impl Teller {
         );
     }
 
-    fn entered(&self, frames: &mut Vec<Frame>, heard: &Heard, member: &Member, at_ms: i64) {
+    fn entered(&self, frames: &mut Vec<Frame>, heard: &TreeItem, member: &Member, at_ms: i64) {
         let checkpoint = CheckpointId::Step { run: heard.run.clone(), step: member.step };
         let config = |id: &CheckpointId| {
             let namespace = member.namespace.join("|");
@@ -320,7 +320,7 @@ impl Teller {
         frames
     }
 
-    fn replied(&self, frames: &mut Vec<Frame>, heard: &Heard, member: &Member, task: TaskId, call: (&str, &str), reply: &graph::Reply) {
+    fn replied(&self, frames: &mut Vec<Frame>, heard: &TreeItem, member: &Member, task: TaskId, call: (&str, &str), reply: &graph::Reply) {
         let (kind, name) = call;
         match kind {
             "tool" => {
@@ -345,7 +345,7 @@ impl Teller {
 
     fn said(&mut self, frames: &mut Vec<Frame>, member: &mut Member, role: &str, content: &str) {
         let answers = self.said.iter().filter(|said| said.role != "user").count();
-        self.said.push(Said { role: role.to_owned(), content: content.to_owned() });
+        self.said.push(JsonBody { role: role.to_owned(), content: content.to_owned() });
         self.has_new = true;
         if role == "user" {
             return;
@@ -364,7 +364,7 @@ impl Teller {
         self.add(frames, StreamMode::Messages, "messages/complete", || json!([message]));
     }
 
-    fn left(&mut self, frames: &mut Vec<Frame>, heard: &Heard, member: &mut Member, node: &str, at_ms: i64) {
+    fn left(&mut self, frames: &mut Vec<Frame>, heard: &TreeItem, member: &mut Member, node: &str, at_ms: i64) {
         let noted = std::mem::take(&mut member.noted);
         let update = if noted.is_empty() { Value::Null } else { Value::Object(noted) };
         let event = self.named("updates", member);

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn ids_come_back_as_they_went() {
-        let run = engine::fresh();
+        let run = engine::new_run_id();
         for id in [CheckpointId::Step { run: run.clone(), step: 3 }, CheckpointId::End { run: run.clone() }] {
             assert_eq!(CheckpointId::parse(&id.to_string()), Some(id));
         }

@@ -58,7 +58,7 @@ use serde_json::{Value, json};
 use store::Store;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
-use crate::api::said;
+use crate::api::params;
 use crate::guard::now_ms;
 use crate::langserve::{Refused, Service, json_of};
 use crate::problem::Problem;
@@ -147,7 +147,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let said::Asked(asked) = said::Asked::from_request_parts(parts, state).await?;
+        let params::QueryParams(asked) = params::QueryParams::from_request_parts(parts, state).await?;
         Ok(Query(asked))
     }
 }

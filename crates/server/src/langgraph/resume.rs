@@ -1,6 +1,6 @@
 //! `Command(resume=…)`: a person's answers, for the questions that a run waits with.
 
-use engine::{Delivery, Engine, EngineError, Known, OpenQuestion, family_past};
+use engine::{Delivery, Engine, EngineError, Known, OpenQuestion, tree_history};
 use graph::RunId;
 use serde_json::Value;
 use store::RunRow;
@@ -51,5 +51,5 @@ pub(super) async fn answers(graph: &LangGraph, head: &RunRow, resume: Value) -> 
 
 /// Events of a run and of those below it that were there before.
 pub(super) async fn known(engine: &Engine, run: &RunId) -> Known {
-    family_past(engine, run).await.into_iter().map(|(run, events)| (run, events.len() as u64)).collect()
+    tree_history(engine, run).await.into_iter().map(|(run, events)| (run, events.len() as u64)).collect()
 }

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use engine::{At, Family, Known, Whom};
+use engine::{Known, RunState, TreeWatcher, WatchScope};
 use graph::{Outcome, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -17,8 +17,8 @@ use super::records::{self, RUN};
 use super::state::{conversation, named_fault, output_of, values_of};
 use super::threads::Thread;
 use super::{Answer, LangGraph, Query, all_of, calendar, ids, invalid, limit_of, not_found, read_or_default, stream};
-use crate::guard::Who;
-use crate::langserve::{Caller, Dress, Refused, Sent, json_of, read};
+use crate::guard::Identity;
+use crate::langserve::{Caller, InputShape, Refused, Sent, json_of, read};
 use crate::problem::Problem;
 
 const BATCH_MAX: usize = 100;
@@ -60,7 +60,7 @@ fn status_of(row: &RunRow) -> RunStatus {
 }
 
 impl LangGraph {
-    pub(super) async fn run_json(&self, who: &Who, thread: &Thread, row: &RunRow) -> Result<Run, Refused> {
+    pub(super) async fn run_json(&self, who: &Identity, thread: &Thread, row: &RunRow) -> Result<Run, Refused> {
         let record = records::get::<RunRecord>(self.store(), &who.user, RUN, row.run.as_str()).await?.map(|kept| kept.value);
         let record = record.unwrap_or_default();
         let graph_id = self.0.service.0.served.iter().find(|(_, served)| served.flow == row.flow).map_or(row.flow.as_str(), |(path, _)| path);
@@ -79,7 +79,7 @@ impl LangGraph {
     }
 
     /// A run that may not be begun yet.
-    async fn any_run(&self, who: &Who, thread: &Thread, id: &str) -> Result<Run, Refused> {
+    async fn any_run(&self, who: &Identity, thread: &Thread, id: &str) -> Result<Run, Refused> {
         match self.run_in(thread, id).await {
             Ok(row) => self.run_json(who, thread, &row).await,
             Err(refused) => self.queued_run(who, thread, id).await?.ok_or(refused),
@@ -87,7 +87,7 @@ impl LangGraph {
     }
 
     /// What a run came to, as `wait` and `join` say it.
-    pub(super) async fn outcome(&self, who: &Who, thread_id: &str, run: &RunId, is_stateless: bool) -> Result<Value, Refused> {
+    pub(super) async fn outcome(&self, who: &Identity, thread_id: &str, run: &RunId, is_stateless: bool) -> Result<Value, Refused> {
         let at = self.rested(who, thread_id, run).await?;
         let thread = match is_stateless {
             false => self.thread(who, thread_id).await?,
@@ -99,16 +99,16 @@ impl LangGraph {
         };
         let row = self.store().run(run).await.map_err(Problem::from)?.ok_or_else(|| not_found("Run", run.as_str()))?;
         match at {
-            At::Over(closing) => match &closing.outcome {
+            RunState::Over(closing) => match &closing.outcome {
                 Outcome::Done { output } => {
-                    let dress = self.dress(&row.flow);
+                    let input_shape = self.input_shape(&row.flow);
                     let more = thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default();
-                    if dress == Dress::Bare {
-                        return Ok(Value::Object(values_of(dress, &[], Some(output), &more)));
+                    if input_shape == InputShape::Bare {
+                        return Ok(Value::Object(values_of(input_shape, &[], Some(output), &more)));
                     }
                     let (before, own) = self.before(&thread, run, row.created_ms).await?;
-                    let messages = conversation(run, dress, &before, &self.input_of(run).await?, &own, Some(output));
-                    Ok(Value::Object(values_of(dress, &messages, Some(output), &more)))
+                    let messages = conversation(run, input_shape, &before, &self.input_of(run).await?, &own, Some(output));
+                    Ok(Value::Object(values_of(input_shape, &messages, Some(output), &more)))
                 }
                 Outcome::Failed { fault } => {
                     let (error, message) = named_fault(fault);
@@ -118,18 +118,18 @@ impl LangGraph {
                     Ok(json!({ "__error__": { "error": "UserInterrupt", "message": format!("the run was cancelled: {reason}") } }))
                 }
             },
-            At::Parked(_) => {
+            RunState::Parked(_) => {
                 let mut values = self.values(&thread, Some(&row)).await?;
                 values.insert("__interrupt__".to_owned(), json!(self.interrupts(Some(&row)).await?));
                 Ok(Value::Object(values))
             }
-            At::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on in another process; join it")),
-            At::Lost(error) => Err(Refused::of(error)),
+            RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on in another process; join it")),
+            RunState::Lost(error) => Err(Refused::of(error)),
         }
     }
 
     /// Waits until a run is over or only a person can move it; also for one that is queued.
-    async fn rested(&self, who: &Who, thread_id: &str, run: &RunId) -> Result<At, Refused> {
+    async fn rested(&self, who: &Identity, thread_id: &str, run: &RunId) -> Result<RunState, Refused> {
         loop {
             match self.engine().wait(run).await {
                 Ok(at) => return Ok(at),
@@ -159,7 +159,7 @@ impl LangGraph {
             }
         }
         if let Some(api) = &self.0.service.0.api
-            && let Err(problem) = api.0.desk.thread_deleted(&engine).await
+            && let Err(problem) = api.0.backend.thread_deleted(&engine).await
         {
             tracing::warn!(%run, "files of a run without a thread could not be deleted: {}", problem.message);
         }
@@ -368,9 +368,9 @@ async fn join_stream(
         Some(row) => (graph.before(&thread, &run, row.created_ms).await?.0, graph.input_of(&run).await?),
         None => (Vec::new(), Value::Null),
     };
-    let family = Family::watch(graph.engine(), &thread.engine, &run, Known::new(), Whom::All);
+    let family = TreeWatcher::watch(graph.engine(), &thread.engine, &run, Known::new(), WatchScope::All);
     let begun = Begun {
-        dress: graph.dress(&flow),
+        input_shape: graph.input_shape(&flow),
         run,
         thread,
         assistant,
@@ -411,7 +411,7 @@ fn rolls_back(action: Option<&str>) -> Result<bool, Refused> {
     }
 }
 
-async fn cancelled(graph: &LangGraph, who: &Who, thread: &Thread, run: &RunId, is_rollback: bool, waits: bool) -> Result<(), Refused> {
+async fn cancelled(graph: &LangGraph, who: &Identity, thread: &Thread, run: &RunId, is_rollback: bool, waits: bool) -> Result<(), Refused> {
     if graph.drop_queued(&who.user, &thread.id, Some(run)).await? {
         return Ok(());
     }
@@ -466,7 +466,7 @@ async fn cancel_many(State(graph): State<LangGraph>, caller: Caller, Query(query
 }
 
 /// The values of a run that is over, for whoever is told of its end.
-pub(super) async fn ended(graph: &LangGraph, who: &Who, thread: &Thread, row: &RunRow) -> Result<Value, Refused> {
+pub(super) async fn ended(graph: &LangGraph, who: &Identity, thread: &Thread, row: &RunRow) -> Result<Value, Refused> {
     let mut body = serde_json::to_value(graph.run_json(who, thread, row).await?).map_err(|error| Problem::internal(&error))?;
     body["values"] = Value::Object(graph.values(thread, Some(row)).await?);
     body["error"] = json!(super::state::fault_of(row).map(|(_, message)| message));

@@ -17,7 +17,7 @@ use super::crons;
 use super::records::{self, Kept, QUEUED};
 use super::threads::Thread;
 use super::{LangGraph, calendar, ids, invalid, stream, webhook};
-use crate::guard::{Who, now_ms};
+use crate::guard::{Identity, now_ms};
 use crate::langserve::{Caller, Refused};
 
 /// How long after the last look it is looked again, with something queued and without.
@@ -86,7 +86,7 @@ async fn look(graph: &LangGraph) -> Result<bool, Refused> {
 /// Begins one if its thread is free. What cannot begin at all is dropped, with the reason in the log.
 async fn begin(graph: &LangGraph, kept: &Kept<Queued>) -> Result<bool, Refused> {
     let Queued { run, thread, is_stateless, is_operator, depth, wish, .. } = &kept.value;
-    let who = Who { user: kept.user.clone(), is_operator: *is_operator };
+    let who = Identity { user: kept.user.clone(), is_operator: *is_operator };
     if !is_stateless
         && let Some(found) = graph.find_thread(&who, thread).await?
         && graph.head(&found).await?.is_some_and(|head| head.status == Status::Running && head.run != *run)
@@ -170,7 +170,7 @@ impl LangGraph {
         Ok(was_there)
     }
 
-    pub(super) async fn queued_runs(&self, who: &Who, thread: &Thread) -> Result<Vec<Run>, Refused> {
+    pub(super) async fn queued_runs(&self, who: &Identity, thread: &Thread) -> Result<Vec<Run>, Refused> {
         let shown = |kept: Kept<Queued>| {
             let Queued { run, wish, .. } = kept.value;
             Run {
@@ -188,7 +188,7 @@ impl LangGraph {
         Ok(self.queued(&who.user, &thread.id).await?.into_iter().rev().map(shown).collect())
     }
 
-    pub(super) async fn queued_run(&self, who: &Who, thread: &Thread, id: &str) -> Result<Option<Run>, Refused> {
+    pub(super) async fn queued_run(&self, who: &Identity, thread: &Thread, id: &str) -> Result<Option<Run>, Refused> {
         let id = ids::shown(id);
         Ok(self.queued_runs(who, thread).await?.into_iter().find(|run| run.run_id == id))
     }

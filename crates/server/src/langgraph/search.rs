@@ -13,7 +13,7 @@ use wire::langgraph::ThreadStatus;
 use super::records::{self, Kept, THREAD};
 use super::threads::{Thread, ThreadRecord, status_of};
 use super::{Answer, LangGraph, contains, ids, invalid, limit_of, page, read_or_default};
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::langserve::{Caller, Refused, Sent, json_of};
 use crate::problem::Problem;
 
@@ -55,7 +55,7 @@ pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller
 }
 
 /// Those of the user that fit, in the order that was asked for.
-async fn found(graph: &LangGraph, who: &Who, search: &Search) -> Result<Vec<Thread>, Refused> {
+async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Thread>, Refused> {
     let kept: Vec<Kept<ThreadRecord>> = records::list(graph.store(), Some(&who.user), THREAD, "").await?;
     let filter = CardFilter { user: Some(who.user.clone()), limit: CARDS_MAX, ..CardFilter::default() };
     let mut rows: BTreeMap<String, _> = BTreeMap::new();

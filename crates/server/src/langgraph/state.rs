@@ -5,7 +5,7 @@
 //!                                                                    its output ─► `output` (an agent's: `next`, `context`)
 //! ```
 
-use engine::{OpenQuestion, closing_of};
+use engine::{OpenQuestion, result_of};
 use graph::{Entry, Fault, Outcome, RunId};
 use serde_json::{Map, Value, json};
 use store::{MessageRow, RunRow, Status};
@@ -15,7 +15,7 @@ use wire::langserve::Message;
 use super::threads::{Branch, Thread, ThreadRecord};
 use super::{LangGraph, ids, not_found};
 use crate::guard::now_ms;
-use crate::langserve::{Dress, Refused};
+use crate::langserve::{InputShape, Refused};
 use crate::problem::Problem;
 
 /// Of a conversation, so much is read: the newest.
@@ -23,17 +23,24 @@ const MESSAGES_MAX: u64 = 2_000;
 
 /// What somebody said in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct JsonBody {
     pub(super) role: String,
     pub(super) content: String,
 }
 
 /// The conversation of a run: what came before it, what it was given, what it said, and its output if it has one.
-pub(super) fn conversation(run: &RunId, dress: Dress, before: &[Message], input: &Value, said: &[Said], output: Option<&Value>) -> Vec<Message> {
+pub(super) fn conversation(
+    run: &RunId,
+    input_shape: InputShape,
+    before: &[Message],
+    input: &Value,
+    said: &[JsonBody],
+    output: Option<&Value>,
+) -> Vec<Message> {
     let turns = |value: Option<&Value>| value.and_then(|value| value.get("messages")).and_then(Value::as_array).cloned();
-    let mut messages: Vec<Message> = match dress {
-        Dress::Bare => return Vec::new(),
-        Dress::Agent => match turns(output).or_else(|| turns(Some(input))) {
+    let mut messages: Vec<Message> = match input_shape {
+        InputShape::Bare => return Vec::new(),
+        InputShape::Agent => match turns(output).or_else(|| turns(Some(input))) {
             Some(turns) => {
                 let named = turns.iter().enumerate().map(|(at, turn)| named(Message::of_turn(turn), &format!("{run}-{at}")));
                 let all: Vec<Message> = named.collect();
@@ -44,7 +51,7 @@ pub(super) fn conversation(run: &RunId, dress: Dress, before: &[Message], input:
             }
             None => before.to_vec(),
         },
-        Dress::Question => {
+        InputShape::Question => {
             let question = input.get("question").and_then(Value::as_str).unwrap_or_default();
             before.iter().cloned().chain([Message::human(question).with_id(answer_id(run, "user", 0))]).collect()
         }
@@ -70,13 +77,13 @@ fn named(message: Message, id: &str) -> Message {
 }
 
 /// The state as a client gets it.
-pub(super) fn values_of(dress: Dress, messages: &[Message], output: Option<&Value>, more: &Map<String, Value>) -> Map<String, Value> {
+pub(super) fn values_of(input_shape: InputShape, messages: &[Message], output: Option<&Value>, more: &Map<String, Value>) -> Map<String, Value> {
     let mut values = Map::new();
-    match (dress, output) {
-        (Dress::Bare, Some(Value::Object(output))) => values.extend(output.clone()),
-        (Dress::Bare, None) => {}
-        (Dress::Bare, Some(output)) => drop(values.insert("output".to_owned(), output.clone())),
-        (Dress::Agent, output) => {
+    match (input_shape, output) {
+        (InputShape::Bare, Some(Value::Object(output))) => values.extend(output.clone()),
+        (InputShape::Bare, None) => {}
+        (InputShape::Bare, Some(output)) => drop(values.insert("output".to_owned(), output.clone())),
+        (InputShape::Agent, output) => {
             values.insert("messages".to_owned(), json!(messages));
             for name in ["next", "context"] {
                 if let Some(value) = output.and_then(|output| output.get(name)) {
@@ -84,7 +91,7 @@ pub(super) fn values_of(dress: Dress, messages: &[Message], output: Option<&Valu
                 }
             }
         }
-        (Dress::Question, output) => {
+        (InputShape::Question, output) => {
             values.insert("messages".to_owned(), json!(messages));
             if let Some(output) = output {
                 values.insert("output".to_owned(), output.clone());
@@ -97,7 +104,7 @@ pub(super) fn values_of(dress: Dress, messages: &[Message], output: Option<&Valu
 
 /// The kind and the words of a fault, if the run has one.
 pub(super) fn fault_of(row: &RunRow) -> Option<(&'static str, String)> {
-    match closing_of(row)?.outcome {
+    match result_of(row)?.outcome {
         Outcome::Failed { fault } => Some(named_fault(&fault)),
         Outcome::Done { .. } | Outcome::Cancelled { .. } => None,
     }
@@ -114,12 +121,12 @@ pub(super) fn named_fault(fault: &Fault) -> (&'static str, String) {
 }
 
 pub(super) fn output_of(row: &RunRow) -> Option<Value> {
-    closing_of(row).and_then(|closing| closing.outcome.output().cloned())
+    result_of(row).and_then(|closing| closing.outcome.output().cloned())
 }
 
 impl LangGraph {
-    pub(super) fn dress(&self, flow: &str) -> Dress {
-        self.0.service.0.served.values().find(|served| served.flow == flow).map_or(Dress::Bare, |served| served.dress)
+    pub(super) fn input_shape(&self, flow: &str) -> InputShape {
+        self.0.service.0.served.values().find(|served| served.flow == flow).map_or(InputShape::Bare, |served| served.input_shape)
     }
 
     /// What a run was given.
@@ -142,13 +149,13 @@ impl LangGraph {
     }
 
     /// The conversation that a run of this thread began with.
-    pub(super) async fn before(&self, thread: &Thread, run: &RunId, created_ms: i64) -> Result<(Vec<Message>, Vec<Said>), Refused> {
+    pub(super) async fn before(&self, thread: &Thread, run: &RunId, created_ms: i64) -> Result<(Vec<Message>, Vec<JsonBody>), Refused> {
         let branch = thread.branch().filter(|branch| branch.at_ms <= created_ms);
         let (mut messages, mut own) = (branch.map(|branch| branch.messages.clone()).unwrap_or_default(), Vec::new());
         let mut before = Vec::new();
         for row in self.said_in(thread, branch).await? {
             match row.run == *run {
-                true => own.push(Said { role: row.role, content: row.content }),
+                true => own.push(JsonBody { role: row.role, content: row.content }),
                 false if own.is_empty() && row.created_ms <= created_ms => before.push(row),
                 false => {}
             }
@@ -162,13 +169,13 @@ impl LangGraph {
         let branch = thread.branch();
         match head {
             Some(head) if branch.is_none_or(|branch| branch.at_ms <= head.created_ms) => {
-                let dress = self.dress(&head.flow);
-                if dress == Dress::Bare {
+                let input_shape = self.input_shape(&head.flow);
+                if input_shape == InputShape::Bare {
                     return Ok(Vec::new());
                 }
                 let (before, own) = self.before(thread, &head.run, head.created_ms).await?;
                 let input = self.input_of(&head.run).await?;
-                Ok(conversation(&head.run, dress, &before, &input, &own, output_of(head).as_ref()))
+                Ok(conversation(&head.run, input_shape, &before, &input, &own, output_of(head).as_ref()))
             }
             _ => {
                 let mut messages = branch.map(|branch| branch.messages.clone()).unwrap_or_default();
@@ -180,13 +187,13 @@ impl LangGraph {
 
     pub(super) async fn values(&self, thread: &Thread, head: Option<&RunRow>) -> Result<Map<String, Value>, Refused> {
         let more = thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default();
-        let dress = match head {
-            Some(head) => self.dress(&head.flow),
-            None if thread.branch().is_some() => Dress::Question,
+        let input_shape = match head {
+            Some(head) => self.input_shape(&head.flow),
+            None if thread.branch().is_some() => InputShape::Question,
             None => return Ok(more),
         };
         let messages = self.messages(thread, head).await?;
-        Ok(values_of(dress, &messages, head.and_then(output_of).as_ref(), &more))
+        Ok(values_of(input_shape, &messages, head.and_then(output_of).as_ref(), &more))
     }
 
     /// What the thread holds now, as a branch of a copy.
@@ -195,7 +202,7 @@ impl LangGraph {
         let messages = self.messages(thread, head).await?;
         let mut values = kept.values;
         if let Some(output) = head.and_then(output_of) {
-            let all = values_of(head.map_or(Dress::Bare, |head| self.dress(&head.flow)), &[], Some(&output), &values);
+            let all = values_of(head.map_or(InputShape::Bare, |head| self.input_shape(&head.flow)), &[], Some(&output), &values);
             values = all.into_iter().filter(|(name, _)| name != "messages").collect();
         }
         let branch = Branch { checkpoint: fresh_edit(), messages, since_seq: 0, at_ms: now_ms() };
@@ -248,7 +255,7 @@ impl LangGraph {
 }
 
 pub(super) fn fresh_edit() -> String {
-    format!("edit:{}", engine::fresh())
+    format!("edit:{}", engine::new_run_id())
 }
 
 fn as_messages(rows: Vec<MessageRow>) -> Vec<Message> {

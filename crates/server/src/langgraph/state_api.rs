@@ -13,10 +13,10 @@ use wire::langgraph::Checkpoint;
 use wire::langserve::{Message, Speaker};
 
 use super::ids::CheckpointId;
-use super::state::{Said, conversation, fault_of, fresh_edit, output_of, values_of};
+use super::state::{JsonBody, conversation, fault_of, fresh_edit, output_of, values_of};
 use super::threads::{Branch, Thread};
 use super::{Answer, LangGraph, Query, calendar, contains, ids, invalid, limit_of, not_found, read_or_default};
-use crate::guard::{Who, now_ms};
+use crate::guard::{Identity, now_ms};
 use crate::langserve::{Caller, Refused, Sent, json_of};
 
 /// Runs whose steps are looked through for a history.
@@ -105,19 +105,19 @@ impl LangGraph {
         if let Some(error) = trouble.filter(|_| past.events.is_empty()) {
             return Err(Refused::of(error));
         }
-        let dress = self.dress(&row.flow);
+        let input_shape = self.input_shape(&row.flow);
         let (before, _) = self.before(thread, &row.run, row.created_ms).await?;
         let input = past.start.as_ref().map(|start| start.input.clone()).unwrap_or_default();
         let more = thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default();
         let interrupts = self.interrupts(Some(row)).await?;
-        let (mut said, mut moments): (Vec<Said>, Vec<Moment>) = (Vec::new(), Vec::new());
+        let (mut said, mut moments): (Vec<JsonBody>, Vec<Moment>) = (Vec::new(), Vec::new());
         let run_id = ids::shown(row.run.as_str());
         let graph_id = &row.flow;
-        let moment = |id: CheckpointId, said: &[Said], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
-            let messages = conversation(&row.run, dress, &before, &input, said, output);
+        let moment = |id: CheckpointId, said: &[JsonBody], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
+            let messages = conversation(&row.run, input_shape, &before, &input, said, output);
             Moment {
                 parent: moments.last().map(|moment| moment.id.clone()),
-                values: values_of(dress, &messages, output, &more),
+                values: values_of(input_shape, &messages, output, &more),
                 tasks: next.iter().map(|node| task(&row.run, &id, node)).collect(),
                 metadata: json!({ "source": "loop", "step": step, "run_id": run_id, "thread_id": thread.id, "graph_id": graph_id }),
                 messages,
@@ -134,7 +134,7 @@ impl LangGraph {
                     let next = moment(id, &said, None, vec![node.to_string()], json!(step), at_ms, &moments);
                     moments.push(next);
                 }
-                Event::Said { role, content } => said.push(Said { role: role.clone(), content: content.clone() }),
+                Event::Said { role, content } => said.push(JsonBody { role: role.clone(), content: content.clone() }),
                 _ => {}
             }
         }
@@ -173,7 +173,7 @@ impl LangGraph {
     }
 
     /// Changes what the next run begins with; says the new checkpoint.
-    pub(super) async fn update_state(&self, who: &Who, thread: &Thread, values: Value, from: Option<&str>) -> Result<String, Refused> {
+    pub(super) async fn update_state(&self, who: &Identity, thread: &Thread, values: Value, from: Option<&str>) -> Result<String, Refused> {
         let head = self.head(thread).await?;
         let messages = match from {
             Some(id) => self.moment_at(thread, id).await?.messages,
@@ -248,12 +248,12 @@ async fn show_at(State(graph): State<LangGraph>, caller: Caller, Path((id, check
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct At {
+struct RunState {
     checkpoint: Option<Checkpoint>,
 }
 
 async fn show_by_body(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
-    let At { checkpoint } = read_or_default(&body)?;
+    let RunState { checkpoint } = read_or_default(&body)?;
     let thread = graph.thread(&caller.who, &id).await?;
     let state = match checkpoint.and_then(|checkpoint| checkpoint.checkpoint_id) {
         Some(id) => graph.moment_at(&thread, &id).await?.json(&thread.id),
@@ -355,5 +355,5 @@ async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: Past) ->
 
 /// A run that was stopped or failed.
 pub(super) fn is_unfinished(row: &RunRow) -> bool {
-    engine::closing_of(row).is_some_and(|closing| !matches!(closing.outcome, Outcome::Done { .. }))
+    engine::result_of(row).is_some_and(|closing| !matches!(closing.outcome, Outcome::Done { .. }))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use engine::{At, EngineError, Family, Heard, Seen};
+use engine::{EngineError, FeedItem, RunState, TreeItem, TreeWatcher};
 use futures::stream::unfold;
 use graph::{Event, RunId, UserId};
 use store::StoreError;
@@ -19,11 +19,11 @@ use tracing::Instrument as _;
 use wire::langgraph::StreamMode;
 
 use super::begin::Begun;
-use super::frames::{Frame, Teller};
+use super::frames::{Frame, StreamWriter};
 use super::runs::located;
 use super::{Answer, LangGraph};
 use crate::events::{Cursor, path_of};
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::langserve::{Caller, Refused};
 use crate::metrics;
 use crate::quota::StreamPermit;
@@ -50,7 +50,7 @@ pub(super) fn open(graph: &LangGraph, caller: &Caller) -> Result<Open, Refused> 
 }
 
 /// Listens to a run until whoever wanted it does, so that its answer is generated in pieces.
-pub(super) fn expect(mut family: Family) {
+pub(super) fn expect(mut family: TreeWatcher) {
     tokio::spawn(async move {
         let _ = tokio::time::timeout(EXPECTED_FOR, async { while family.next().await.is_some() {} }).await;
     });
@@ -137,7 +137,7 @@ pub(super) fn follow(
 ) -> Answer {
     let Some(family) = begun.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
     let (to, receiver) = mpsc::channel::<Bytes>(BEHIND_MAX);
-    let teller = Teller::new(&begun, modes, has_subgraphs);
+    let teller = StreamWriter::new(&begun, modes, has_subgraphs);
     let leaving = Leaving::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
     let task = Telling {
         graph: graph.clone(),
@@ -176,7 +176,7 @@ struct Telling {
     /// It was queued, and what it is given is not known yet.
     is_unknown: bool,
     is_answered: bool,
-    teller: Teller,
+    teller: StreamWriter,
     to: mpsc::Sender<Bytes>,
     heard: Cursor,
     from: Option<Place>,
@@ -187,14 +187,14 @@ struct Telling {
 struct Gone;
 
 impl Telling {
-    async fn tell(mut self, family: Family) {
+    async fn tell(mut self, family: TreeWatcher) {
         // A reader that is gone has its wishes carried out when this is dropped.
         if self.told(family).await.is_ok() {
             self.leaving.is_complete();
         }
     }
 
-    async fn told(&mut self, mut family: Family) -> Result<(), Gone> {
+    async fn told(&mut self, mut family: TreeWatcher) -> Result<(), Gone> {
         let (graph, user, thread, run) = (self.graph.clone(), self.user.clone(), self.thread.clone(), self.run.clone());
         let is_queued = self.is_queued;
         let rest = async move { rests(&graph, &user, &thread, &run, is_queued).await };
@@ -245,12 +245,12 @@ impl Telling {
     }
 
     /// Says whether that was the end of the run.
-    async fn hear(&mut self, heard: &Heard) -> Result<bool, Gone> {
+    async fn hear(&mut self, heard: &TreeItem) -> Result<bool, Gone> {
         if std::mem::take(&mut self.is_unknown) {
             self.learn().await;
         }
         let frames = self.teller.hear(heard);
-        let Seen::Told(told, _) = &heard.seen else {
+        let FeedItem::Event(told, _) = &heard.seen else {
             self.send(frames, None).await?;
             return Ok(false);
         };
@@ -273,7 +273,7 @@ impl Telling {
 
     /// What a run that was queued was given, now that it has begun.
     async fn learn(&mut self) {
-        let who = Who { user: self.user.clone(), is_operator: false };
+        let who = Identity { user: self.user.clone(), is_operator: false };
         let learnt = async {
             let thread = self.graph.thread(&who, &self.thread).await?;
             let row = self.graph.run_in(&thread, self.run.as_str()).await?;
@@ -306,7 +306,7 @@ async fn rests(graph: &LangGraph, user: &UserId, thread: &str, run: &RunId, is_q
     let engine = graph.engine();
     loop {
         match engine.wait(run).await {
-            Ok(At::Parked(_)) => return true,
+            Ok(RunState::Parked(_)) => return true,
             Err(EngineError::Store(StoreError::NoRun { .. })) => {
                 tokio::time::sleep(POLL).await;
                 // Asked in this order: a run leaves the queue after it has begun.

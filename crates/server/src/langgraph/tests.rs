@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use engine::{Engine, Settings};
 use graph::{Ask, END, Go, Graph, Replies};
-use scripted::{ScriptedWorld, mangled};
+use scripted::{ScriptedHandler, mangled};
 use serde_json::{Map, Value, json};
 use store::{MemoryStore, Store};
 
 use super::begin::Wanted;
 use super::*;
-use crate::guard::{Guard, Who};
-use crate::langserve::{Caller, Dress, FlowSettings, Served};
+use crate::guard::{Guard, Identity};
+use crate::langserve::{Caller, FlowSettings, InputShape, Served};
 
 const SCRIPT: &str = "when tool count reply 1\nwhen tool slow reply 1 after 400ms\n";
 
@@ -53,10 +53,10 @@ fn inc() -> Graph {
 }
 
 fn service(store: Arc<dyn Store>) -> Service {
-    let world = ScriptedWorld::parse(SCRIPT).unwrap();
-    let engine = Engine::new(store, Arc::new(world), [answers(), inc()], Settings::default());
-    let one = |flow: &str, dress| Served { flow: flow.to_owned(), dress, base: Map::new(), settings: FlowSettings::none(flow) };
-    let served = BTreeMap::from([("answers".to_owned(), one("answers", Dress::Question)), ("inc".to_owned(), one("inc", Dress::Bare))]);
+    let handler = ScriptedHandler::parse(SCRIPT).unwrap();
+    let engine = Engine::new(store, Arc::new(handler), [answers(), inc()], Settings::default());
+    let one = |flow: &str, input_shape| Served { flow: flow.to_owned(), input_shape, base: Map::new(), settings: FlowSettings::none(flow) };
+    let served = BTreeMap::from([("answers".to_owned(), one("answers", InputShape::Question)), ("inc".to_owned(), one("inc", InputShape::Bare))]);
     Service::new(engine, served, None)
 }
 
@@ -379,7 +379,7 @@ async fn p8_queued_runs_and_crons_survive_a_restart() {
 }
 
 fn caller(user: &str) -> Caller {
-    Caller { who: Who { user: user.into(), is_operator: false }, headers: HeaderMap::new() }
+    Caller { who: Identity { user: user.into(), is_operator: false }, headers: HeaderMap::new() }
 }
 
 fn graph_of(service: Service) -> LangGraph {

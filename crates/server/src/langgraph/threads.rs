@@ -15,7 +15,7 @@ use wire::langserve::Message;
 use super::records::{self, Kept, THREAD};
 use super::{Answer, LangGraph, calendar, check_metadata, ids, invalid, merged, not_found, read_or_default, search};
 use crate::api::thread_named;
-use crate::guard::{Who, now_ms};
+use crate::guard::{Identity, now_ms};
 use crate::langserve::{Caller, Refused, Sent, json_of};
 use crate::problem::Problem;
 
@@ -101,7 +101,7 @@ pub(super) fn status_of(head: Option<&RunRow>) -> ThreadStatus {
 
 impl LangGraph {
     /// A thread of the caller's; nobody else's exists.
-    pub(super) async fn find_thread(&self, who: &Who, id: &str) -> Result<Option<Thread>, Refused> {
+    pub(super) async fn find_thread(&self, who: &Identity, id: &str) -> Result<Option<Thread>, Refused> {
         let id = ids::shown(id);
         let record = records::get::<ThreadRecord>(self.store(), &who.user, THREAD, &id).await?;
         let engine = match &record {
@@ -112,20 +112,20 @@ impl LangGraph {
         Ok((record.is_some() || row.is_some()).then_some(Thread { id, engine, record, row }))
     }
 
-    pub(super) async fn thread(&self, who: &Who, id: &str) -> Result<Thread, Refused> {
+    pub(super) async fn thread(&self, who: &Identity, id: &str) -> Result<Thread, Refused> {
         self.find_thread(who, id).await?.ok_or_else(|| not_found("Thread", id))
     }
 
-    pub(super) async fn keep_thread(&self, who: &Who, id: &str, kept: &ThreadRecord) -> Result<(), Refused> {
+    pub(super) async fn keep_thread(&self, who: &Identity, id: &str, kept: &ThreadRecord) -> Result<(), Refused> {
         records::put(self.store(), &who.user, THREAD, id, kept).await
     }
 
     /// A new thread, under an id of the client's or a new one.
-    pub(super) async fn make_thread(&self, who: &Who, id: Option<&str>, kept: ThreadRecord) -> Result<Thread, Refused> {
+    pub(super) async fn make_thread(&self, who: &Identity, id: Option<&str>, kept: ThreadRecord) -> Result<Thread, Refused> {
         if let Some(api) = &self.0.service.0.api {
             api.check_storage(&who.user).await?;
         }
-        let id = id.map_or_else(|| ids::shown(engine::fresh().as_str()), ids::shown);
+        let id = id.map_or_else(|| ids::shown(engine::new_run_id().as_str()), ids::shown);
         let engine = thread_named(self.engine(), who, &ids::digits(&id).unwrap_or_else(|| id.clone())).await?;
         self.keep_thread(who, &id, &ThreadRecord { thread: engine.to_string(), ..kept }).await?;
         self.thread(who, &id).await
@@ -155,7 +155,7 @@ impl LangGraph {
         Ok(rows)
     }
 
-    pub(super) async fn delete_thread(&self, who: &Who, thread: &Thread) -> Result<(), Refused> {
+    pub(super) async fn delete_thread(&self, who: &Identity, thread: &Thread) -> Result<(), Refused> {
         self.drop_queued(&who.user, &thread.id, None).await?;
         if thread.row.is_some() {
             match self.store().delete_thread(&thread.engine, now_ms()).await {
@@ -167,7 +167,7 @@ impl LangGraph {
             }
             if let Some(api) = &self.0.service.0.api {
                 api.0.feed.gone(&who.user, &thread.engine);
-                api.0.desk.thread_deleted(&thread.engine).await?;
+                api.0.backend.thread_deleted(&thread.engine).await?;
                 api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(thread.engine.as_str())).await?;
             }
         }
@@ -176,7 +176,7 @@ impl LangGraph {
     }
 
     /// Takes a run back: it was cancelled before, and what it said is no part of the conversation.
-    pub(super) async fn hide_run(&self, who: &Who, id: &str, run: &RunId) -> Result<(), Refused> {
+    pub(super) async fn hide_run(&self, who: &Identity, id: &str, run: &RunId) -> Result<(), Refused> {
         let mut kept = self.thread(who, id).await?.kept();
         if !kept.hidden.contains(run) {
             kept.hidden.push(run.clone());

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use engine::At;
+use engine::RunState;
 use graph::{RunId, UserId};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::begin::Begun;
 use super::records::{self, Kept, WEBHOOK};
 use super::{LangGraph, invalid, runs};
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::langserve::Refused;
 
 /// Deliveries at the same time.
@@ -53,7 +53,7 @@ async fn resolved(graph: &LangGraph, url: &str) -> Result<(Url, Vec<SocketAddr>)
         Ok(Ok(found)) => found.collect(),
         Ok(Err(_)) | Err(_) => return Err(format!("the name {host} cannot be found")),
     };
-    match !addresses.is_empty() && addresses.iter().all(|address| api.0.desk.is_public(address.ip())) {
+    match !addresses.is_empty() && addresses.iter().all(|address| api.0.backend.is_public(address.ip())) {
         true => Ok((url, addresses)),
         false => Err(format!("{host} is not on the public internet; loopback and private networks are refused")),
     }
@@ -91,7 +91,7 @@ fn deliver_after(graph: LangGraph, kept: Kept<WebhookRecord>) {
     tokio::spawn(async move {
         let run = RunId::from(kept.key.as_str());
         // One that waits for a person is not over; its answer comes with a run of its own webhook, or none.
-        if !matches!(graph.engine().wait(&run).await, Ok(At::Over(_) | At::Parked(_))) {
+        if !matches!(graph.engine().wait(&run).await, Ok(RunState::Over(_) | RunState::Parked(_))) {
             return;
         }
         let _place = graph.0.webhooks.clone().acquire_owned().await;
@@ -105,7 +105,7 @@ fn deliver_after(graph: LangGraph, kept: Kept<WebhookRecord>) {
 }
 
 async fn deliver(graph: &LangGraph, kept: &Kept<WebhookRecord>, run: &RunId) -> Result<(), String> {
-    let who = Who { user: kept.user.clone(), is_operator: false };
+    let who = Identity { user: kept.user.clone(), is_operator: false };
     let body = async {
         let thread = graph.thread(&who, &kept.value.thread).await?;
         let row = graph.run_in(&thread, run.as_str()).await?;

@@ -10,7 +10,7 @@ use super::Refused;
 
 /// Which input and output a flow has for LangServe's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dress {
+pub enum InputShape {
     /// An agent of a team: it takes a state and gives one.
     Agent,
     /// It answers questions. It takes a state, `{"question": …}` or a text; to a state it answers with a state, otherwise with its own output.
@@ -19,33 +19,33 @@ pub enum Dress {
     Bare,
 }
 
-impl Dress {
+impl InputShape {
     pub(crate) fn input_schema(self, flow: &str) -> Value {
         let state = || state_schema(&format!("{flow}Input"));
         match self {
-            Dress::Agent => state(),
-            Dress::Question => {
+            InputShape::Agent => state(),
+            InputShape::Question => {
                 let question =
                     json!({ "type": "object", "required": ["question"], "properties": { "question": { "title": "Question", "type": "string" } } });
                 let mut schema = state();
                 let defs = schema.as_object_mut().and_then(|fields| fields.remove("$defs")).unwrap_or_default();
                 json!({ "$defs": defs, "anyOf": [schema, question, { "type": "string" }], "title": format!("{flow}Input") })
             }
-            Dress::Bare => json!({ "title": format!("{flow}Input") }),
+            InputShape::Bare => json!({ "title": format!("{flow}Input") }),
         }
     }
 
     pub(crate) fn output_schema(self, flow: &str) -> Value {
         match self {
-            Dress::Agent => state_schema(&format!("{flow}Output")),
-            Dress::Question | Dress::Bare => json!({ "title": format!("{flow}Output"), "type": "object" }),
+            InputShape::Agent => state_schema(&format!("{flow}Output")),
+            InputShape::Question | InputShape::Bare => json!({ "title": format!("{flow}Output"), "type": "object" }),
         }
     }
 }
 
 /// The form of the request, which decides the form of the response.
-pub(crate) enum Came {
-    State { messages: Vec<Message>, context: Map<String, Value>, rest: Map<String, Value>, dress: Dress },
+pub(crate) enum RequestShape {
+    State { messages: Vec<Message>, context: Map<String, Value>, rest: Map<String, Value>, input_shape: InputShape },
     Other,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Answer {
 
 /// A question of a run, or of one below it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Asked {
+pub(super) struct PendingQuestion {
     run: RunId,
     task: TaskId,
     attempt: u32,
@@ -72,17 +72,17 @@ pub(super) struct Asked {
 const FIELDS: [&str; 3] = ["messages", "next", "context"];
 
 /// Fields of `base` replace those of the caller.
-pub(super) fn taken(dress: Dress, base: Map<String, Value>, input: Value) -> Result<(Value, Came, Vec<Answer>), Refused> {
-    let (mut given, came, answers) = match (dress, input) {
-        (Dress::Bare, input) => (input, Came::Other, Vec::new()),
-        (Dress::Agent | Dress::Question, Value::Object(fields)) if fields.contains_key("messages") => of_state(dress, fields)?,
-        (Dress::Question, Value::Object(mut fields)) => {
+pub(super) fn taken(input_shape: InputShape, base: Map<String, Value>, input: Value) -> Result<(Value, RequestShape, Vec<Answer>), Refused> {
+    let (mut given, came, answers) = match (input_shape, input) {
+        (InputShape::Bare, input) => (input, RequestShape::Other, Vec::new()),
+        (InputShape::Agent | InputShape::Question, Value::Object(fields)) if fields.contains_key("messages") => of_state(input_shape, fields)?,
+        (InputShape::Question, Value::Object(mut fields)) => {
             let question = fields.remove("question").ok_or_else(|| Refused::wrong("missing", &["messages"], "Field required"))?;
-            (json!({ "question": question }), Came::Other, Vec::new())
+            (json!({ "question": question }), RequestShape::Other, Vec::new())
         }
-        (Dress::Question, Value::String(question)) => (json!({ "question": question }), Came::Other, Vec::new()),
-        (Dress::Agent, Value::Object(_)) => return Err(Refused::wrong("missing", &["messages"], "Field required")),
-        (Dress::Agent | Dress::Question, _) => return Err(Refused::wrong("dict_type", &["input"], "Input should be a valid dictionary")),
+        (InputShape::Question, Value::String(question)) => (json!({ "question": question }), RequestShape::Other, Vec::new()),
+        (InputShape::Agent, Value::Object(_)) => return Err(Refused::wrong("missing", &["messages"], "Field required")),
+        (InputShape::Agent | InputShape::Question, _) => return Err(Refused::wrong("dict_type", &["input"], "Input should be a valid dictionary")),
     };
     if let Value::Object(fields) = &mut given {
         fields.extend(base);
@@ -90,7 +90,7 @@ pub(super) fn taken(dress: Dress, base: Map<String, Value>, input: Value) -> Res
     Ok((given, came, answers))
 }
 
-fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came, Vec<Answer>), Refused> {
+fn of_state(input_shape: InputShape, mut fields: Map<String, Value>) -> Result<(Value, RequestShape, Vec<Answer>), Refused> {
     let Some(Value::Array(list)) = fields.remove("messages") else {
         return Err(Refused::wrong("list_type", &["messages"], "Input should be a valid list"));
     };
@@ -110,9 +110,9 @@ fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came
         }
     };
     let next = fields.remove("next").filter(Value::is_string).unwrap_or_else(|| json!(""));
-    let given = match dress {
-        Dress::Agent => json!({ "messages": messages.iter().map(Message::to_turn).collect::<Vec<_>>(), "next": next, "context": context }),
-        Dress::Question | Dress::Bare => {
+    let given = match input_shape {
+        InputShape::Agent => json!({ "messages": messages.iter().map(Message::to_turn).collect::<Vec<_>>(), "next": next, "context": context }),
+        InputShape::Question | InputShape::Bare => {
             let asked = messages.iter().rposition(|message| message.speaker() == Speaker::Human);
             let asked = asked.ok_or_else(|| Refused::wrong("value_error", &["messages"], "nobody asks anything: there is no human message"))?;
             let said = |message: &Message| match message.speaker() {
@@ -129,33 +129,33 @@ fn of_state(dress: Dress, mut fields: Map<String, Value>) -> Result<(Value, Came
             given
         }
     };
-    Ok((given, Came::State { messages, context, rest: fields, dress }, answers))
+    Ok((given, RequestShape::State { messages, context, rest: fields, input_shape }, answers))
 }
 
-impl Came {
+impl RequestShape {
     /// Whether it holds words that may not be the user's own.
     pub(super) fn is_tainted(&self) -> bool {
-        matches!(self, Came::State { messages, .. } if messages.iter().any(|message| message.speaker() != Speaker::Human))
+        matches!(self, RequestShape::State { messages, .. } if messages.iter().any(|message| message.speaker() != Speaker::Human))
     }
 
     pub(super) fn title(&self) -> Option<String> {
-        let Came::State { messages, .. } = self else { return None };
+        let RequestShape::State { messages, .. } = self else { return None };
         let asked = messages.iter().rev().find(|message| message.speaker() == Speaker::Human)?;
         Some(asked.text().chars().take(120).collect())
     }
 
     /// The output as the caller takes it.
     pub(super) fn dressed(&self, output: &Value) -> Value {
-        let Came::State { messages, context, rest, dress } = self else { return output.clone() };
-        match dress {
-            Dress::Agent => {
+        let RequestShape::State { messages, context, rest, input_shape } = self else { return output.clone() };
+        match input_shape {
+            InputShape::Agent => {
                 let turns = output.get("messages").and_then(Value::as_array);
                 let messages: Vec<Message> = turns.into_iter().flatten().map(Message::of_turn).collect();
                 let context = output.get("context").cloned().unwrap_or_else(|| json!({}));
                 let next = output.get("next").cloned().unwrap_or_else(|| json!(""));
                 whole(rest, &messages, &next, &context)
             }
-            Dress::Question | Dress::Bare => {
+            InputShape::Question | InputShape::Bare => {
                 let answer = output.get("answer").and_then(Value::as_str).map_or_else(|| output.to_string(), str::to_owned);
                 let mut messages = messages.clone();
                 messages.push(Message::ai(answer));
@@ -167,8 +167,8 @@ impl Came {
     }
 
     /// The response while the run waits for a person.
-    pub(super) fn waiting(&self, asked: &[Asked]) -> Value {
-        let Came::State { messages, context, rest, .. } = self else { return json!({ "waiting": asked }) };
+    pub(super) fn waiting(&self, asked: &[PendingQuestion]) -> Value {
+        let RequestShape::State { messages, context, rest, .. } = self else { return json!({ "waiting": asked }) };
         let words: Vec<&str> = asked.iter().map(|asked| asked.question.prompt.as_str()).collect();
         let mut messages = messages.clone();
         messages.push(Message::ai(format!("A person is needed: {}", words.join("\n"))));
@@ -188,13 +188,18 @@ fn whole(rest: &Map<String, Value>, messages: &[Message], next: &Value, context:
 }
 
 /// The open questions of a run and of those below it.
-pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<Asked>, Refused> {
+pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<PendingQuestion>, Refused> {
     let mut asked = Vec::new();
     let mut open = vec![run.clone()];
     while let Some(run) = open.pop() {
         match engine.waiting(&run).await {
             Ok(waiting) => {
-                asked.extend(waiting.into_iter().map(|one| Asked { run: run.clone(), task: one.task, attempt: one.attempt, question: one.question }));
+                asked.extend(waiting.into_iter().map(|one| PendingQuestion {
+                    run: run.clone(),
+                    task: one.task,
+                    attempt: one.attempt,
+                    question: one.question,
+                }));
             }
             Err(EngineError::Over { .. }) => continue,
             Err(error) => return Err(Refused::of(error)),

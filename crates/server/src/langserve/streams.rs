@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use engine::{Engine, Seen};
+use engine::{Engine, FeedItem};
 use futures::stream;
 use graph::{Event, RunId};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tracing::Instrument as _;
 use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
 
-use super::{Call, Caller, Came, Refused, RunConfig, Sent, Service, Watching, outcome, read, state, uuid_of};
+use super::{Call, Caller, Refused, RequestShape, RunConfig, Sent, Service, Watching, outcome, read, state, uuid_of};
 use crate::api::runs::hold;
 
 /// Events that may be queued for a client; beyond that the stream waits, and the run does not.
@@ -31,22 +31,22 @@ enum Form {
     Events,
 }
 
-type Begun = Result<Response, Refused>;
+type StreamResponse = Result<Response, Refused>;
 
-pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Begun {
+pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> StreamResponse {
     let watching = read::<Invoke>(&body).map(|Invoke { input, config, .. }| Watching { input, config, filter: Filter::default() });
     begin(service, &path, &caller, watching?, Form::Updates).await
 }
 
-pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Begun {
+pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> StreamResponse {
     begin(service, &path, &caller, read(&body)?, Form::Log).await
 }
 
-pub(super) async fn stream_events(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Begun {
+pub(super) async fn stream_events(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> StreamResponse {
     begin(service, &path, &caller, read(&body)?, Form::Events).await
 }
 
-async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching, form: Form) -> Begun {
+async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching, form: Form) -> StreamResponse {
     let Watching { input, config, filter } = watching;
     let shown = input.clone();
     let served = service.served(path)?;
@@ -60,7 +60,7 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching
     let place = service.place(&call).await?;
     let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let tags = config.tags.unwrap_or_default();
-    let teller = Teller { to, form, filter, tags, name: format!("/{path}"), input: shown, run: RunId::from(""), nodes: Nodes::default() };
+    let teller = StreamWriter { to, form, filter, tags, name: format!("/{path}"), input: shown, run: RunId::from(""), nodes: Nodes::default() };
     tokio::spawn(tell(service, call, place, teller).in_current_span());
     let bytes =
         stream::unfold((from, open), |(mut from, open)| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), (from, open))) });
@@ -70,12 +70,12 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching
     Ok(response)
 }
 
-async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut teller: Teller) {
+async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut teller: StreamWriter) {
     let engine = &service.0.engine;
     let mut order = call.take_order();
     let Call { came, answers, .. } = call;
     // Subscribed before the run is started, so that no event is missed.
-    let run = order.run.get_or_insert_with(engine::fresh).clone();
+    let run = order.run.get_or_insert_with(engine::new_run_id).clone();
     let mut watcher = engine.watch(&run, 0);
     let (flow, user) = (order.flow.clone(), order.context.user.clone());
     let started = match answers.as_slice() {
@@ -117,13 +117,13 @@ async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePerm
 /// Resolves when the run waits for a person.
 async fn parked(engine: &Engine, run: &RunId) {
     match engine.wait(run).await {
-        Ok(engine::At::Parked(_)) => {}
+        Ok(engine::RunState::Parked(_)) => {}
         // It has ended, which the watcher reports.
         _ => std::future::pending().await,
     }
 }
 
-async fn finish(engine: &Engine, run: &RunId, came: &Came, flow: &str, teller: Teller) {
+async fn finish(engine: &Engine, run: &RunId, came: &RequestShape, flow: &str, teller: StreamWriter) {
     let at = match engine.wait(run).await {
         Ok(at) => at,
         Err(error) => return teller.fail(500, error.to_string()).await,
@@ -141,7 +141,7 @@ struct Nodes {
     noted: Map<String, Value>,
 }
 
-struct Teller {
+struct StreamWriter {
     to: mpsc::Sender<Bytes>,
     form: Form,
     filter: Filter,
@@ -154,7 +154,7 @@ struct Teller {
 
 const CHAIN: &str = "chain";
 
-impl Teller {
+impl StreamWriter {
     /// Whether the client is still connected.
     async fn send(&self, event: &str, data: &impl Serialize) -> bool {
         let data = serde_json::to_string(data).unwrap_or_default();
@@ -194,9 +194,9 @@ impl Teller {
         }
     }
 
-    async fn see(&mut self, seen: &Seen) -> bool {
+    async fn see(&mut self, seen: &FeedItem) -> bool {
         match seen {
-            Seen::Told(told, _) => match &told.event {
+            FeedItem::Event(told, _) => match &told.event {
                 Event::Entered { step, node } => {
                     self.nodes = Nodes { step: *step, noted: Map::new() };
                     self.entered(node).await
@@ -216,12 +216,12 @@ impl Teller {
                 | Event::Edited { .. }
                 | Event::Ended { .. } => !self.to.is_closed(),
             },
-            Seen::Delta { text, .. } if self.form == Form::Events && self.filter.lets("model", "chat_model", &[]) => {
+            FeedItem::Delta { text, .. } if self.form == Form::Events && self.filter.lets("model", "chat_model", &[]) => {
                 let mut chunk = wire::langserve::Message::ai(&**text);
                 chunk.kind = "AIMessageChunk".to_owned();
                 self.send("data", &self.happening("on_chat_model_stream", "model", json!({ "chunk": chunk }), Vec::new())).await
             }
-            Seen::Delta { .. } => true,
+            FeedItem::Delta { .. } => true,
         }
     }
 

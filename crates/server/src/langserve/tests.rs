@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use engine::Settings;
 use graph::{Ask, END, Go, Graph, Replies};
-use scripted::ScriptedWorld;
+use scripted::ScriptedHandler;
 use scripted::mangled;
 use store::MemoryStore;
 
@@ -49,19 +49,19 @@ fn others() -> Vec<Graph> {
 }
 
 fn service() -> (Service, Engine) {
-    let world = ScriptedWorld::parse("when tool count reply 1 after 30ms once").unwrap();
+    let handler = ScriptedHandler::parse("when tool count reply 1 after 30ms once").unwrap();
     let flows = std::iter::once(echo()).chain(others());
-    let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), flows, Settings::default());
-    let one = |flow: &str, dress, base: Value| Served {
+    let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(handler), flows, Settings::default());
+    let one = |flow: &str, input_shape, base: Value| Served {
         flow: flow.to_owned(),
-        dress,
+        input_shape,
         base: base.as_object().unwrap().clone(),
         settings: FlowSettings::none(flow),
     };
     let served = [
-        ("graph".to_owned(), one("echo", Dress::Agent, json!({ "kept": 1 }))),
-        ("question".to_owned(), one("question", Dress::Question, json!({ "x": 7 }))),
-        ("inc".to_owned(), one("inc", Dress::Bare, json!({}))),
+        ("graph".to_owned(), one("echo", InputShape::Agent, json!({ "kept": 1 }))),
+        ("question".to_owned(), one("question", InputShape::Question, json!({ "x": 7 }))),
+        ("inc".to_owned(), one("inc", InputShape::Bare, json!({}))),
     ];
     let description = Description { name: "echo".into(), about: "says it again".into(), capabilities: Vec::new() };
     (Service::new(engine.clone(), served.into(), Some(description)), engine)
@@ -230,7 +230,7 @@ async fn p8_a_run_that_needs_a_person_says_so_and_takes_the_answer() {
 }
 
 fn caller(user: &str) -> Caller {
-    Caller { who: Who { user: UserId::from(user), is_operator: false }, headers: HeaderMap::new() }
+    Caller { who: Identity { user: UserId::from(user), is_operator: false }, headers: HeaderMap::new() }
 }
 
 #[tokio::test]
@@ -316,9 +316,12 @@ async fn p3_schemas_and_the_description_are_there() {
 /// Callers say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
 #[tokio::test]
 async fn p8_mangled_requests_never_panic_or_hang() {
-    let world = ScriptedWorld::parse("when tool count reply 1").unwrap();
-    let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [echo()], Settings::default());
-    let served = [("graph".to_owned(), Served { flow: "echo".into(), dress: Dress::Agent, base: Map::new(), settings: FlowSettings::none("echo") })];
+    let handler = ScriptedHandler::parse("when tool count reply 1").unwrap();
+    let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(handler), [echo()], Settings::default());
+    let served = [(
+        "graph".to_owned(),
+        Served { flow: "echo".into(), input_shape: InputShape::Agent, base: Map::new(), settings: FlowSettings::none("echo") },
+    )];
     let service = Service::new(engine, served.into(), None);
     let nobody = caller("nobody");
     let whole = json!({

@@ -53,7 +53,7 @@ async fn clients_that_send_nothing_keep_nobody_out() {
 fn a_place_is_taken_from_the_oldest_connection_without_a_request() {
     let connections = Connections::new(3, 2);
     let peers: Vec<Peer> = ["192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1", "192.0.2.5:1"].map(peer).into();
-    let places: Vec<Option<Place>> = peers[..3].iter().map(|peer| connections.add(peer)).collect();
+    let places: Vec<Option<ConnectionSlot>> = peers[..3].iter().map(|peer| connections.add(peer)).collect();
     assert!(places.iter().all(Option::is_some));
     peers[0].admit();
     let fourth = connections.add(&peers[3]);

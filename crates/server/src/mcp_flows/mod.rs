@@ -29,7 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::Api;
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::mcp;
 use crate::problem::Problem;
 use crate::turn::{self, Answered, Begun, Happened, Rest, Terms, Turn};
@@ -62,7 +62,7 @@ pub(crate) fn error(problem: &Problem) -> Response {
 
 /// One session over a stream, for the account that runs this program.
 pub async fn serve(api: &Api, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<(), String> {
-    let who = Who { user: UserId::default(), is_operator: true };
+    let who = Identity { user: UserId::default(), is_operator: true };
     let session = Flows { api: api.clone(), who: Some(who), _place: None }.serve(stream).await;
     let session = session.map_err(|error| format!("the session did not begin: {error}"))?;
     session.waiting().await.map(|_| ()).map_err(|error| format!("the session broke off: {error}"))
@@ -71,7 +71,7 @@ pub async fn serve(api: &Api, stream: impl AsyncRead + AsyncWrite + Send + Unpin
 struct Flows {
     api: Api,
     /// Whose session it is; over HTTP every request says so itself.
-    who: Option<Who>,
+    who: Option<Identity>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -108,14 +108,14 @@ fn object(value: Value) -> Arc<Map<String, Value>> {
 }
 
 impl Flows {
-    fn who(&self, context: &RequestContext<RoleServer>) -> Result<Who, ErrorData> {
-        let of_request = || context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Who>().cloned());
+    fn who(&self, context: &RequestContext<RoleServer>) -> Result<Identity, ErrorData> {
+        let of_request = || context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Identity>().cloned());
         self.who.clone().or_else(of_request).ok_or_else(|| ErrorData::internal_error("the session has no user", None))
     }
 
     fn terms(context: &RequestContext<RoleServer>) -> Result<Terms, ErrorData> {
         let headers = context.extensions.get::<Parts>().map(|parts| parts.headers.clone()).unwrap_or_default();
-        let key = context.meta.0.0.get(mcp_hub::nature::KEY).and_then(Value::as_str);
+        let key = context.meta.0.0.get(mcp_hub::repeatability::KEY).and_then(Value::as_str);
         Ok(Terms::of(&headers).map_err(|problem| failed(&problem))?.or_key(key))
     }
 
@@ -136,7 +136,7 @@ impl Flows {
                 .with_raw_output_schema(object(output_schema()))
                 .with_annotations(ToolAnnotations::new().read_only(false).open_world(true))
         };
-        let mut tools: Vec<Tool> = self.api.0.desk.flows().iter().filter(|flow| flow.is_shown).map(flow).collect();
+        let mut tools: Vec<Tool> = self.api.0.backend.flows().iter().filter(|flow| flow.is_shown).map(flow).collect();
         let schema = json!({
             "type": "object",
             "required": ["run", "answer"],
@@ -179,7 +179,7 @@ impl Flows {
     }
 
     /// Follows a run until it is answered, asking the host what it asks.
-    async fn finish(&self, who: &Who, mut begun: Begun, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+    async fn finish(&self, who: &Identity, mut begun: Begun, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let mut steps = 0.0;
         for _ in 0..QUESTIONS_MAX {
             let asks = match self.follow(&mut begun, context, &mut steps).await? {
@@ -210,7 +210,7 @@ impl Flows {
     }
 
     /// Hands on what a person did with a question.
-    async fn answer(&self, who: &Who, run: &str, action: &ElicitationAction, content: Option<Value>) -> Result<Begun, ErrorData> {
+    async fn answer(&self, who: &Identity, run: &str, action: &ElicitationAction, content: Option<Value>) -> Result<Begun, ErrorData> {
         let refused = |problem: Problem| failed(&problem);
         let (row, asks) = turn::open_question(&self.api, who, run).await.map_err(refused)?;
         let value = match action {
@@ -308,14 +308,14 @@ impl ServerHandler for Flows {
 
     async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListPromptsResult, ErrorData> {
         let question = || vec![PromptArgument::new("question").with_description("What to answer or do").with_required(true)];
-        let flows = self.api.0.desk.flows();
+        let flows = self.api.0.backend.flows();
         let prompt =
             |flow: &wire::api::Flow| Prompt::new(flow.name.clone(), Some(flow.about.clone()), Some(question())).with_title(flow.title.clone());
         Ok(ListPromptsResult::with_all_items(flows.iter().filter(|flow| flow.is_shown).map(prompt).collect()))
     }
 
     async fn get_prompt(&self, request: GetPromptRequestParams, _: RequestContext<RoleServer>) -> Result<GetPromptResponse, ErrorData> {
-        let flows = self.api.0.desk.flows();
+        let flows = self.api.0.backend.flows();
         let flow = flows.iter().find(|flow| flow.is_shown && flow.name == request.name);
         let flow = flow.ok_or_else(|| ErrorData::invalid_params(format!("there is no prompt {:?}", request.name), None))?;
         let question = request.arguments.as_ref().and_then(|arguments| arguments.get("question")).and_then(Value::as_str).unwrap_or_default();

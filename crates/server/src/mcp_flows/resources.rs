@@ -12,7 +12,7 @@ use store::{RunFilter, Status};
 
 use super::failed;
 use crate::api::{Api, answer};
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::name;
 use crate::problem::Problem;
 
@@ -35,9 +35,9 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-pub(super) async fn list(api: &Api, who: &Who) -> Result<Vec<Resource>, Problem> {
+pub(super) async fn list(api: &Api, who: &Identity) -> Result<Vec<Resource>, Problem> {
     let mut all = Vec::new();
-    for file in api.0.desk.documents(&who.user).await?.files {
+    for file in api.0.backend.documents(&who.user).await?.files {
         all.push(Resource::new(format!("{DOCUMENTS}{}", encoded(&file.name)), file.name).with_size(file.bytes));
     }
     let filter =
@@ -49,13 +49,13 @@ pub(super) async fn list(api: &Api, who: &Who) -> Result<Vec<Resource>, Problem>
     Ok(all)
 }
 
-pub(super) async fn read(api: &Api, who: &Who, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
+pub(super) async fn read(api: &Api, who: &Identity, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
     let missing = || ErrorData::resource_not_found(format!("there is no resource {uri:?}; resources/list names them"), None);
     let refused = |problem: Problem| if problem.status == axum::http::StatusCode::NOT_FOUND { missing() } else { failed(&problem) };
     if let Some(name) = uri.strip_prefix(DOCUMENTS) {
         let name = decoded(name).ok_or_else(missing)?;
         let name = name::plain(&name).map_err(|_| missing())?.to_owned();
-        let bytes = api.0.desk.document(&who.user, &name).await.map_err(refused)?;
+        let bytes = api.0.backend.document(&who.user, &name).await.map_err(refused)?;
         let contents = match String::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(text, uri),
             Err(error) => ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(error.into_bytes()), uri),

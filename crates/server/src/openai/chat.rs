@@ -10,16 +10,16 @@ use wire::openai::{ChatRequest, StreamOptions, chat_conversation};
 
 use super::{Form, OpenAi, asks, ended_badly, error_body, object, turn_of};
 use crate::api::Api;
-use crate::api::said::Said;
-use crate::guard::{Who, now_ms};
+use crate::api::params::JsonBody;
+use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
 use crate::turn::{self, Begun, Happened, Rest, Sink, Terms};
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     headers: HeaderMap,
-    Said(request): Said<ChatRequest>,
+    JsonBody(request): JsonBody<ChatRequest>,
 ) -> Result<Response, Problem> {
     let api = &openai.api;
     let terms = Terms::of(&headers)?;
@@ -55,7 +55,7 @@ pub(super) async fn create(
     if is_streamed {
         let (sink, response) = turn::channel(api, &who)?;
         // A client that closes its stream wants no more of it, unless it may ask again by its key.
-        let teller = Teller { api: api.clone(), head, form, sink, usage: request.stream_options, stops: !terms.has_key() };
+        let teller = StreamWriter { api: api.clone(), head, form, sink, usage: request.stream_options, stops: !terms.has_key() };
         tokio::spawn(teller.tell(begun));
         return Ok(response);
     }
@@ -145,7 +145,7 @@ impl Done {
 }
 
 /// Tells a run as chunks.
-struct Teller {
+struct StreamWriter {
     api: Api,
     head: Head,
     form: Form,
@@ -155,7 +155,7 @@ struct Teller {
     stops: bool,
 }
 
-impl Teller {
+impl StreamWriter {
     fn wants_usage(&self) -> bool {
         self.usage.is_some_and(|usage| usage.include_usage == Some(true))
     }

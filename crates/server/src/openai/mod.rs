@@ -54,14 +54,14 @@ pub(crate) fn routes(api: &Api) -> Router {
 }
 
 async fn models(State(openai): State<OpenAi>) -> Json<Value> {
-    let flows = openai.api.0.desk.flows();
+    let flows = openai.api.0.backend.flows();
     let data: Vec<Value> = flows.iter().filter(|flow| flow.is_shown).map(|flow| object::model(&flow.name, &flow.about)).collect();
     Json(json!({ "object": "list", "data": data }))
 }
 
 async fn model(State(openai): State<OpenAi>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
     turn::must_know(&openai.api, &name)?;
-    let flows = openai.api.0.desk.flows();
+    let flows = openai.api.0.backend.flows();
     let about = flows.iter().find(|flow| flow.name == name).map(|flow| flow.about.clone()).unwrap_or_default();
     Ok(Json(object::model(&name, &about)))
 }

@@ -16,8 +16,8 @@ use wire::openai::{Conversation, ResponsesRequest, response_conversation};
 
 use super::{Form, OpenAi, asks, ended_badly, error_body, object, turn_of};
 use crate::api::Api;
-use crate::api::said::{Asked, Said};
-use crate::guard::{Who, now_ms};
+use crate::api::params::{JsonBody, QueryParams};
+use crate::guard::{Identity, now_ms};
 use crate::problem::{Problem, StatusCode};
 use crate::turn::{self, Begun, Happened, Rest, Terms};
 
@@ -26,9 +26,9 @@ const WRAPPER: &str = "completion";
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     headers: HeaderMap,
-    Said(request): Said<ResponsesRequest>,
+    JsonBody(request): JsonBody<ResponsesRequest>,
 ) -> Result<Response, Problem> {
     let api = &openai.api;
     let terms = Terms::of(&headers)?;
@@ -143,7 +143,7 @@ struct Previous {
 }
 
 impl Previous {
-    async fn of(api: &Api, who: &Who, id: &str) -> Result<Previous, Problem> {
+    async fn of(api: &Api, who: &Identity, id: &str) -> Result<Previous, Problem> {
         let missing = || Problem::new(StatusCode::NOT_FOUND, "previous_response_not_found", format!("there is no response {id:?}"));
         let row = find(api, who, id).await.map_err(|problem| if problem.status == StatusCode::NOT_FOUND { missing() } else { problem })?;
         let request = request_of(api, &row).await?;
@@ -182,7 +182,7 @@ impl Previous {
 }
 
 /// The run of a response of this user's.
-async fn find(api: &Api, who: &Who, id: &str) -> Result<RunRow, Problem> {
+async fn find(api: &Api, who: &Identity, id: &str) -> Result<RunRow, Problem> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no response {id:?}"));
     let run = id.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next()).ok_or_else(missing)?;
     let row = api.run(who, run).await.map_err(|problem| if problem.status == StatusCode::NOT_FOUND { missing() } else { problem })?;
@@ -283,9 +283,9 @@ pub(super) struct Show {
 
 pub(super) async fn show(
     State(openai): State<OpenAi>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(id): Path<String>,
-    Asked(asked): Asked<Show>,
+    QueryParams(asked): QueryParams<Show>,
 ) -> Result<Response, Problem> {
     let row = find(&openai.api, &who, &id).await?;
     if asked.stream == Some(true) {
@@ -295,7 +295,11 @@ pub(super) async fn show(
     Ok(Json(object(&openai.api, &id, &row).await?.0).into_response())
 }
 
-pub(super) async fn cancel(State(openai): State<OpenAi>, Extension(who): Extension<Who>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+pub(super) async fn cancel(
+    State(openai): State<OpenAi>,
+    Extension(who): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
     let api = &openai.api;
     let row = find(api, &who, &id).await?;
     match api.0.engine.cancel(&row.run, "cancelled by the client").await {
@@ -311,7 +315,11 @@ pub(super) async fn cancel(State(openai): State<OpenAi>, Extension(who): Extensi
 /// A run that another process drives is told, and ends there.
 const CANCELLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-pub(super) async fn remove(State(openai): State<OpenAi>, Extension(who): Extension<Who>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+pub(super) async fn remove(
+    State(openai): State<OpenAi>,
+    Extension(who): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
     let row = find(&openai.api, &who, &id).await?;
     forget(&openai, &id, &row).await?;
     Ok(Json(json!({ "id": id, "object": "response", "deleted": true })))
@@ -335,7 +343,7 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub(super) async fn input_items(
     State(openai): State<OpenAi>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<Identity>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let row = find(&openai.api, &who, &id).await?;
@@ -347,7 +355,7 @@ pub(super) async fn input_items(
 }
 
 /// Streams the events of a response; whoever is first has them written.
-fn stream(openai: &OpenAi, who: &Who, id: &str, begun: Begun, after: Option<u64>) -> Result<Response, Problem> {
+fn stream(openai: &OpenAi, who: &Identity, id: &str, begun: Begun, after: Option<u64>) -> Result<Response, Problem> {
     let (sink, response) = turn::channel(&openai.api, who)?;
     let (log, is_new) = openai.streams.log(id);
     if is_new {
@@ -365,7 +373,7 @@ fn stream(openai: &OpenAi, who: &Who, id: &str, begun: Begun, after: Option<u64>
     Ok(response)
 }
 
-async fn write(openai: &OpenAi, who: &Who, id: &str, mut begun: Begun, log: &super::stored::Log) -> Result<(), Problem> {
+async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: Begun, log: &super::stored::Log) -> Result<(), Problem> {
     let api = &openai.api;
     let row = api.run(who, begun.run.as_str()).await?;
     let request = request_of(api, &row).await?;

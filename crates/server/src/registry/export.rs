@@ -2,7 +2,7 @@
 
 use audit::{Event, Recorder, What};
 use effects::Progress;
-use mcp_hub::nature::{AGAIN, KEY};
+use mcp_hub::repeatability::{AGAIN, KEY};
 use mcp_hub::{CallOptions, Tools};
 use rmcp::ServerHandler;
 use rmcp::model::{

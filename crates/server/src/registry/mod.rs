@@ -28,12 +28,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use graph::{Failure, FailureKind, Retry};
-use mcp_hub::{CallOptions, Config, Health, Is, Kind, ToolInfo, Tools, import};
+use mcp_hub::{CallOptions, Config, Health, Kind, ServerStatus, ToolInfo, Tools, import};
 use serde::Deserialize;
 use serde_json::json;
-use wire::registry as said;
+use wire::registry as wire_registry;
 
-use crate::guard::{self, Guard, Who};
+use crate::guard::{self, Guard, Identity};
 use crate::mcp;
 
 const BODY_BYTES_MAX: usize = 32 << 20;
@@ -43,7 +43,7 @@ const SIZE: usize = 10;
 const SIZE_MAX: usize = 200;
 
 /// Whoever the guard let in.
-type Caller = Option<Extension<Who>>;
+type Caller = Option<Extension<Identity>>;
 
 /// The registry over a set of tools.
 #[derive(Clone)]
@@ -100,7 +100,7 @@ impl Registry {
 
 async fn health(State(registry): State<Registry>) -> Response {
     let servers = registry.tools.health();
-    let down = servers.iter().filter(|server| server.enabled && matches!(server.is, Is::Down { .. })).count();
+    let down = servers.iter().filter(|server| server.enabled && matches!(server.status, ServerStatus::Down { .. })).count();
     Json(json!({"status": "ok", "servers": servers.len(), "down": down, "version": env!("CARGO_PKG_VERSION")})).into_response()
 }
 
@@ -110,15 +110,15 @@ struct Filter {
     server: Option<String>,
 }
 
-async fn list(State(registry): State<Registry>, Query(filter): Query<Filter>) -> Json<said::Tools> {
+async fn list(State(registry): State<Registry>, Query(filter): Query<Filter>) -> Json<wire_registry::Tools> {
     let tools = registry.tools.list().await;
     let fits = |tool: &&std::sync::Arc<ToolInfo>| {
         filter.enabled.is_none_or(|enabled| tool.enabled == enabled) && filter.server.as_ref().is_none_or(|server| tool.server == *server)
     };
-    Json(said::Tools { tools: tools.iter().filter(fits).map(|info| tool(info)).collect() })
+    Json(wire_registry::Tools { tools: tools.iter().filter(fits).map(|info| tool(info)).collect() })
 }
 
-async fn describe(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<said::Tool>, Problem> {
+async fn describe(State(registry): State<Registry>, Path(name): Path<String>) -> Result<Json<wire_registry::Tool>, Problem> {
     Ok(Json(tool(&registry.tools.describe(&name).await?)))
 }
 
@@ -126,8 +126,8 @@ async fn call(
     State(registry): State<Registry>,
     who: Caller,
     Path(name): Path<String>,
-    body: Result<Json<said::Call>, JsonRejection>,
-) -> Result<Json<said::Called>, Problem> {
+    body: Result<Json<wire_registry::Call>, JsonRejection>,
+) -> Result<Json<wire_registry::Called>, Problem> {
     let Json(call) = body?;
     let deadline = call.deadline_ms.map_or(DEADLINE, Duration::from_millis).min(DEADLINE_MAX);
     let began = Instant::now();
@@ -136,7 +136,7 @@ async fn call(
     let found = registry.tools.call(&name, &call.arguments, &options).await?;
     let spans = found.spans.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(|error| internal(&error.to_string()))?;
     let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(Json(said::Called { text: found.text, data: found.data, spans, took_ms }))
+    Ok(Json(wire_registry::Called { text: found.text, data: found.data, spans, took_ms }))
 }
 
 /// Switching on a server that is a program starts it, as the account of this server. That is confirmed by repeating the command line, so that nobody starts
@@ -177,25 +177,25 @@ struct Question {
     size: Option<usize>,
 }
 
-async fn search(State(registry): State<Registry>, Query(question): Query<Question>) -> Json<said::Hits> {
+async fn search(State(registry): State<Registry>, Query(question): Query<Question>) -> Json<wire_registry::Hits> {
     let size = question.size.unwrap_or(SIZE).min(SIZE_MAX);
     let hits = registry.tools.search(&question.q, size).await;
-    Json(said::Hits { tools: hits.iter().map(|(info, score)| said::Hit { score: *score, tool: tool(info) }).collect() })
+    Json(wire_registry::Hits { tools: hits.iter().map(|(info, score)| wire_registry::Hit { score: *score, tool: tool(info) }).collect() })
 }
 
-async fn servers(State(registry): State<Registry>) -> Json<said::Servers> {
-    Json(said::Servers { servers: registry.tools.health().into_iter().map(server).collect() })
+async fn servers(State(registry): State<Registry>) -> Json<wire_registry::Servers> {
+    Json(wire_registry::Servers { servers: registry.tools.health().into_iter().map(server).collect() })
 }
 
 async fn import(
     State(registry): State<Registry>,
     who: Caller,
-    body: Result<Json<said::Import>, JsonRejection>,
-) -> Result<Json<said::Imported>, Problem> {
+    body: Result<Json<wire_registry::Import>, JsonRejection>,
+) -> Result<Json<wire_registry::Imported>, Problem> {
     let Json(asked) = body?;
     let list = match asked {
-        said::Import::Address(address) => import::fetch(&address).await.map_err(|why| Failure::new(FailureKind::Network, why))?,
-        said::Import::List(list) => list,
+        wire_registry::Import::Address(address) => import::fetch(&address).await.map_err(|why| Failure::new(FailureKind::Network, why))?,
+        wire_registry::Import::List(list) => list,
     };
     let imported = registry.import(&list)?;
     registry.record(&who, What::ServersImported, |event| event.detail(imported.added.join(", "))).await?;
@@ -204,7 +204,7 @@ async fn import(
 
 impl Registry {
     /// Writes the servers of a list to the file and adds them, switched off.
-    pub fn import(&self, list: &serde_json::Value) -> Result<said::Imported, Failure> {
+    pub fn import(&self, list: &serde_json::Value) -> Result<wire_registry::Imported, Failure> {
         let Some(path) = &self.imported else {
             return Err(Failure::new(FailureKind::Refused, "this registry has no place to keep imports"));
         };
@@ -220,8 +220,8 @@ impl Registry {
 }
 
 /// A tool in the form of the registry.
-pub fn tool(info: &ToolInfo) -> said::Tool {
-    said::Tool {
+pub fn tool(info: &ToolInfo) -> wire_registry::Tool {
+    wire_registry::Tool {
         name: info.name.clone(),
         server: info.server.clone(),
         title: info.title.clone(),
@@ -238,19 +238,19 @@ pub fn tool(info: &ToolInfo) -> said::Tool {
 }
 
 /// A server in the form of the registry.
-pub fn server(health: Health) -> said::Server {
+pub fn server(health: Health) -> wire_registry::Server {
     let kind = match health.kind {
-        Kind::Stdio => said::ServerKind::Stdio,
-        Kind::Http => said::ServerKind::Http,
-        Kind::Local => said::ServerKind::Local,
+        Kind::Stdio => wire_registry::ServerKind::Stdio,
+        Kind::Http => wire_registry::ServerKind::Http,
+        Kind::Local => wire_registry::ServerKind::Local,
     };
-    let is = match health.is {
-        Is::Idle => said::Health::Idle,
-        Is::Connecting => said::Health::Connecting,
-        Is::Up { version, name } => said::Health::Up { version, software: name },
-        Is::Down { why, retry_in_ms, failures } => said::Health::Down { why, retry_in_ms, failures },
+    let is = match health.status {
+        ServerStatus::Idle => wire_registry::Health::Idle,
+        ServerStatus::Connecting => wire_registry::Health::Connecting,
+        ServerStatus::Up { version, name } => wire_registry::Health::Up { version, software: name },
+        ServerStatus::Down { why, retry_in_ms, failures } => wire_registry::Health::Down { why, retry_in_ms, failures },
     };
-    said::Server { name: health.server, kind, enabled: health.enabled, trusted: health.trusted, tools: health.tools, health: is }
+    wire_registry::Server { name: health.server, kind, enabled: health.enabled, trusted: health.trusted, tools: health.tools, health: is }
 }
 
 /// A failure as an HTTP response.
@@ -295,8 +295,8 @@ fn internal(why: &str) -> Problem {
 }
 
 pub(crate) fn problem(status: StatusCode, kind: &str, message: &str) -> Response {
-    let error = said::ErrorBody { kind: kind.to_owned(), message: message.to_owned() };
-    (status, Json(said::Error { error })).into_response()
+    let error = wire_registry::ErrorBody { kind: kind.to_owned(), message: message.to_owned() };
+    (status, Json(wire_registry::Error { error })).into_response()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::{At, Engine, Family, Heard, Known, Seen, Whom};
+use engine::{Engine, FeedItem, Known, RunState, TreeItem, TreeWatcher, WatchScope};
 use graph::{Effect, Event, RunId, TaskId, ThreadId};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ const RESULT_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Events {
     engine: Engine,
     run: RunId,
-    family: Family,
+    family: TreeWatcher,
     flows: BTreeMap<RunId, String>,
     /// Calls whose words are the answer itself, each with what it said so far.
     answering: BTreeMap<(RunId, TaskId, u32), String>,
@@ -61,7 +61,7 @@ pub(crate) struct Events {
 impl Events {
     pub(super) fn of(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known) -> Events {
         Events {
-            family: Family::watch(engine, thread, run, known, Whom::All),
+            family: TreeWatcher::watch(engine, thread, run, known, WatchScope::All),
             engine: engine.clone(),
             run: run.clone(),
             flows: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Events {
                         None
                     }
                     None => Some(match engine.wait(run).await {
-                        Ok(At::Over(_)) => LAST_OF_ALL,
+                        Ok(RunState::Over(_)) => LAST_OF_ALL,
                         Ok(_) | Err(_) => LAST_EVENTS,
                     }),
                 }
@@ -121,10 +121,10 @@ impl Events {
         }
     }
 
-    fn see(&mut self, heard: &Heard) -> Option<Happened> {
+    fn see(&mut self, heard: &TreeItem) -> Option<Happened> {
         let told = match &heard.seen {
-            Seen::Told(told, _) => told,
-            Seen::Delta { task, attempt, text } => return self.hear(&heard.run, *task, *attempt, text),
+            FeedItem::Event(told, _) => told,
+            FeedItem::Delta { task, attempt, text } => return self.hear(&heard.run, *task, *attempt, text),
         };
         match &told.event {
             Event::Started { flow, .. } => {
@@ -153,7 +153,7 @@ impl Events {
         self.flows.get(run).map_or_else(|| node.to_owned(), |flow| format!("{flow}.{node}"))
     }
 
-    fn asked(&mut self, heard: &Heard, task: TaskId, effect: &Effect) -> Option<Happened> {
+    fn asked(&mut self, heard: &TreeItem, task: TaskId, effect: &Effect) -> Option<Happened> {
         match effect {
             Effect::CallModel(call) => {
                 // An answer from evidence is checked and cited before it is the answer, so it is told once, then.

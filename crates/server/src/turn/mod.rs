@@ -15,7 +15,7 @@ mod sse;
 
 use agents::langserve::{DEPTH, KEY};
 use axum::http::HeaderMap;
-use engine::{Engine, Known, Order, family_past};
+use engine::{Engine, Known, Order, tree_history};
 use graph::{RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, Status};
@@ -24,7 +24,7 @@ use wire::openai::Options;
 
 use crate::api::Api;
 use crate::api::runs::{digest_of, header_text, hold};
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::problem::{Problem, StatusCode};
 
 pub(crate) use events::{Events, Happened};
@@ -86,7 +86,7 @@ impl Terms {
     }
 
     /// The run that the key names: the same user, protocol and key always mean the same one.
-    fn run(&self, who: &Who, protocol: &str) -> Option<RunId> {
+    fn run(&self, who: &Identity, protocol: &str) -> Option<RunId> {
         self.key.as_ref().map(|key| RunId::from(digest_of(&["idempotency", protocol, who.user.as_str(), key], 16)))
     }
 }
@@ -108,7 +108,7 @@ impl Begun {
 }
 
 /// Starts the run of a turn, or finds it by its key. `protocol` keeps the keys of protocols apart.
-pub(crate) async fn begin(api: &Api, who: &Who, protocol: &str, terms: &Terms, turn: Turn, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Terms, turn: Turn, is_watched: bool) -> Result<Begun, Problem> {
     let engine = &api.0.engine;
     let named = terms.run(who, protocol);
     if let Some(run) = &named
@@ -116,7 +116,7 @@ pub(crate) async fn begin(api: &Api, who: &Who, protocol: &str, terms: &Terms, t
     {
         return found(api, who, row, is_watched).await;
     }
-    let run = named.unwrap_or_else(engine::fresh);
+    let run = named.unwrap_or_else(engine::new_run_id);
     let thread = match turn.wish.thread.as_deref() {
         Some(name) => api.thread_for(who, Some(name)).await?,
         None => ThreadId::from(run.as_str()),
@@ -131,17 +131,17 @@ pub(crate) async fn begin(api: &Api, who: &Who, protocol: &str, terms: &Terms, t
 }
 
 /// A run that is there already, to be followed.
-pub(crate) async fn found(api: &Api, who: &Who, row: RunRow, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn found(api: &Api, who: &Identity, row: RunRow, is_watched: bool) -> Result<Begun, Problem> {
     let row = api.run(who, row.run.as_str()).await?;
     let events = is_watched.then(|| Events::of(&api.0.engine, &row.thread, &row.run, Known::new()));
     Ok(Begun { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
 }
 
-fn order(api: &Api, who: &Who, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
+fn order(api: &Api, who: &Identity, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
     let Turn { wish, history, is_tainted, wrapper } = turn;
-    let mut order = api.0.desk.order(&who.user, thread, &wish)?;
+    let mut order = api.0.backend.order(&who.user, thread, &wish)?;
     order.is_tainted |= is_tainted;
-    if !history.is_empty() && api.0.desk.takes_history(&order.flow) {
+    if !history.is_empty() && api.0.backend.takes_history(&order.flow) {
         order.input["history"] = json!(history);
     }
     if let Some(Wrapper { flow, mut fields }) = wrapper {
@@ -157,18 +157,18 @@ fn order(api: &Api, who: &Who, thread: &ThreadId, turn: Turn) -> Result<Order, P
 }
 
 /// Gives a person's word to the first question of a run, and follows the run from there.
-pub(crate) async fn answer(api: &Api, who: &Who, run: &str, text: &str, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn answer(api: &Api, who: &Identity, run: &str, text: &str, is_watched: bool) -> Result<Begun, Problem> {
     let (row, asks) = open_question(api, who, run).await?;
     let value = answer_value(text, &asks.waiting).map_err(|why| Problem::invalid(format!("{why} {}", hint(&asks.waiting))))?;
     give(api, who, row, &asks, value, is_watched).await
 }
 
 /// The same with a value that is one already.
-pub(crate) async fn give(api: &Api, who: &Who, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<Begun, Problem> {
     let engine = &api.0.engine;
     let events = match is_watched {
         true => {
-            let known: Known = family_past(engine, &row.run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect();
+            let known: Known = tree_history(engine, &row.run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect();
             Some(Events::of(engine, &row.thread, &row.run, known))
         }
         false => None,
@@ -182,7 +182,7 @@ pub(crate) async fn give(api: &Api, who: &Who, row: RunRow, asks: &Asks, value: 
 }
 
 /// A run of this user's that waits for a person, with its first question.
-pub(crate) async fn open_question(api: &Api, who: &Who, run: &str) -> Result<(RunRow, Asks), Problem> {
+pub(crate) async fn open_question(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, Asks), Problem> {
     let row = api.run(who, run).await?;
     if !matches!(row.status, Status::Asking | Status::Waiting) {
         return Err(Problem::conflict(format!("the run {run} asks nothing any more")));
@@ -205,10 +205,10 @@ async fn awake(engine: &Engine, run: &RunId) {
 
 /// The flow that a client names as its model, agent or tool.
 pub(crate) fn must_know(api: &Api, flow: &str) -> Result<(), Problem> {
-    if api.0.desk.has_flow(flow) {
+    if api.0.backend.has_flow(flow) {
         return Ok(());
     }
-    let flows = api.0.desk.flows();
+    let flows = api.0.backend.flows();
     let shown: Vec<&str> = flows.iter().filter(|flow| flow.is_shown).map(|flow| flow.name.as_str()).collect();
     Err(Problem::new(StatusCode::NOT_FOUND, "model_not_found", format!("there is no flow {flow:?}; there are: {}", shown.join(", "))))
 }

@@ -1,6 +1,6 @@
 //! How a run came to rest, as clients are told.
 
-use engine::At;
+use engine::RunState;
 use graph::{Outcome, RunId, Usage};
 use serde_json::Value;
 
@@ -31,18 +31,18 @@ pub(crate) struct Answered {
 pub(crate) async fn rest(api: &Api, run: &RunId) -> Result<Rest, Problem> {
     let engine = &api.0.engine;
     match engine.wait(run).await? {
-        At::Over(closing) => Ok(match &closing.outcome {
+        RunState::Over(closing) => Ok(match &closing.outcome {
             Outcome::Done { output } => Rest::Answered(Box::new(answered(output, closing.spent))),
             Outcome::Failed { fault } => Rest::Failed(fault.to_string()),
             Outcome::Cancelled { reason } => Rest::Cancelled(reason.clone()),
         }),
-        At::Parked(_) => {
+        RunState::Parked(_) => {
             let row = engine.store().run(run).await?.ok_or_else(|| Problem::not_found("run"))?;
             let first = engine.open_questions(&row).await?.into_iter().next();
             first.map(|asks| Rest::Asks(Box::new(asks))).ok_or_else(|| Problem::busy("the run goes on elsewhere; ask again"))
         }
-        At::Going => Err(Problem::busy("the run goes on elsewhere; ask again")),
-        At::Lost(error) => Err(error.into()),
+        RunState::Going => Err(Problem::busy("the run goes on elsewhere; ask again")),
+        RunState::Lost(error) => Err(error.into()),
     }
 }
 

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::mpsc;
 
 use crate::api::Api;
-use crate::guard::Who;
+use crate::guard::Identity;
 use crate::problem::Problem;
 
 /// Events that may wait for a reader; past that the writer waits for it, and the run does not.
@@ -32,7 +32,7 @@ impl Sink {
 }
 
 /// A response that streams what is written to the sink. It counts as one of the user's streams until it is closed.
-pub(crate) fn channel(api: &Api, who: &Who) -> Result<(Sink, Response), Problem> {
+pub(crate) fn channel(api: &Api, who: &Identity) -> Result<(Sink, Response), Problem> {
     let place = (api.0.quota.stream(&who.user)?, api.0.metrics.stream_opened());
     let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let stream = futures::stream::unfold((from, place), |(mut from, place)| async move {

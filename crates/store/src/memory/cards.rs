@@ -2,13 +2,13 @@
 
 use graph::ThreadId;
 
-use super::{Rooms, Thread};
+use super::{Tables, Thread};
 use crate::{CardFilter, CardRow, NewToken, Newest, PREVIEW_CHARS_MAX, Result, SESSIONS_MAX, TokenRow};
 
 /// What lets somebody in, and its row.
 pub(super) type Tokens = std::collections::BTreeMap<u64, ([u8; 32], TokenRow)>;
 
-impl Rooms {
+impl Tables {
     pub(super) fn cards(&self, filter: &CardFilter) -> Result<Vec<CardRow>> {
         let before = match &filter.before {
             Some(thread) => self.known_thread(thread)?.place(),

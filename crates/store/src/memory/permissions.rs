@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use graph::UserId;
 
-use super::Rooms;
+use super::Tables;
 use crate::{NewPermission, PERMISSIONS_MAX, PermissionRow, Result};
 
 pub(super) type Permissions = BTreeMap<u64, (UserId, PermissionRow)>;
 
-impl Rooms {
+impl Tables {
     pub(super) fn permissions(&self, user: &UserId) -> Vec<PermissionRow> {
         self.permissions.values().filter(|(of, _)| of == user).map(|(_, row)| row.clone()).collect()
     }

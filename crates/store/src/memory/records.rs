@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use graph::UserId;
 
-use super::Rooms;
+use super::Tables;
 use crate::{NewRecord, RECORDS_MAX, RecordFilter, RecordRow, Result, StoreError};
 
 /// By kind, key and user: the order in which they are listed.
 pub(super) type Records = BTreeMap<(String, String, UserId), RecordRow>;
 
-impl Rooms {
+impl Tables {
     pub(super) fn put_record(&mut self, new: NewRecord) -> Result<()> {
         new.must_fit(new.value.to_string().len())?;
         let NewRecord { user, kind, key, value, at_ms } = new;

@@ -196,13 +196,13 @@ pub(super) fn examine(path: &Path) -> Result<()> {
     }
     let seen = if has_wal { ask(path)? } else { read_header(path, &head, length)? };
     match seen {
-        Seen { is_empty: true, application_id: 0, user_version: 0 } => Ok(()),
-        Seen { application_id: APPLICATION_ID, user_version, .. } => check_version(path, user_version),
-        Seen { .. } => Err(StoreError::Foreign { path: path.display().to_string() }),
+        FileHeader { is_empty: true, application_id: 0, user_version: 0 } => Ok(()),
+        FileHeader { application_id: APPLICATION_ID, user_version, .. } => check_version(path, user_version),
+        FileHeader { .. } => Err(StoreError::Foreign { path: path.display().to_string() }),
     }
 }
 
-struct Seen {
+struct FileHeader {
     is_empty: bool,
     application_id: i32,
     user_version: i64,
@@ -213,7 +213,7 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEAD_BYTES: usize = 105;
 
 /// Offsets are those of <https://sqlite.org/fileformat.html>.
-fn read_header(path: &Path, head: &[u8; HEAD_BYTES], length: u64) -> Result<Seen> {
+fn read_header(path: &Path, head: &[u8; HEAD_BYTES], length: u64) -> Result<FileHeader> {
     let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let u32_at = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let page_bytes = match u16_at(16) {
@@ -226,14 +226,14 @@ fn read_header(path: &Path, head: &[u8; HEAD_BYTES], length: u64) -> Result<Seen
         return Err(damaged(path, format!("{length} bytes are left of {}", pages * page_bytes)));
     }
     const LEAF: u8 = 0x0d;
-    Ok(Seen { is_empty: head[100] == LEAF && u16_at(103) == 0, application_id: u32_at(68) as i32, user_version: i64::from(u32_at(60) as i32) })
+    Ok(FileHeader { is_empty: head[100] == LEAF && u16_at(103) == 0, application_id: u32_at(68) as i32, user_version: i64::from(u32_at(60) as i32) })
 }
 
-fn ask(path: &Path) -> Result<Seen> {
+fn ask(path: &Path) -> Result<FileHeader> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let is_empty = connection.query_row("SELECT 1 FROM sqlite_master LIMIT 1", [], |_| Ok(())).optional().named(path)?.is_none();
     let application_id = connection.query_row("PRAGMA application_id", [], |row| row.get(0)).named(path)?;
-    Ok(Seen { is_empty, application_id, user_version: user_version(&connection).named(path)? })
+    Ok(FileHeader { is_empty, application_id, user_version: user_version(&connection).named(path)? })
 }
 
 fn damaged(path: &Path, why: String) -> StoreError {

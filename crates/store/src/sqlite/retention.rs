@@ -21,20 +21,20 @@ const READERS_MS_MAX: u32 = 500;
 
 /// Threads are kept from this place on, in the order of use.
 #[derive(Clone, Copy)]
-pub(super) struct Kept(Place);
+pub(super) struct Kept(ThreadPosition);
 
 /// When a thread was last used, and its number to tell equals apart.
-type Place = (i64, i64);
+type ThreadPosition = (i64, i64);
 
 /// What a step of a retention deleted, and where the next one begins.
 pub(super) struct Piece {
     pub(super) threads: Vec<ThreadId>,
     pub(super) runs: u64,
-    pub(super) next: Option<Place>,
+    pub(super) next: Option<ThreadPosition>,
 }
 
 impl Kept {
-    pub(super) const NOTHING: Place = (i64::MIN, i64::MIN);
+    pub(super) const NOTHING: ThreadPosition = (i64::MIN, i64::MIN);
 
     pub(super) fn of(rows: &Connection, retention: Retention) -> Written<Kept> {
         let from = match retention {
@@ -52,7 +52,7 @@ impl Kept {
 
 impl Tables {
     /// Deletes those of the next few threads that may go.
-    pub(super) fn delete_some(&mut self, from: Place, kept: Kept, now_ms: i64) -> Written<Piece> {
+    pub(super) fn delete_some(&mut self, from: ThreadPosition, kept: Kept, now_ms: i64) -> Written<Piece> {
         let sql =
             "SELECT updated_ms, id, name, EXISTS (SELECT 1 FROM runs WHERE thread = threads.id AND status NOT IN ('done', 'failed', 'cancelled'))
                        OR EXISTS (SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner WHERE leases.thread = threads.id AND until_ms >= ?5)
@@ -60,7 +60,7 @@ impl Tables {
         let mut select = self.connection.prepare(sql)?;
         let limits = params![from.0, from.1, kept.0.0, kept.0.1, now_ms, THREADS_MAX as i64];
         let read = |row: &Row<'_>| Ok((place(row)?, row.get(2)?, row.get(3)?));
-        let seen: Vec<(Place, String, bool)> = select.query_map(limits, read)?.collect::<rusqlite::Result<_>>()?;
+        let seen: Vec<(ThreadPosition, String, bool)> = select.query_map(limits, read)?.collect::<rusqlite::Result<_>>()?;
         drop(select);
 
         let next = (seen.len() == THREADS_MAX).then(|| seen.last().map(|(place, _, _)| *place)).flatten();
@@ -177,6 +177,6 @@ impl Drop for Zeroing<'_> {
     }
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+fn place(row: &Row<'_>) -> rusqlite::Result<ThreadPosition> {
     Ok((row.get(0)?, row.get(1)?))
 }

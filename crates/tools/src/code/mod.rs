@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 use crate::files::root::Root;
 use crate::mail::META_KEY;
 use crate::workspace::{FileBytes, Workspaces, refuse_files, shown_files};
-use crate::{Kind, Mistake};
+use crate::{Kind, ToolError};
 use evidence::Trust;
 use sandbox::Walls;
 
@@ -273,7 +273,7 @@ enum Before {
     },
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Mistake> + Send + 'static) -> Result<T, String> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, ToolError> + Send + 'static) -> Result<T, String> {
     match tokio::task::spawn_blocking(work).await {
         Ok(end) => end.map_err(|mistake| mistake.0),
         Err(_) => Err("the disk work broke off; try again".to_owned()),

@@ -22,7 +22,7 @@ pub(super) struct Request {
 /// What a worker tells.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum WorkerMessage {
     Walls(Walls),
     Out(String),
     /// A file that the program wrote or changed.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use super::protocol::{Request, Told};
+use super::protocol::{Request, WorkerMessage};
 use super::sandbox::Limits;
 use super::{Outcome, Ran, RunArguments, Settings, WORKER_COMMAND};
 use crate::workspace::FileBytes;
@@ -70,7 +70,7 @@ fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unw
     let mut child = start(settings, &limits, &scratch)?;
     let (sender, lines) = sync_channel(64);
     let complaints = listen(&mut child, settings, sender, request);
-    let mut heard = Heard::default();
+    let mut heard = WorkerOutput::default();
     let deadline = begun + Duration::from_secs(settings.seconds_max + 1 + START_SECONDS_MAX);
     let stopped = heard.until_the_end(&lines, deadline, unwanted);
     if stopped.is_some() {
@@ -123,7 +123,7 @@ fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, requ
                 Ok(0) | Err(_) => return,
                 Ok(_) => match serde_json::from_slice(&line) {
                     Ok(told) => {
-                        if sender.send(Line::Told(told)).is_err() {
+                        if sender.send(Line::Message(told)).is_err() {
                             return;
                         }
                     }
@@ -144,7 +144,7 @@ fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, requ
 }
 
 enum Line {
-    Told(Told),
+    Message(WorkerMessage),
     TooMuch,
     Garbage,
 }
@@ -159,14 +159,14 @@ enum Stopped {
 }
 
 #[derive(Default)]
-struct Heard {
+struct WorkerOutput {
     stdout: String,
     walls: super::Walls,
     files: Vec<FileBytes>,
-    last: Option<Told>,
+    last: Option<WorkerMessage>,
 }
 
-impl Heard {
+impl WorkerOutput {
     fn until_the_end(&mut self, lines: &Receiver<Line>, deadline: Instant, unwanted: &AtomicBool) -> Option<Stopped> {
         loop {
             if unwanted.load(Ordering::Relaxed) {
@@ -177,10 +177,10 @@ impl Heard {
                 return Some(Stopped::Late);
             }
             match lines.recv_timeout(left.min(LOOK)) {
-                Ok(Line::Told(Told::Out(text))) => self.stdout.push_str(&text),
-                Ok(Line::Told(Told::Walls(walls))) => self.walls = walls,
-                Ok(Line::Told(Told::File(file))) => self.files.push(file),
-                Ok(Line::Told(last)) => self.last = Some(last),
+                Ok(Line::Message(WorkerMessage::Out(text))) => self.stdout.push_str(&text),
+                Ok(Line::Message(WorkerMessage::Walls(walls))) => self.walls = walls,
+                Ok(Line::Message(WorkerMessage::File(file))) => self.files.push(file),
+                Ok(Line::Message(last)) => self.last = Some(last),
                 Ok(Line::TooMuch) => return Some(Stopped::TooMuch),
                 Ok(Line::Garbage) => return Some(Stopped::Garbage),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -199,8 +199,8 @@ impl Heard {
             (Some(Stopped::Garbage), _) => {
                 (Outcome::Crashed, Value::Null, Some("the worker said something that makes no sense, and was ended".into()))
             }
-            (None, Some(Told::Done { result })) => (Outcome::Ok, result, None),
-            (None, Some(Told::Failed { kind, error })) => match kind.as_str() {
+            (None, Some(WorkerMessage::Done { result })) => (Outcome::Ok, result, None),
+            (None, Some(WorkerMessage::Failed { kind, error })) => match kind.as_str() {
                 "TimeoutError" if error.contains("time limit exceeded") => (Outcome::TimeLimit, Value::Null, Some(format!("{error}\n{late}"))),
                 "MemoryError" if error.contains("more was printed") => (Outcome::OutputLimit, Value::Null, Some(too_much)),
                 "MemoryError" => (Outcome::MemoryLimit, Value::Null, Some(format!("{error}\n{full}"))),

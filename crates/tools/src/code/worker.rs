@@ -12,7 +12,7 @@ use monty_types::{
 };
 use serde_json::{Map, Value};
 
-use super::protocol::{Request, Told};
+use super::protocol::{Request, WorkerMessage};
 use super::sandbox::{Limits, Walls};
 use crate::workspace::FileBytes;
 
@@ -21,17 +21,17 @@ const VALUE_DEPTH_MAX: usize = 40;
 const FLUSH_BYTES: usize = 4096;
 
 pub(super) fn work(limits: &Limits, walls: &Walls) {
-    tell(&Told::Walls(walls.clone()));
+    tell(&WorkerMessage::Walls(walls.clone()));
     let mut text = String::new();
     let told =
         match io::stdin().read_to_string(&mut text).map_err(|e| e.to_string()).and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string())) {
             Ok(request) => run(request, limits),
-            Err(e) => Told::Failed { error: format!("the request makes no sense: {e}"), kind: "request".into() },
+            Err(e) => WorkerMessage::Failed { error: format!("the request makes no sense: {e}"), kind: "request".into() },
         };
     tell(&told);
 }
 
-fn tell(told: &Told) {
+fn tell(told: &WorkerMessage) {
     if let Ok(mut line) = serde_json::to_vec(told) {
         line.push(b'\n');
         let mut out = io::stdout().lock();
@@ -40,9 +40,9 @@ fn tell(told: &Told) {
     }
 }
 
-fn run(request: Request, limits: &Limits) -> Told {
+fn run(request: Request, limits: &Limits) -> WorkerMessage {
     if let Err(error) = request.files.iter().try_for_each(|file| place_file(&limits.scratch, file)) {
-        return Told::Failed { error: format!("the files of the workspace do not fit into the sandbox: {error}"), kind: "request".into() };
+        return WorkerMessage::Failed { error: format!("the files of the workspace do not fit into the sandbox: {error}"), kind: "request".into() };
     }
     let mut printer = Printer { pending: String::new(), left: request.output_bytes_max };
     let ended = execute(request.code, request.inputs, request.run_ms_max, limits, &mut printer);
@@ -51,15 +51,15 @@ fn run(request: Request, limits: &Limits) -> Told {
         Ok(value) => {
             // What a program that failed wrote is dropped with the sandbox.
             if let Err(error) = tell_changed(&limits.scratch, &request.files) {
-                return Told::Failed { error: format!("the files it wrote cannot be read back: {error}"), kind: "request".into() };
+                return WorkerMessage::Failed { error: format!("the files it wrote cannot be read back: {error}"), kind: "request".into() };
             }
             let result = json_of(&value, 0);
             let text = if let Value::String(text) = &result { text.clone() } else { result.to_string() };
-            Told::Done {
+            WorkerMessage::Done {
                 result: if text.len() > request.result_bytes_max { Value::String(shortened(text, request.result_bytes_max)) } else { result },
             }
         }
-        Err(e) => Told::Failed { kind: e.exc_type().to_string(), error: e.to_string().chars().take(20_000).collect() },
+        Err(e) => WorkerMessage::Failed { kind: e.exc_type().to_string(), error: e.to_string().chars().take(20_000).collect() },
     }
 }
 
@@ -84,7 +84,7 @@ fn tell_changed(scratch: &Path, given: &[FileBytes]) -> io::Result<()> {
                 let Some(name) = path.strip_prefix(scratch).ok().and_then(Path::to_str).map(str::to_owned) else { continue };
                 let bytes = fs::read(&path)?;
                 if !given.iter().any(|file| file.path == name && file.bytes == bytes) {
-                    tell(&Told::File(FileBytes { path: name, bytes }));
+                    tell(&WorkerMessage::File(FileBytes { path: name, bytes }));
                 }
             }
         }
@@ -141,7 +141,7 @@ impl Printer {
 
     fn flush(&mut self) {
         if !self.pending.is_empty() {
-            tell(&Told::Out(std::mem::take(&mut self.pending)));
+            tell(&WorkerMessage::Out(std::mem::take(&mut self.pending)));
         }
     }
 }

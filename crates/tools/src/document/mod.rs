@@ -69,7 +69,7 @@ pub struct Document {
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     #[error("{0}")]
-    Asked(String),
+    Invalid(String),
     #[error("{0}")]
     Folder(String),
     #[error("{0}")]
@@ -97,7 +97,8 @@ pub struct Source {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+#[schemars(rename = "Asked")]
+pub struct DocumentRequest {
     /// The text, in Markdown: headings, lists, tables, links, bold, italic, code, quotes, footnotes. Cite a source by its number, as `[1]` or `[^1]`. Pictures become links, HTML is shown as text.
     pub markdown: String,
     /// What kind of file.
@@ -137,7 +138,7 @@ impl Document {
         description = "Writes a document from Markdown as a file (markdown, html, docx or pdf) and gives its path. Existing files are never overwritten; the same document again gives the same file.",
         annotations(title = "Create a document", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
     )]
-    async fn create(&self, Parameters(asked): Parameters<Asked>, context: RequestContext<RoleServer>) -> Result<Json<Created>, String> {
+    async fn create(&self, Parameters(asked): Parameters<DocumentRequest>, context: RequestContext<RoleServer>) -> Result<Json<Created>, String> {
         let folder = own_folder(&self.settings.folder, user_of(&context.meta).as_deref());
         self.create_in(folder, asked).await.map(Json).map_err(|e| e.to_string())
     }
@@ -150,11 +151,11 @@ impl Document {
 impl ServerHandler for Document {}
 
 impl Document {
-    pub async fn create_document(&self, asked: Asked) -> Result<Created, DocumentError> {
+    pub async fn create_document(&self, asked: DocumentRequest) -> Result<Created, DocumentError> {
         self.create_in(self.settings.folder.clone(), asked).await
     }
 
-    async fn create_in(&self, folder: PathBuf, asked: Asked) -> Result<Created, DocumentError> {
+    async fn create_in(&self, folder: PathBuf, asked: DocumentRequest) -> Result<Created, DocumentError> {
         let settings = Settings { folder, ..(*self.settings).clone() };
         let turn = TURNS.acquire().await.map_err(|e| DocumentError::Broken(e.to_string()))?;
         let work = move || {
@@ -168,12 +169,12 @@ impl Document {
     }
 }
 
-fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> {
+fn create(settings: &Settings, asked: &DocumentRequest) -> Result<Created, DocumentError> {
     if asked.markdown.trim().is_empty() || asked.markdown.len() > settings.markdown_bytes_max {
-        return Err(DocumentError::Asked(format!("`markdown` must have 1 to {} bytes; split what is longer", settings.markdown_bytes_max)));
+        return Err(DocumentError::Invalid(format!("`markdown` must have 1 to {} bytes; split what is longer", settings.markdown_bytes_max)));
     }
     if asked.sources.len() > settings.sources_max {
-        return Err(DocumentError::Asked(format!("{} sources are more than the {} allowed", asked.sources.len(), settings.sources_max)));
+        return Err(DocumentError::Invalid(format!("{} sources are more than the {} allowed", asked.sources.len(), settings.sources_max)));
     }
     let title = asked.title.as_deref();
     let name = folder::safe_name(asked.name.as_deref().or(title).unwrap_or("document"));
@@ -203,11 +204,11 @@ fn create(settings: &Settings, asked: &Asked) -> Result<Created, DocumentError> 
             #[cfg(not(feature = "documents"))]
             Format::Docx | Format::Pdf => {
                 let why = "this binary was built without PDF and DOCX; use markdown or html, or build it with the feature `documents`";
-                return Err(DocumentError::Asked(why.into()));
+                return Err(DocumentError::Invalid(why.into()));
             }
         };
         if bytes.len() > settings.file_bytes_max {
-            return Err(DocumentError::Asked(format!(
+            return Err(DocumentError::Invalid(format!(
                 "the file would have {} bytes, more than the {} allowed; split the text",
                 bytes.len(),
                 settings.file_bytes_max

@@ -182,7 +182,7 @@ impl Reader<'_> {
     /// Everything up to the end of what it is in; the end itself is the caller's.
     fn blocks(&mut self, depth: usize) -> Result<Vec<Block>, DocumentError> {
         if depth > NESTING_MAX {
-            return Err(DocumentError::Asked(format!("the text is nested more than {NESTING_MAX} levels deep: flatten its lists and quotes")));
+            return Err(DocumentError::Invalid(format!("the text is nested more than {NESTING_MAX} levels deep: flatten its lists and quotes")));
         }
         let mut blocks = Vec::new();
         while let Some(event) = self.events.peek() {
@@ -284,7 +284,7 @@ impl Reader<'_> {
 
     fn inlines(&mut self, depth: usize) -> Result<Vec<Inline>, DocumentError> {
         if depth > NESTING_MAX {
-            return Err(DocumentError::Asked(format!("the text is nested more than {NESTING_MAX} levels deep: flatten its marks")));
+            return Err(DocumentError::Invalid(format!("the text is nested more than {NESTING_MAX} levels deep: flatten its marks")));
         }
         let mut inlines = Vec::new();
         // Words come in pieces; citations are seen only in the whole.

@@ -30,7 +30,7 @@ impl Page {
         ];
         match limits.into_iter().find(|(found, max, _)| found > max) {
             Some((found, max, what)) => {
-                Err(DocumentError::Asked(format!("the document has {found} {what}, more than the {max} allowed; split it, or use markdown")))
+                Err(DocumentError::Invalid(format!("the document has {found} {what}, more than the {max} allowed; split it, or use markdown")))
             }
             None => Ok(()),
         }

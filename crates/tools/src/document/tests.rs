@@ -47,8 +47,8 @@ fn main() { println!(\"[1] <b>\"); }
 [^n]: A note with **weight**, citing [2].
 ";
 
-fn asked(markdown: &str, format: Format) -> Asked {
-    Asked { markdown: markdown.into(), format, title: Some("Rivers & more".into()), name: None, sources: sources() }
+fn asked(markdown: &str, format: Format) -> DocumentRequest {
+    DocumentRequest { markdown: markdown.into(), format, title: Some("Rivers & more".into()), name: None, sources: sources() }
 }
 
 fn written(markdown: &str, format: Format) -> Vec<u8> {
@@ -134,7 +134,7 @@ fn html_has_everything_and_nothing_that_runs() {
         assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
     }
     let hostile = "<script>alert(1)</script>\n\n<img src=x onerror=alert(2)>\n\n[a](javascript:alert(3)) [b](data:text/html,x) ![c](javascript:x) <a href='javascript:x'>d</a> \"></title>\n\n[e](https://x.y/\"onclick=\"z)";
-    let evil = Asked { title: Some("</title><script>alert(4)</script>".into()), ..asked(hostile, Format::Html) };
+    let evil = DocumentRequest { title: Some("</title><script>alert(4)</script>".into()), ..asked(hostile, Format::Html) };
     let home = tempfile::tempdir().unwrap();
     let created = create(&Settings { folder: home.path().into(), ..Settings::default() }, &evil).unwrap();
     let text = std::fs::read_to_string(created.path).unwrap().to_lowercase();
@@ -241,7 +241,7 @@ fn names_are_safe() {
 fn the_same_document_is_the_same_file_and_no_other_is_touched() {
     let home = tempfile::tempdir().unwrap();
     let settings = Settings { folder: home.path().into(), ..Settings::default() };
-    let make = |text: &str| create(&settings, &Asked { name: Some("report".into()), ..asked(text, Format::Html) }).unwrap();
+    let make = |text: &str| create(&settings, &DocumentRequest { name: Some("report".into()), ..asked(text, Format::Html) }).unwrap();
     let ends = |created: &Created, name: &str| assert!(created.path.ends_with(name), "{} is not {name}", created.path);
     let first = make("one");
     ends(&first, "/report.html");
@@ -279,7 +279,7 @@ fn what_is_too_much_is_refused() {
             }
         }
     }
-    let many = Asked { sources: vec![Source::default(); 4], ..asked("x", Format::Html) };
+    let many = DocumentRequest { sources: vec![Source::default(); 4], ..asked("x", Format::Html) };
     assert!(create(&settings, &many).unwrap_err().to_string().contains("sources"));
     // As deep as it may be, in the format with the shortest breath.
     let deepest = (0..7).map(|n| format!("{}- x\n", "  ".repeat(n))).collect::<String>();

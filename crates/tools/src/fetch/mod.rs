@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reader::ReaderProcess;
-use crate::{Builtin, Hints, Kind, Mistake, Passage, Passages, Said, Settings, Tool, Toolset};
+use crate::{Builtin, Hints, Kind, Passage, Passages, Settings, Tool, ToolError, ToolOutput, Toolset};
 use get::Getter;
 pub use guard::is_public;
 use guard::{Allowed, Lookup, SystemLookup};
@@ -94,14 +94,14 @@ fn around(kind: &Kind, mut getter: Getter, reader: Option<Arc<ReaderProcess>>) -
     kind.around(Toolset::new(kind.name, kind.about, [fetch]))
 }
 
-async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &Takes) -> Result<Said<Gives>, Mistake> {
-    let got = getter.get(&takes.url).await.map_err(Mistake)?;
+async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &Takes) -> Result<ToolOutput<Gives>, ToolError> {
+    let got = getter.get(&takes.url).await.map_err(ToolError)?;
     let (address, is_internal) = (got.address.to_string(), got.is_internal.then_some(true));
-    let page = page::read(got, reader).await.map_err(Mistake)?;
+    let page = page::read(got, reader).await.map_err(ToolError)?;
     let total = page.sections.len();
     let from = takes.from.unwrap_or(0);
     if from > 0 && from >= total {
-        return Err(Mistake(format!("the page has {total} passages, so there is none at `from` {from}; begin with 0")));
+        return Err(ToolError(format!("the page has {total} passages, so there is none at `from` {from}; begin with 0")));
     }
     let mut passages = Vec::new();
     let mut bytes = 0;
@@ -128,5 +128,5 @@ async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &Takes) -
     if let Some(next) = next {
         text.push_str(&format!("\n\n(the page goes on: fetch it again with from {next}, of {total})"));
     }
-    Ok(Said { text, data: Gives { address, is_internal, title: page.title, at: page.at, passages, total, next } })
+    Ok(ToolOutput { text, data: Gives { address, is_internal, title: page.title, at: page.at, passages, total, next } })
 }

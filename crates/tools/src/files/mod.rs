@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::workspace::Workspaces;
-use crate::{Asked, Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
+use crate::{Builtin, CallContext, Hints, Kind, Passage, Settings, Tool, ToolError, ToolOutput, Toolset};
 use root::{Entry, Root, WriteMode};
 
 pub const KIND: Kind = Kind {
@@ -128,9 +128,9 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
 /// Does something in the folder of the call's thread, off the runtime: the disk may be slow, and the kernel does not wait asynchronously.
 async fn in_root<T: Send + 'static>(
     workspaces: Workspaces,
-    call: Asked,
-    work: impl FnOnce(&Root) -> Result<T, Mistake> + Send + 'static,
-) -> Result<T, Mistake> {
+    call: CallContext,
+    work: impl FnOnce(&Root) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
     let work = move || work(&workspaces.root(&call.meta)?);
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the disk work broke off; try again".into()))
 }
@@ -145,7 +145,7 @@ fn list(workspaces: &Workspaces) -> Tool {
             for entry in &entries {
                 text.push_str(&format!("\n{}", entry.line()));
             }
-            Ok(Said { text, data: Listed { path: takes.path, entries, cut } })
+            Ok(ToolOutput { text, data: Listed { path: takes.path, entries, cut } })
         })
     })
 }
@@ -158,7 +158,7 @@ fn read(workspaces: &Workspaces) -> Tool {
             let from_line = takes.from_line.unwrap_or(1);
             let lines = takes.lines.unwrap_or(LINES_DEFAULT);
             if from_line == 0 || !(1..=LINES_MAX).contains(&lines) {
-                return Err(Mistake(format!("`from_line` counts from 1, and `lines` is from 1 to {LINES_MAX}")));
+                return Err(ToolError(format!("`from_line` counts from 1, and `lines` is from 1 to {LINES_MAX}")));
             }
             let part = root.read(&takes.path, from_line, lines)?;
             let to_line = from_line + part.lines.saturating_sub(1);
@@ -177,7 +177,7 @@ fn read(workspaces: &Workspaces) -> Tool {
             let is_whole = from_line == 1 && part.next_line.is_none();
             let counts = is_whole.then(|| counted(&name, &passage.text, part.lines));
             let passages = if part.lines == 0 { Vec::new() } else { [passage].into_iter().chain(counts).collect() };
-            Ok(Said { text, data: Read { path: takes.path, from_line, to_line, next_line: part.next_line, passages } })
+            Ok(ToolOutput { text, data: Read { path: takes.path, from_line, to_line, next_line: part.next_line, passages } })
         })
     })
 }
@@ -211,10 +211,10 @@ fn append(workspaces: &Workspaces) -> Tool {
     Tool::new("append", about, hints, move |takes: AppendTakes, call| put(workspaces.clone(), call, takes.path, takes.content, WriteMode::Append))
 }
 
-async fn put(workspaces: Workspaces, call: Asked, path: String, content: String, mode: WriteMode) -> Result<Said<Written>, Mistake> {
+async fn put(workspaces: Workspaces, call: CallContext, path: String, content: String, mode: WriteMode) -> Result<ToolOutput<Written>, ToolError> {
     in_root(workspaces, call, move |root| {
         let bytes = root.write(&path, content.as_bytes(), mode)?;
-        Ok(Said { text: format!("{path} is written and holds {bytes} bytes"), data: Written { path, bytes } })
+        Ok(ToolOutput { text: format!("{path} is written and holds {bytes} bytes"), data: Written { path, bytes } })
     })
     .await
 }
@@ -240,7 +240,7 @@ fn find(workspaces: &Workspaces) -> Tool {
             for entry in &entries {
                 text.push_str(&format!("\n{}", entry.line()));
             }
-            Ok(Said { text, data: Found { pattern: takes.pattern, entries, cut } })
+            Ok(ToolOutput { text, data: Found { pattern: takes.pattern, entries, cut } })
         })
     })
 }

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::glob::Glob;
-use crate::Mistake;
+use crate::ToolError;
 use crate::beneath::{self, Links};
 use crate::time::rfc3339;
 
@@ -97,7 +97,7 @@ impl Root {
         Ok(root)
     }
 
-    pub(super) fn list(&self, path: &str) -> Result<(Vec<Entry>, bool), Mistake> {
+    pub(super) fn list(&self, path: &str) -> Result<(Vec<Entry>, bool), ToolError> {
         let path = checked(path)?;
         let dir = self.resolve(path, DIR, Links::Inside).map_err(|error| explain(path, error))?;
         let mut entries = Vec::new();
@@ -113,25 +113,25 @@ impl Root {
         Ok((entries, cut))
     }
 
-    pub(super) fn read(&self, path: &str, from_line: usize, lines: usize) -> Result<Part, Mistake> {
+    pub(super) fn read(&self, path: &str, from_line: usize, lines: usize) -> Result<Part, ToolError> {
         let path = checked(path)?;
         let (file, stat) = self.plain_file(path)?;
         only_name(path, &stat)?;
         let mut reader = BufReader::new(file.take(SCAN_BYTES_MAX));
-        let begin = reader.fill_buf().map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        let begin = reader.fill_buf().map_err(|error| ToolError(format!("`{path}` cannot be read: {error}")))?;
         if begin.contains(&0) {
-            return Err(Mistake(format!("`{path}` is not a text file")));
+            return Err(ToolError(format!("`{path}` is not a text file")));
         }
-        let mut part = lines_of(&mut reader, from_line, lines).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        let mut part = lines_of(&mut reader, from_line, lines).map_err(|error| ToolError(format!("`{path}` cannot be read: {error}")))?;
         if part.lines == 0 && from_line > 1 {
-            return Err(Mistake(format!("`{path}` has no line {from_line}; read it from line 1")));
+            return Err(ToolError(format!("`{path}` has no line {from_line}; read it from line 1")));
         }
         part.at = rfc3339(stat.st_mtime);
         Ok(part)
     }
 
     /// The size of the file afterwards.
-    pub(crate) fn write(&self, path: &str, content: &[u8], mode: WriteMode) -> Result<u64, Mistake> {
+    pub(crate) fn write(&self, path: &str, content: &[u8], mode: WriteMode) -> Result<u64, ToolError> {
         let path = checked(path)?;
         let (folder, name) = parent_and_name(path)?;
         let dir = self.made(folder).map_err(|error| explain(folder, error))?;
@@ -146,9 +146,9 @@ impl Root {
             match kind_of(stat) {
                 EntryKind::File if mode == WriteMode::Create => return self.created(path, content),
                 EntryKind::File => {}
-                EntryKind::Folder => return Err(Mistake(format!("`{path}` is a folder; name a file in it"))),
-                EntryKind::Link => return Err(Mistake(format!("`{path}` is a link, and links are not written through; write to the file itself"))),
-                EntryKind::Other => return Err(Mistake(format!("`{path}` is not a file"))),
+                EntryKind::Folder => return Err(ToolError(format!("`{path}` is a folder; name a file in it"))),
+                EntryKind::Link => return Err(ToolError(format!("`{path}` is a link, and links are not written through; write to the file itself"))),
+                EntryKind::Other => return Err(ToolError(format!("`{path}` is not a file"))),
             }
         }
         let mut before = Vec::new();
@@ -156,16 +156,16 @@ impl Root {
             let opened = fs::openat(&dir, name, LOOK | OFlags::NOFOLLOW, Bits::empty()).map_err(|error| explain(path, error))?;
             let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
             if kind_of(&stat) != EntryKind::File || stat.st_nlink > 1 {
-                return Err(Mistake(format!("`{path}` is not a plain file with one name; write it anew with mode `replace`")));
+                return Err(ToolError(format!("`{path}` is not a plain file with one name; write it anew with mode `replace`")));
             }
             File::from(opened)
                 .take(FILE_BYTES_MAX + 1)
                 .read_to_end(&mut before)
-                .map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+                .map_err(|error| ToolError(format!("`{path}` cannot be read: {error}")))?;
         }
         let size = (before.len() + content.len()) as u64;
         if size > FILE_BYTES_MAX {
-            return Err(Mistake(format!("`{path}` would have {size} bytes, more than the {FILE_BYTES_MAX} allowed; write several files")));
+            return Err(ToolError(format!("`{path}` would have {size} bytes, more than the {FILE_BYTES_MAX} allowed; write several files")));
         }
         let bits = Bits::from_raw_mode(there.map_or(0o644, |stat| stat.st_mode & 0o777));
         put(dir.as_fd(), name, [&before, content], bits, mode == WriteMode::Create).map_err(|error| match error {
@@ -176,21 +176,21 @@ impl Root {
     }
 
     /// A file that is there and holds just this was created by the same call before.
-    fn created(&self, path: &str, content: &[u8]) -> Result<u64, Mistake> {
+    fn created(&self, path: &str, content: &[u8]) -> Result<u64, ToolError> {
         let (file, _) = self.plain_file(path)?;
         let mut there = Vec::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut there).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut there).map_err(|error| ToolError(format!("`{path}` cannot be read: {error}")))?;
         if there == content { Ok(content.len() as u64) } else { Err(taken(path)) }
     }
 
-    pub(super) fn find(&self, pattern: &str) -> Result<(Vec<Entry>, bool), Mistake> {
+    pub(super) fn find(&self, pattern: &str) -> Result<(Vec<Entry>, bool), ToolError> {
         let pattern = pattern.trim().trim_start_matches("./");
         if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX || pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
-            return Err(Mistake(format!(
+            return Err(ToolError(format!(
                 "`pattern` must be what a path under the root looks like, such as `*.md` or `notes/**/*.txt`, of at most {PATTERN_BYTES_MAX} bytes"
             )));
         }
-        let glob = Glob::new(pattern).map_err(|_| Mistake("`pattern` is too long; use fewer wildcards".into()))?;
+        let glob = Glob::new(pattern).map_err(|_| ToolError("`pattern` is too long; use fewer wildcards".into()))?;
         let mut found = Vec::new();
         let is_cut = self.walk(|path, stat| {
             if found.len() == FOUND_MAX {
@@ -205,7 +205,7 @@ impl Root {
     }
 
     /// Every file and folder, as far as the limits of a walk reach.
-    pub(crate) fn files(&self) -> Result<Vec<Entry>, Mistake> {
+    pub(crate) fn files(&self) -> Result<Vec<Entry>, ToolError> {
         let mut found = Vec::new();
         self.walk(|path, stat| {
             found.push(entry(path, stat));
@@ -215,14 +215,14 @@ impl Root {
     }
 
     /// A plain file, whole.
-    pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, Mistake> {
+    pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let path = checked(path)?;
         let (file, stat) = self.plain_file(path)?;
         only_name(path, &stat)?;
         let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Mistake(format!("`{path}` cannot be read: {error}")))?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| ToolError(format!("`{path}` cannot be read: {error}")))?;
         match bytes.len() as u64 > FILE_BYTES_MAX {
-            true => Err(Mistake(format!("`{path}` has more than the {FILE_BYTES_MAX} bytes that are read at once"))),
+            true => Err(ToolError(format!("`{path}` has more than the {FILE_BYTES_MAX} bytes that are read at once"))),
             false => Ok(bytes),
         }
     }
@@ -262,13 +262,13 @@ impl Root {
         is_cut
     }
 
-    fn plain_file(&self, path: &str) -> Result<(File, Stat), Mistake> {
+    fn plain_file(&self, path: &str) -> Result<(File, Stat), ToolError> {
         let opened = self.resolve(path, LOOK, Links::Inside).map_err(|error| explain(path, error))?;
         let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
         match kind_of(&stat) {
             EntryKind::File => Ok((File::from(opened), stat)),
-            EntryKind::Folder => Err(Mistake(format!("`{path}` is a folder; use `list` for it"))),
-            EntryKind::Link | EntryKind::Other => Err(Mistake(format!("`{path}` is not a file that can be read (a pipe, a device or a socket)"))),
+            EntryKind::Folder => Err(ToolError(format!("`{path}` is a folder; use `list` for it"))),
+            EntryKind::Link | EntryKind::Other => Err(ToolError(format!("`{path}` is not a file that can be read (a pipe, a device or a socket)"))),
         }
     }
 
@@ -405,7 +405,7 @@ fn alone(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
 }
 
 /// What the kernel would misunderstand, or a planner has misunderstood.
-fn checked(path: &str) -> Result<&str, Mistake> {
+fn checked(path: &str) -> Result<&str, ToolError> {
     if path.is_empty() {
         return Err("`path` is empty; `.` is the root".into());
     }
@@ -413,41 +413,41 @@ fn checked(path: &str) -> Result<&str, Mistake> {
         return Err("`path` has a NUL character in it; give a plain path such as `notes/plan.md`".into());
     }
     if let Some(inside) = path.strip_prefix('/') {
-        return Err(Mistake(format!(
+        return Err(ToolError(format!(
             "`{path}` is absolute; paths are relative to the root, so try `{}`",
             if inside.is_empty() { "." } else { inside }
         )));
     }
     if path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
-        return Err(Mistake(format!("`path` is too long: {PATH_BYTES_MAX} bytes in all and {NAME_BYTES_MAX} for each name are allowed")));
+        return Err(ToolError(format!("`path` is too long: {PATH_BYTES_MAX} bytes in all and {NAME_BYTES_MAX} for each name are allowed")));
     }
     Ok(path)
 }
 
-fn parent_and_name(path: &str) -> Result<(&str, &OsStr), Mistake> {
+fn parent_and_name(path: &str) -> Result<(&str, &OsStr), ToolError> {
     let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
     if matches!(name, "" | "." | "..") || folder.split('/').any(|part| part == "..") {
-        return Err(Mistake(format!("`{path}` does not name a file; give a path under the root without `..`, such as `notes/plan.md`")));
+        return Err(ToolError(format!("`{path}` does not name a file; give a path under the root without `..`, such as `notes/plan.md`")));
     }
     if name.starts_with(".baton-") {
-        return Err(Mistake(format!("names beginning with `.baton-` are kept for unfinished writes; call `{path}` something else")));
+        return Err(ToolError(format!("names beginning with `.baton-` are kept for unfinished writes; call `{path}` something else")));
     }
     Ok((folder, OsStr::from_bytes(name.as_bytes())))
 }
 
-fn only_name(path: &str, stat: &Stat) -> Result<(), Mistake> {
+fn only_name(path: &str, stat: &Stat) -> Result<(), ToolError> {
     match stat.st_nlink > 1 {
-        true => Err(Mistake(format!("`{path}` has several hard links, so its other name may be outside the root; make a copy and read that"))),
+        true => Err(ToolError(format!("`{path}` has several hard links, so its other name may be outside the root; make a copy and read that"))),
         false => Ok(()),
     }
 }
 
-fn taken(path: &str) -> Mistake {
-    Mistake(format!("`{path}` is already there and holds something else; use mode `replace`, the tool `append`, or another name"))
+fn taken(path: &str) -> ToolError {
+    ToolError(format!("`{path}` is already there and holds something else; use mode `replace`, the tool `append`, or another name"))
 }
 
-fn explain(path: &str, error: Errno) -> Mistake {
-    Mistake(match error {
+fn explain(path: &str, error: Errno) -> ToolError {
+    ToolError(match error {
         Errno::NOENT => format!("`{path}` is not there; `list` and `find` show what is"),
         Errno::XDEV => format!("`{path}` leads out of the root, which is not allowed"),
         Errno::LOOP => format!("`{path}` goes through a link that is not followed"),

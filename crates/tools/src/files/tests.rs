@@ -14,7 +14,7 @@ use crate::testing::{Session, session_with};
 use crate::workspace::Workspaces;
 
 /// A root with something to find, beside something that must not be found.
-struct House {
+struct TestFolders {
     _all: TempDir,
     root: std::path::PathBuf,
     outside: std::path::PathBuf,
@@ -22,7 +22,7 @@ struct House {
 
 const TREASURE: &str = "the treasure outside";
 
-fn house() -> House {
+fn house() -> TestFolders {
     let all = tempfile::tempdir().unwrap();
     let (root, outside) = (all.path().join("root"), all.path().join("outside"));
     fs::create_dir_all(root.join("notes/deep")).unwrap();
@@ -33,7 +33,7 @@ fn house() -> House {
     fs::write(root.join("empty"), "").unwrap();
     fs::write(root.join("picture.png"), b"\x89PNG\0\0\0").unwrap();
     fs::write(root.join("latin.txt"), b"caf\xe9\n").unwrap();
-    House { _all: all, root, outside }
+    TestFolders { _all: all, root, outside }
 }
 
 async fn open(root: &Path) -> Session {

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::passage::cut;
-use crate::{Builtin, Hints, Kind, Mistake, Passage, Passages, Said, Settings, Tool, Toolset};
+use crate::{Builtin, Hints, Kind, Passage, Passages, Settings, Tool, ToolError, ToolOutput, Toolset};
 use provider::{Hit, Provider};
 
 pub const KIND: Kind = Kind {
@@ -103,17 +103,17 @@ impl Searcher {
         Ok(Searcher { providers, http, provider_max })
     }
 
-    async fn search(&self, takes: &Takes) -> Result<Said<Gives>, Mistake> {
+    async fn search(&self, takes: &Takes) -> Result<ToolOutput<Gives>, ToolError> {
         let query = takes.query.split_whitespace().collect::<Vec<_>>().join(" ");
         if query.is_empty() {
             return Err("`query` is empty; say what to look for".into());
         }
         if query.chars().count() > QUERY_CHARS_MAX {
-            return Err(Mistake(format!("`query` is longer than {QUERY_CHARS_MAX} characters; ask for the few words that matter")));
+            return Err(ToolError(format!("`query` is longer than {QUERY_CHARS_MAX} characters; ask for the few words that matter")));
         }
         let size = takes.size.unwrap_or(SIZE_DEFAULT);
         if !(1..=SIZE_MAX).contains(&size) {
-            return Err(Mistake(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
+            return Err(ToolError(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
         }
         let asked = self.asked(takes.provider.as_deref())?;
         let answers = join_all(asked.iter().map(|provider| self.ask(*provider, &query, size))).await;
@@ -130,7 +130,7 @@ impl Searcher {
         }
         if lists.is_empty() {
             let whys: String = failed.iter().map(|failed| format!("\n- {}: {}", failed.provider, failed.why)).collect();
-            return Err(Mistake(format!(
+            return Err(ToolError(format!(
                 "no search provider answered:{whys}\nTry again later, name another `provider`, answer from other tools (docs), or configure one: \
                  SERPER_API_KEY, TAVILY_API_KEY, BRAVE_API_KEY or SEARXNG_URL"
             )));
@@ -138,7 +138,7 @@ impl Searcher {
         Ok(said(&query, size, &lists, failed))
     }
 
-    fn asked(&self, only: Option<&str>) -> Result<Vec<&dyn Provider>, Mistake> {
+    fn asked(&self, only: Option<&str>) -> Result<Vec<&dyn Provider>, ToolError> {
         let Some(only) = only.map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()) else {
             return Ok(self.providers.iter().map(Box::as_ref).collect());
         };
@@ -146,7 +146,7 @@ impl Searcher {
         if found.is_empty() {
             let here: Vec<&str> = self.providers.iter().map(|provider| provider.name()).collect();
             let known = provider::NAMES.iter().find(|(name, _)| *name == only);
-            return Err(Mistake(match known {
+            return Err(ToolError(match known {
                 Some((name, needs)) => format!("the provider `{name}` is not configured: set {needs}; configured are {}", here.join(", ")),
                 None => format!("there is no provider `{only}`; configured are {}", here.join(", ")),
             }));
@@ -175,7 +175,7 @@ impl Searcher {
     }
 }
 
-fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Vec<Failed>) -> Said<Gives> {
+fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Vec<Failed>) -> ToolOutput<Gives> {
     let merged = merge::merge(query, lists, size);
     let confidence = merge::overall(&merged);
     let passages: Vec<Passage> = merged
@@ -195,7 +195,7 @@ fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Ve
     for failed in &failed {
         text.push_str(&format!("\n\n({} did not answer: {})", failed.provider, failed.why));
     }
-    Said { text: text.clone(), data: Gives { text, confidence, passages, providers, failed } }
+    ToolOutput { text: text.clone(), data: Gives { text, confidence, passages, providers, failed } }
 }
 
 /// Read no further than a search reply can reasonably be long.

@@ -11,7 +11,7 @@ use evidence::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Builtin, Hints, Kind, Mistake, Passage, Said, Settings, Tool, Toolset};
+use crate::{Builtin, Hints, Kind, Passage, Settings, Tool, ToolError, ToolOutput, Toolset};
 
 pub const KIND: Kind =
     Kind { name: "stories", about: "Searches about 200 sample user stories by words and tags", port: 8003, trust: Trust::Own, make };
@@ -121,13 +121,13 @@ impl Stories {
         Ok(Stories { all, counts })
     }
 
-    fn search(&self, takes: &Takes) -> Result<Said<Gives>, Mistake> {
+    fn search(&self, takes: &Takes) -> Result<ToolOutput<Gives>, ToolError> {
         let size = takes.size.unwrap_or(SIZE_DEFAULT);
         if !(1..=SIZE_MAX).contains(&size) {
-            return Err(Mistake(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
+            return Err(ToolError(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
         }
         if takes.query.len() > QUERY_BYTES_MAX {
-            return Err(Mistake(format!("`query` has more than {QUERY_BYTES_MAX} bytes; a few words are enough")));
+            return Err(ToolError(format!("`query` has more than {QUERY_BYTES_MAX} bytes; a few words are enough")));
         }
         let query = Query::read(&takes.query);
         if query == Query::default() {
@@ -153,14 +153,14 @@ impl Stories {
         let passages = found.iter().map(|(score, story)| passage(story, if query.words.is_empty() { 1.0 } else { score / best })).collect();
         let stories: Vec<Story> = found.into_iter().map(|(_, story)| story.clone()).collect();
         let text = told(&takes.query, total, matched, &stories);
-        Ok(Said { text, data: Gives { total, matched, stories, passages } })
+        Ok(ToolOutput { text, data: Gives { total, matched, stories, passages } })
     }
 
     /// A tag that no story has is a mistake that can be mended, unlike words that find nothing.
-    fn known(&self, query: &Query) -> Result<(), Mistake> {
+    fn known(&self, query: &Query) -> Result<(), ToolError> {
         let tags: BTreeSet<&str> = self.all.iter().flat_map(|(story, _)| &story.tags).map(String::as_str).collect();
         match query.tags.iter().find(|tag| !tags.contains(tag.as_str())) {
-            Some(tag) => Err(Mistake(format!("no story has the tag `{tag}`; the tags are {}", tags.into_iter().collect::<Vec<_>>().join(", ")))),
+            Some(tag) => Err(ToolError(format!("no story has the tag `{tag}`; the tags are {}", tags.into_iter().collect::<Vec<_>>().join(", ")))),
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! Summing up: what some texts say, in fewer words.
 //!
-//! A model does it when there is one ([`Thinker`]); long input is summed up in parts and then the parts are. Without a model, or when it
+//! A model does it when there is one ([`TextModel`]); long input is summed up in parts and then the parts are. Without a model, or when it
 //! fails, the best sentences are picked as they stand. Either way each sentence of the summary says which texts it rests on and how
 //! well, by their words and without asking anybody.
 
@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Builtin, Hints, Kind, Mistake, Said, Settings, Tool, Toolset};
+use crate::{Builtin, Hints, Kind, Settings, Tool, ToolError, ToolOutput, Toolset};
 pub use prompt::Prompt;
 
 pub const KIND: Kind = Kind {
@@ -30,8 +30,8 @@ pub const KIND: Kind = Kind {
 
 /// Somebody who can write: a model behind whatever the caller keeps models behind.
 #[async_trait]
-pub trait Thinker: Send + Sync {
-    async fn think(&self, prompt: &Prompt) -> Result<String, Trouble>;
+pub trait TextModel: Send + Sync {
+    async fn generate(&self, prompt: &Prompt) -> Result<String, TextModelError>;
     /// How much of a prompt may be text to sum up, in tokens.
     fn budget_tokens(&self) -> usize {
         6_000
@@ -41,7 +41,7 @@ pub trait Thinker: Send + Sync {
 /// Why nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Trouble(pub String);
+pub struct TextModelError(pub String);
 
 const WORDS_DEFAULT: usize = 120;
 const WORDS_MAX: usize = 1_000;
@@ -103,29 +103,29 @@ struct Sentence {
 }
 
 fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
-    let thinker = settings.thinker.clone();
+    let text_model = settings.text_model.clone();
     let summarize = Tool::new(
         "summarize",
         "Sum up one or several texts in about so many words, keeping to a focus if one is given. Says for each sentence which of the texts \
          it rests on.",
         Hints::READS,
         move |takes: Takes, _| {
-            let thinker = thinker.clone();
-            async move { summarize(&takes, thinker.as_deref()).await }
+            let text_model = text_model.clone();
+            async move { summarize(&takes, text_model.as_deref()).await }
         },
     );
     Ok(kind.around(Toolset::new(kind.name, kind.about, [summarize])))
 }
 
-async fn summarize(takes: &Takes, thinker: Option<&dyn Thinker>) -> Result<Said<Gives>, Mistake> {
+async fn summarize(takes: &Takes, text_model: Option<&dyn TextModel>) -> Result<ToolOutput<Gives>, ToolError> {
     let texts = given(takes)?;
     let words = takes.words.unwrap_or(WORDS_DEFAULT);
     if !(10..=WORDS_MAX).contains(&words) {
-        return Err(Mistake(format!("`words` is {words}; it must be from 10 to {WORDS_MAX}")));
+        return Err(ToolError(format!("`words` is {words}; it must be from 10 to {WORDS_MAX}")));
     }
     let focus = takes.focus.as_deref().map(str::trim).filter(|focus| !focus.is_empty());
-    let written = match thinker {
-        Some(thinker) => Some(write(thinker, &texts, words, focus).await),
+    let written = match text_model {
+        Some(text_model) => Some(write(text_model, &texts, words, focus).await),
         None => None,
     };
     let (summary, how, note) = match written {
@@ -143,10 +143,10 @@ async fn summarize(takes: &Takes, thinker: Option<&dyn Thinker>) -> Result<Said<
     let confidence = sentences.iter().map(|sentence| sentence.support).sum::<f64>() / sentences.len().max(1) as f64;
     let confidence = (confidence * 100.0).round() / 100.0;
     let count = summary.split_whitespace().count();
-    Ok(Said { text: summary.clone(), data: Gives { summary, words: count, how, confidence, sentences, note } })
+    Ok(ToolOutput { text: summary.clone(), data: Gives { summary, words: count, how, confidence, sentences, note } })
 }
 
-fn given(takes: &Takes) -> Result<Vec<String>, Mistake> {
+fn given(takes: &Takes) -> Result<Vec<String>, ToolError> {
     let texts = match (&takes.texts, &takes.text) {
         (Some(texts), None) => texts.clone(),
         (None, Some(text)) => vec![text.clone()],
@@ -157,7 +157,7 @@ fn given(takes: &Takes) -> Result<Vec<String>, Mistake> {
     }
     let bytes: usize = texts.iter().map(String::len).sum();
     if texts.len() > TEXTS_MAX || bytes > BYTES_MAX {
-        return Err(Mistake(format!(
+        return Err(ToolError(format!(
             "{} texts of {bytes} bytes in all are too much; at most {TEXTS_MAX} texts and {BYTES_MAX} bytes are taken",
             texts.len()
         )));
@@ -166,31 +166,32 @@ fn given(takes: &Takes) -> Result<Vec<String>, Mistake> {
 }
 
 /// By a model: in one go if it fits, else part by part and then the parts.
-async fn write(thinker: &dyn Thinker, texts: &[String], words: usize, focus: Option<&str>) -> Result<String, Trouble> {
-    let budget = thinker.budget_tokens().max(200) * BYTES_PER_TOKEN;
+async fn write(text_model: &dyn TextModel, texts: &[String], words: usize, focus: Option<&str>) -> Result<String, TextModelError> {
+    let budget = text_model.budget_tokens().max(200) * BYTES_PER_TOKEN;
     let numbered =
         |texts: &[String]| -> Vec<String> { texts.iter().enumerate().map(|(at, text)| format!("Text {}:\n{}", at + 1, text.trim())).collect() };
     let mut material = numbered(texts);
     for _ in 0..ROUNDS_MAX {
         if material.iter().map(String::len).sum::<usize>() <= budget {
-            return one(thinker, &material.join("\n\n"), words, focus).await;
+            return one(text_model, &material.join("\n\n"), words, focus).await;
         }
         let parts = packed(&material, budget);
         // Each part keeps its share, and together they come to half a budget at most, so that this ends.
         let share = (budget / 2 / 7 / parts.len()).clamp(20, WORDS_MAX);
-        let asked: Vec<BoxFuture<'_, Result<String, Trouble>>> = parts.iter().map(|part| Box::pin(one(thinker, part, share, focus)) as _).collect();
-        let written: Vec<Result<String, Trouble>> = futures::stream::iter(asked).buffered(AT_ONCE_MAX).collect().await;
+        let asked: Vec<BoxFuture<'_, Result<String, TextModelError>>> =
+            parts.iter().map(|part| Box::pin(one(text_model, part, share, focus)) as _).collect();
+        let written: Vec<Result<String, TextModelError>> = futures::stream::iter(asked).buffered(AT_ONCE_MAX).collect().await;
         let written: Vec<String> = written.into_iter().collect::<Result<_, _>>()?;
         // A model that does not keep to its share must not keep this from ending.
         material = written.iter().enumerate().map(|(at, text)| format!("Part {}:\n{}", at + 1, crate::passage::cut(text, budget / 2))).collect();
     }
-    Err(Trouble("the texts are too long for this model even in parts".into()))
+    Err(TextModelError("the texts are too long for this model even in parts".into()))
 }
 
-async fn one(thinker: &dyn Thinker, material: &str, words: usize, focus: Option<&str>) -> Result<String, Trouble> {
-    let text = thinker.think(&Prompt::new(material, words, focus)).await?;
+async fn one(text_model: &dyn TextModel, material: &str, words: usize, focus: Option<&str>) -> Result<String, TextModelError> {
+    let text = text_model.generate(&Prompt::new(material, words, focus)).await?;
     let text = text.trim();
-    if text.is_empty() { Err(Trouble("the model wrote nothing".into())) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(TextModelError("the model wrote nothing".into())) } else { Ok(text.to_owned()) }
 }
 
 /// Pieces of at most `most` bytes, cut at paragraphs where possible and else at words.

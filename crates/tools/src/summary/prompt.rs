@@ -1,6 +1,6 @@
 //! What a model is told. The texts are fenced: they are what is to be summed up, whatever they say themselves.
 
-/// A question to a [`Thinker`](super::Thinker).
+/// A question to a [`TextModel`](super::TextModel).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// What it is to do.

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{Prompt, Thinker, Trouble, packed};
+use super::{Prompt, TextModel, TextModelError, packed};
 use crate::Settings;
 use crate::testing::{session, session_with};
 
@@ -59,10 +59,10 @@ struct Pen {
 }
 
 #[async_trait]
-impl Thinker for Pen {
-    async fn think(&self, prompt: &Prompt) -> Result<String, Trouble> {
+impl TextModel for Pen {
+    async fn generate(&self, prompt: &Prompt) -> Result<String, TextModelError> {
         self.asked.lock().unwrap().push(prompt.clone());
-        self.says.map(str::to_owned).map_err(|why| Trouble(why.into()))
+        self.says.map(str::to_owned).map_err(|why| TextModelError(why.into()))
     }
 
     fn budget_tokens(&self) -> usize {
@@ -71,8 +71,8 @@ impl Thinker for Pen {
 }
 
 async fn with(pen: &Arc<Pen>, arguments: serde_json::Value) -> crate::testing::Reply {
-    let thinker: Arc<dyn Thinker> = Arc::<Pen>::clone(pen);
-    let settings = Settings { thinker: Some(thinker), ..Settings::bare() };
+    let text_model: Arc<dyn TextModel> = Arc::<Pen>::clone(pen);
+    let settings = Settings { text_model: Some(text_model), ..Settings::bare() };
     session_with("summary", &settings).await.call("summarize", arguments).await
 }
 

@@ -3,8 +3,8 @@
 mod session;
 mod slash;
 
-use service::asking::AskOptions;
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::run_request::AskOptions;
 
 use crate::exit::{self, Exit, Result};
 
@@ -26,7 +26,7 @@ Examples:
   printf 'What is a WAL?\\nAnd in Postgres?\\n' | baton chat";
 
 impl Chat {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        session::run(self.options, place)
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        session::run(self.options, globals)
     }
 }

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{At, Engine};
+use engine::{Engine, RunState};
 use flows::input::ModelProfile;
 use graph::{Outcome, RunId, ThreadId};
 use serde_json::{Map, Value};
-use service::asking::{self, AskOptions};
 use service::config::Config;
+use service::global_args::GlobalArgs;
 use service::hub;
-use service::mind::Thinking;
-use service::place::Place;
+use service::model_options::ModelOptions;
+use service::run_request::{self, AskOptions};
 use service::wiring;
 use store::{SqliteStore, Store as _};
 use terminal::remark;
@@ -23,31 +23,31 @@ use terminal::{BOLD, DIM, count, one_line, paint, tail};
 use super::slash::{self, Slash};
 use crate::answer::Answer;
 use crate::editor::{self, Editor, Typed, Words};
-use crate::exit::{self, Exit, Result, Trouble};
+use crate::exit::{self, Exit, Result, ServiceError};
 use crate::follow::{self, Interrupts, OnInterrupt};
 use crate::settings_table;
 
-pub(super) fn run(options: AskOptions, place: &Place) -> Result<Exit> {
-    let flow = asking::flow(options.flow.as_deref(), place)?;
+pub(super) fn run(options: AskOptions, globals: &GlobalArgs) -> Result<Exit> {
+    let flow = run_request::flow(options.flow.as_deref(), globals)?;
     if options.approve {
-        asking::must_plan(&flow, &place.flows)?;
+        run_request::check_can_approve(&flow, &globals.flows)?;
     }
     let thread = options.thread()?;
-    let settings = BTreeMap::from([(flow.clone(), options.settings(&flow, place)?)]);
+    let settings = BTreeMap::from([(flow.clone(), options.settings(&flow, globals)?)]);
     wiring::block_on(async {
-        let store = Arc::new(place.open_or_make()?);
-        let (engine, mind) = wiring::engine_over(store.clone(), place, &options.thinking, false).await?;
+        let store = Arc::new(globals.open_or_make()?);
+        let (engine, profile) = wiring::engine_over(store.clone(), globals, &options.model_options, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
-        let mut session = Session { place, store, engine, mind, flow, thread, options, settings, last: None, exit: Exit::Well };
+        let mut session = Session { globals, store, engine, profile, flow, thread, options, settings, last: None, exit: Exit::Well };
         session.talk().await
     })
 }
 
 struct Session<'a> {
-    place: &'a Place,
+    globals: &'a GlobalArgs,
     store: Arc<SqliteStore>,
     engine: Engine,
-    mind: ModelProfile,
+    profile: ModelProfile,
     flow: String,
     thread: ThreadId,
     /// As they are by now.
@@ -88,7 +88,7 @@ impl Session<'_> {
                 ("", _) => continue,
                 (_, Some(Ok(Slash::Quit))) => break,
                 (_, Some(Ok(slash))) => self.command(slash).await,
-                (_, Some(Err(why))) => Err(Trouble::Usage(why)),
+                (_, Some(Err(why))) => Err(ServiceError::Usage(why)),
                 (message, None) => self.message(message).await,
             };
             // Signals that came meanwhile were for the run.
@@ -97,7 +97,7 @@ impl Session<'_> {
                 Ok(exit @ Exit::Terminated) => return Ok(exit),
                 Ok(exit) => self.note(exit),
                 // Nobody reads what would be answered.
-                Err(trouble @ Trouble::Output(_)) => return Err(trouble),
+                Err(trouble @ ServiceError::Output(_)) => return Err(trouble),
                 Err(trouble) => {
                     let exit = exit::tell(&trouble);
                     self.note(exit);
@@ -118,7 +118,7 @@ impl Session<'_> {
 
     async fn message(&mut self, question: &str) -> Result<Exit> {
         let set = self.settings.get(&self.flow).cloned().unwrap_or_default();
-        let order = self.options.request(&self.flow, question, Some(self.thread.clone()), self.place, &set)?.order(self.mind)?;
+        let order = self.options.request(&self.flow, question, Some(self.thread.clone()), self.globals, &set)?.order(self.profile)?;
         let (run, exit) = follow::drive(&self.engine, order, false, OnInterrupt::Cancel).await?;
         if let Some(answer) = answered(&self.engine, &run).await? {
             self.last = Some(answer);
@@ -129,31 +129,31 @@ impl Session<'_> {
     async fn command(&mut self, slash: Slash<'_>) -> Result<Exit> {
         match slash {
             Slash::Flow(None) => {
-                let listed = self.place.flows.iter().filter(|flow| flow.visibility == flows::Visibility::Listed);
+                let listed = self.globals.flows.iter().filter(|flow| flow.visibility == flows::Visibility::Listed);
                 let known: Vec<&str> = listed.map(|flow| flow.name).collect();
                 say(&format!("{}; there are: {}", self.flow, known.join(", ")))?;
             }
             Slash::Flow(Some(named)) => {
-                let flow = asking::flow(Some(named), self.place)?;
+                let flow = run_request::flow(Some(named), self.globals)?;
                 if self.options.approve {
-                    asking::must_plan(&flow, &self.place.flows)?;
+                    run_request::check_can_approve(&flow, &self.globals.flows)?;
                 }
                 self.flow = flow;
                 remark(&format!("flow {}", self.flow));
             }
-            Slash::Model(None) => say(self.options.thinking.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
-            Slash::Model(Some(named)) => self.change(|thinking| thinking.model = Some(named.to_owned())).await?,
+            Slash::Model(None) => say(self.options.model_options.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
+            Slash::Model(Some(named)) => self.change(|model_options| model_options.model = Some(named.to_owned())).await?,
             Slash::Docs(None) => {
-                let folders: Vec<String> = self.options.thinking.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
+                let folders: Vec<String> = self.options.model_options.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
                 say(if folders.is_empty() { "none".to_owned() } else { folders.join("\n") }.as_str())?;
             }
-            Slash::Docs(Some("-")) => self.change(|thinking| thinking.servers.docs.clear()).await?,
+            Slash::Docs(Some("-")) => self.change(|model_options| model_options.servers.docs.clear()).await?,
             Slash::Docs(Some(named)) => {
                 let folder = folder(named);
                 if !folder.is_dir() {
-                    return Err(Trouble::Usage(format!("{} is no folder", folder.display())));
+                    return Err(ServiceError::Usage(format!("{} is no folder", folder.display())));
                 }
-                self.change(|thinking| thinking.servers.docs = vec![folder.clone()]).await?;
+                self.change(|model_options| model_options.servers.docs = vec![folder.clone()]).await?;
                 remark(&format!("documents of {}", folder.display()));
             }
             Slash::Sources => match &self.last {
@@ -162,7 +162,7 @@ impl Session<'_> {
             },
             Slash::Thread(None) => say(&self.about_thread().await?)?,
             Slash::Thread(Some(named)) => {
-                self.thread = asking::thread(named)?;
+                self.thread = run_request::thread(named)?;
                 remark(&self.about_thread().await?);
             }
             Slash::New => {
@@ -189,14 +189,14 @@ impl Session<'_> {
             remark(&format!("{pair} is not set any more"));
             return Ok(());
         }
-        let (key, value) = self.place.flows.parse_setting(&self.flow, pair).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let (key, value) = self.globals.flows.parse_setting(&self.flow, pair).map_err(|error| ServiceError::Usage(error.to_string()))?;
         remark(&format!("{key} = {}", settings_table::value_text(&value)));
         set.insert(key, value);
         Ok(())
     }
 
     fn settings_table(&self) -> Result<String> {
-        let all = Config::for_run(self.place)?.settings.list(&self.flow);
+        let all = Config::for_run(self.globals)?.settings.list(&self.flow);
         if all.is_empty() {
             return Ok(format!("the flow {} has no settings", self.flow));
         }
@@ -206,19 +206,19 @@ impl Session<'_> {
     }
 
     /// Makes the world anew; if that fails, everything stays as it was.
-    async fn change(&mut self, change: impl FnOnce(&mut Thinking)) -> Result<()> {
-        let thinking = &mut self.options.thinking;
-        let before = (thinking.model.clone(), thinking.servers.docs.clone());
-        change(thinking);
-        match wiring::engine_over(self.store.clone(), self.place, thinking, false).await {
-            Ok((engine, mind)) => {
+    async fn change(&mut self, change: impl FnOnce(&mut ModelOptions)) -> Result<()> {
+        let model_options = &mut self.options.model_options;
+        let before = (model_options.model.clone(), model_options.servers.docs.clone());
+        change(model_options);
+        match wiring::engine_over(self.store.clone(), self.globals, model_options, false).await {
+            Ok((engine, profile)) => {
                 let old = std::mem::replace(&mut self.engine, engine);
-                self.mind = mind;
+                self.profile = profile;
                 old.stop(GRACE).await;
                 Ok(())
             }
             Err(trouble) => {
-                (thinking.model, thinking.servers.docs) = before;
+                (model_options.model, model_options.servers.docs) = before;
                 Err(trouble)
             }
         }
@@ -234,14 +234,14 @@ impl Session<'_> {
         if !std::io::stdin().is_terminal() {
             return Ok(Source::Pipe);
         }
-        let flows: Vec<String> = self.place.flows.names().into_iter().map(str::to_owned).collect();
+        let flows: Vec<String> = self.globals.flows.names().into_iter().map(str::to_owned).collect();
         let words = Words {
             first: slash::ALL.iter().map(|(name, _, _)| (*name).to_owned()).collect(),
             after: vec![("/flow".to_owned(), flows)],
             files_after: vec!["/docs".to_owned()],
             ..Words::default()
         };
-        let history = hub::folder(self.place)?.join("chat.history");
+        let history = hub::folder(self.globals)?.join("chat.history");
         Ok(Source::Terminal(Box::new(Editor::remembering(words, &history)?)))
     }
 }
@@ -279,17 +279,17 @@ async fn piped() -> Result<Typed> {
 /// What the run answered, if it did.
 async fn answered(engine: &Engine, run: &RunId) -> Result<Option<Answer>> {
     Ok(match engine.at(run).await? {
-        At::Over(closing) => match &closing.outcome {
+        RunState::Over(closing) => match &closing.outcome {
             Outcome::Done { output } => Some(Answer::of(output, None)),
             Outcome::Failed { .. } | Outcome::Cancelled { .. } => None,
         },
-        At::Going | At::Parked(_) | At::Lost(_) => None,
+        RunState::Going | RunState::Parked(_) | RunState::Lost(_) => None,
     })
 }
 
 /// Short enough to be typed again.
 fn new_thread() -> ThreadId {
-    ThreadId::from(format!("chat-{}", tail(&engine::fresh())))
+    ThreadId::from(format!("chat-{}", tail(&engine::new_run_id())))
 }
 
 /// As a shell would read it.

@@ -3,8 +3,8 @@ use std::io::Write as _;
 use embedded_model::weights;
 use serde_json::json;
 use service::config::{self, Config};
-use service::mind::{self, Look, name_of};
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::{self, Look, name_of};
 use service::wiring;
 use terminal::{BOLD, DIM, GREEN, Table, YELLOW, bytes};
 
@@ -28,8 +28,8 @@ struct Row {
 }
 
 impl List {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
-        let config = Config::read(place)?;
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
+        let config = Config::read(globals)?;
         let rows = wiring::block_on(rows(&config))?;
         let mut out = anstream::stdout().lock();
         if self.json {
@@ -65,8 +65,8 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
         rows.push(Row { name: name_of(&pinned).to_string(), is_ready, detail, usd_per_million: Some((0.0, 0.0)) });
     }
     let table = config.table();
-    let clients = models::remote::clients().map_err(|trouble| crate::exit::Trouble::Failed(trouble.message))?;
-    match models::choice::probe_ollama(&clients, &table, mind::OLLAMA_PATIENCE).await {
+    let clients = models::remote::clients().map_err(|trouble| crate::exit::ServiceError::Failed(trouble.message))?;
+    match models::choice::probe_ollama(&clients, &table, model_options::OLLAMA_PATIENCE).await {
         Ok(models) => rows.extend(models.into_iter().map(|model| Row {
             name: format!("ollama/{model}"),
             is_ready: true,
@@ -89,7 +89,7 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
         let usd_per_million = row.usd_per_million_in.zip(row.usd_per_million_out);
         rows.push(Row { name: name.clone(), is_ready, detail, usd_per_million });
     }
-    let choice = mind::choose(None, config, config.embedded.pull, Look::IfNeeded).await;
+    let choice = model_options::choose(None, config, config.embedded.pull, Look::IfNeeded).await;
     if let Ok(choice) = choice
         && let Some(row) = rows.iter_mut().find(|row| row.name == choice.model.to_string())
     {

@@ -6,7 +6,7 @@ mod remove;
 
 use clap::Subcommand;
 use measure::ModelsBench;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 
 use crate::exit::{Exit, Result};
 
@@ -20,11 +20,11 @@ pub(crate) enum Models {
 }
 
 impl Models {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match self {
-            Models::List(list) => list.run(place),
-            Models::Pull(pull) => pull.run(place),
-            Models::Remove(remove) => remove.run(place),
+            Models::List(list) => list.run(globals),
+            Models::Pull(pull) => pull.run(globals),
+            Models::Remove(remove) => remove.run(globals),
             Models::Bench(bench) => bench.run().map(Exit::from),
         }
     }

@@ -2,12 +2,12 @@ use std::path::PathBuf;
 
 use embedded_model::weights::{self, Sources};
 use service::config::Config;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::pull;
 use service::wiring;
 
 use super::remove::named;
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// Fetch the weights of an embedded model, or go on fetching them
 #[derive(clap::Args)]
@@ -32,16 +32,16 @@ pub(crate) struct Pull {
 }
 
 impl Pull {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let pinned = named(self.name.as_deref())?;
-        let folder = Config::read(place)?.embedded.folder()?;
+        let folder = Config::read(globals)?.embedded.folder()?;
         if self.verify && weights::is_there(&folder, &pinned) {
             let path = weights::path(&folder, &pinned);
             match weights::verify(&pinned, &path) {
                 Ok(()) => terminal::remark(&format!("{} has the right SHA-256", path.display())),
                 Err(why) => {
                     terminal::remark(&format!("{} is damaged: {why}; it is fetched anew", path.display()));
-                    weights::remove(&pinned, &folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
+                    weights::remove(&pinned, &folder).map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display())))?;
                 }
             }
         }

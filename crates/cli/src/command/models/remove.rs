@@ -1,11 +1,11 @@
 use embedded_model::weights::{self, Pinned};
 use models::{Family, Name};
 use service::config::Config;
-use service::mind::{self, name_of};
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::{self, name_of};
 use terminal::remark;
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// Remove the weights of an embedded model, and what an interrupted pull left
 #[derive(clap::Args)]
@@ -15,12 +15,12 @@ pub(crate) struct Remove {
 }
 
 impl Remove {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let pinned = named(Some(&self.name))?;
-        let folder = Config::read(place)?.embedded.folder()?;
+        let folder = Config::read(globals)?.embedded.folder()?;
         let removed = match weights::remove(&pinned, &folder) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            other => other.map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display()))),
+            other => other.map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display()))),
         };
         match removed? {
             true => remark(&format!("{} is removed", name_of(&pinned))),
@@ -34,7 +34,7 @@ impl Remove {
 pub(super) fn named(name: Option<&str>) -> Result<Pinned> {
     let all = weights::all();
     match name.map(|name| name.strip_prefix("embedded/").unwrap_or(name)) {
-        Some(name) => mind::pinned(&Name { family: Family::Embedded, model: name.to_owned() }),
-        None => all.into_iter().next().ok_or_else(|| Trouble::Failed("this build knows no weights".into())),
+        Some(name) => model_options::pinned(&Name { family: Family::Embedded, model: name.to_owned() }),
+        None => all.into_iter().next().ok_or_else(|| ServiceError::Failed("this build knows no weights".into())),
     }
 }

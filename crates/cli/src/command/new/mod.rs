@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// Create something new: a crate with a flow
 #[derive(clap::Subcommand)]
@@ -119,14 +119,14 @@ impl NewFlow {
         check_name(&self.name)?;
         let folder = self.path.unwrap_or_else(|| PathBuf::from(&self.name));
         if folder.symlink_metadata().is_ok() {
-            return Err(Trouble::Usage(format!("{} exists already; name another folder with --path", folder.display())));
+            return Err(ServiceError::Usage(format!("{} exists already; name another folder with --path", folder.display())));
         }
         let dependency = match (self.baton, self.baton_version) {
             (_, Some(version)) => Dependency::Version(check_version(version)?),
             (Some(sources), None) => Dependency::Folder(sources_in(&sources)?),
             (None, None) => Dependency::Folder(find_sources()?),
         };
-        let failed = |error: std::io::Error| Trouble::Failed(format!("{} cannot be created: {error}", folder.display()));
+        let failed = |error: std::io::Error| ServiceError::Failed(format!("{} cannot be created: {error}", folder.display()));
         // Built beside its place and renamed, so that an error leaves no half of a crate.
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(failed)?;
@@ -205,12 +205,12 @@ fn check_name(name: &str) -> Result<()> {
     let is_well_formed = name.chars().next().is_some_and(|first| first.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     if !is_well_formed || name.len() > NAME_CHARS_MAX {
-        return Err(Trouble::Usage(format!(
+        return Err(ServiceError::Usage(format!(
             "{name:?} cannot be the name of a crate: use ASCII letters, digits, `-` and `_`, beginning with a letter, {NAME_CHARS_MAX} at most"
         )));
     }
     if RESERVED.contains(&name.replace('-', "_").to_ascii_lowercase().as_str()) {
-        return Err(Trouble::Usage(format!("{name:?} is a reserved word or the name of a dependency; choose another name")));
+        return Err(ServiceError::Usage(format!("{name:?} is a reserved word or the name of a dependency; choose another name")));
     }
     Ok(())
 }
@@ -218,21 +218,22 @@ fn check_name(name: &str) -> Result<()> {
 fn check_version(version: String) -> Result<String> {
     let is_version = version.starts_with(|c: char| c.is_ascii_digit() || "=^~".contains(c))
         && version.chars().all(|c| c.is_ascii_alphanumeric() || ".-+=^~".contains(c));
-    if is_version { Ok(version) } else { Err(Trouble::Usage(format!("{version:?} is not a version; write for instance 0.1"))) }
+    if is_version { Ok(version) } else { Err(ServiceError::Usage(format!("{version:?} is not a version; write for instance 0.1"))) }
 }
 
 /// The package `baton` in a folder that is that package or a checkout with it.
 fn sources_in(folder: &Path) -> Result<PathBuf> {
-    let found = package_in(folder)
-        .ok_or_else(|| Trouble::Usage(format!("there is no package `baton` in {}; name the folder that holds crates/baton", folder.display())))?;
-    found.canonicalize().map_err(|error| Trouble::Failed(format!("{}: {error}", found.display())))
+    let found = package_in(folder).ok_or_else(|| {
+        ServiceError::Usage(format!("there is no package `baton` in {}; name the folder that holds crates/baton", folder.display()))
+    })?;
+    found.canonicalize().map_err(|error| ServiceError::Failed(format!("{}: {error}", found.display())))
 }
 
 fn find_sources() -> Result<PathBuf> {
     let near = [std::env::current_dir(), std::env::current_exe().and_then(fs::canonicalize)];
     let found = near.iter().flatten().flat_map(|path| path.ancestors()).find_map(package_in);
     found.ok_or_else(|| {
-        Trouble::Usage(
+        ServiceError::Usage(
             "Baton's sources are not above this folder or this program; name them with --baton DIR, or a version with --baton-version".into(),
         )
     })
@@ -258,7 +259,7 @@ mod tests {
         let long = "a".repeat(NAME_CHARS_MAX + 1);
         for bad in ["", "1st", "-x", "_x", "a b", "a/b", "../x", "naïve", "a.b", "fn", "Self", "test", "baton", "serde-json", "a\nb", long.as_str()]
         {
-            assert!(matches!(check_name(bad), Err(Trouble::Usage(_))), "{bad:?}");
+            assert!(matches!(check_name(bad), Err(ServiceError::Usage(_))), "{bad:?}");
         }
         for (version, is_good) in [("0.1", true), ("=0.1.0-rc.1", true), ("", false), ("latest", false), ("1\"", false)] {
             assert_eq!(check_version(version.into()).is_ok(), is_good, "{version:?}");

@@ -2,14 +2,14 @@ use std::sync::Arc;
 
 use engine::Delivery;
 use graph::{RunId, TaskId};
-use service::mind::Thinking;
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::ModelOptions;
 use service::wiring;
 use store::{RunRow, Store, StoreError};
 use terminal::remark;
 use terminal::tail;
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::find;
 use crate::follow::Follow;
 use crate::question;
@@ -27,26 +27,26 @@ pub(crate) struct Answer {
     #[arg(required = true, num_args = 1..=2, value_name = "[TASK] VALUE", allow_negative_numbers = true)]
     words: Vec<String>,
     #[command(flatten)]
-    thinking: Thinking,
+    model_options: ModelOptions,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 }
 
 impl Answer {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let (task, typed) = match self.words.as_slice() {
             [task, typed] => (Some(parse_task(task)?), typed),
             [typed] => (None, typed),
-            _ => return Err(Trouble::Usage("baton runs answer RUN [TASK] VALUE".into())),
+            _ => return Err(ServiceError::Usage("baton runs answer RUN [TASK] VALUE".into())),
         };
         wiring::block_on(async {
-            let store = Arc::new(place.open()?);
+            let store = Arc::new(globals.open()?);
             let row = find::run(&*store, &self.run).await?;
             if row.status.is_over() {
                 return Err(engine::EngineError::Over { run: row.run, status: row.status }.into());
             }
-            let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+            let (engine, _) = wiring::engine_over(store, globals, &self.model_options, self.json).await?;
             let store = &**engine.store();
             let open = question::choose(&engine.open_questions(&row).await?, task)?;
             let value = question::answer(&open.waiting.question, typed);
@@ -74,6 +74,6 @@ async fn eldest(store: &dyn Store, mut row: RunRow) -> Result<RunId> {
 
 fn parse_task(text: &str) -> Result<TaskId> {
     let parts = text.split_once('.').and_then(|(step, index)| Some((step.parse().ok()?, index.parse().ok()?)));
-    let (step, index) = parts.ok_or_else(|| Trouble::Usage(format!("{text:?} is not a task such as 3.0; quote an answer that has spaces")))?;
+    let (step, index) = parts.ok_or_else(|| ServiceError::Usage(format!("{text:?} is not a task such as 3.0; quote an answer that has spaces")))?;
     Ok(TaskId { step, index })
 }

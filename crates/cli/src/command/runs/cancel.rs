@@ -1,7 +1,7 @@
 use std::io::Write as _;
 
 use engine::Delivery;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use terminal::tail;
 
@@ -18,9 +18,9 @@ pub(crate) struct Cancel {
 }
 
 impl Cancel {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(place)?;
+            let engine = wiring::idle_engine(globals)?;
             let row = find::run(&**engine.store(), &self.run).await?;
             let short = tail(&row.run);
             match engine.cancel(&row.run, &self.reason).await? {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use graph::ThreadId;
 use serde_json::Value;
-use service::mind::Thinking;
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::ModelOptions;
 use service::wiring;
 use terminal::remark;
 use terminal::tail;
@@ -34,20 +34,20 @@ pub(crate) struct Fork {
     #[arg(long)]
     thread: Option<String>,
     #[command(flatten)]
-    thinking: Thinking,
+    model_options: ModelOptions,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 }
 
 impl Fork {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = Arc::new(place.open()?);
+            let store = Arc::new(globals.open()?);
             let row = find::run(&*store, &self.run).await?;
-            let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+            let (engine, _) = wiring::engine_over(store, globals, &self.model_options, self.json).await?;
             let replies: BTreeMap<u32, Value> = self.reply.into_iter().collect();
-            let new = engine::fresh();
+            let new = engine::new_run_id();
             let thread = self.thread.map_or_else(|| ThreadId::from(new.as_str()), ThreadId::from);
             let follow = Follow::new(&engine, &thread, &new, self.json)?;
             let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread: Some(thread), run: Some(new.clone()) };

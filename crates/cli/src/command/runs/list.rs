@@ -3,7 +3,7 @@ use std::io::Write as _;
 
 use anstyle::Style;
 use graph::RunId;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use store::{RunFilter, RunRow, Status, Store};
 use terminal::remark;
@@ -27,9 +27,9 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = place.open()?;
+            let store = globals.open()?;
             // One more than asked for, to know whether that was all.
             let filter = RunFilter { statuses: self.status, limit: self.limit.saturating_add(1), ..RunFilter::default() };
             let mut rows = store.runs(filter).await?;

@@ -9,7 +9,7 @@ mod resume;
 mod show;
 mod watch;
 
-use service::place::Place;
+use service::global_args::GlobalArgs;
 
 use crate::exit::{Exit, Result};
 
@@ -37,16 +37,16 @@ Examples:
   baton runs fork 1f3a --at 2 --patch '{\"question\": \"Another one?\"}'";
 
 impl Runs {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match self {
-            Runs::List(list) => list.run(place),
-            Runs::Show(show) => show.run(place),
-            Runs::Watch(watch) => watch.run(place),
-            Runs::Resume(resume) => resume.run(place),
-            Runs::Answer(answer) => answer.run(place),
-            Runs::Cancel(cancel) => cancel.run(place),
-            Runs::Replay(replay) => replay.run(place),
-            Runs::Fork(fork) => fork.run(place),
+            Runs::List(list) => list.run(globals),
+            Runs::Show(show) => show.run(globals),
+            Runs::Watch(watch) => watch.run(globals),
+            Runs::Resume(resume) => resume.run(globals),
+            Runs::Answer(answer) => answer.run(globals),
+            Runs::Cancel(cancel) => cancel.run(globals),
+            Runs::Replay(replay) => replay.run(globals),
+            Runs::Fork(fork) => fork.run(globals),
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::io::Write as _;
 
 use serde_json::json;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use terminal::{GREEN, RED, YELLOW, paint, tail};
 
@@ -18,11 +18,11 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = place.open()?;
+            let store = globals.open()?;
             let row = find::run(&store, &self.run).await?;
-            let found = engine::replay(&store, &wiring::flows(place)?, &row.run).await?;
+            let found = engine::replay(&store, &wiring::flows(globals)?, &row.run).await?;
             let exit = if found.difference.is_some() { Exit::Failed } else { Exit::Well };
             let mut out = anstream::stdout().lock();
             if self.json {

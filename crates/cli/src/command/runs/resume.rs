@@ -3,14 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, EngineError};
-use service::mind::Thinking;
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::ModelOptions;
 use service::wiring;
 use store::{RunFilter, Status};
 use terminal::remark;
 use terminal::tail;
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::find;
 use crate::follow::{Follow, Interrupts};
 
@@ -23,31 +23,31 @@ pub(crate) struct Resume {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    thinking: Thinking,
+    model_options: ModelOptions,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 }
 
 impl Resume {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match &self.run {
             Some(typed) => wiring::block_on(async {
-                let store = Arc::new(place.open()?);
+                let store = Arc::new(globals.open()?);
                 let row = find::run(&*store, typed).await?;
-                let (engine, _) = wiring::engine_over(store, place, &self.thinking, self.json).await?;
+                let (engine, _) = wiring::engine_over(store, globals, &self.model_options, self.json).await?;
                 let follow = Follow::again(&engine, &row.thread, &row.run, self.json).await?;
                 engine.resume(&row.run).await?;
                 follow.until_rest().await
             }),
-            None => wiring::block_on_all_cores(all(place, &self.thinking)),
+            None => wiring::block_on_all_cores(all(globals, &self.model_options)),
         }
     }
 }
 
-async fn all(place: &Place, thinking: &Thinking) -> Result<Exit> {
-    let store = Arc::new(place.open()?);
-    let (engine, _) = wiring::engine_over(store, place, thinking, false).await?;
+async fn all(globals: &GlobalArgs, model_options: &ModelOptions) -> Result<Exit> {
+    let store = Arc::new(globals.open()?);
+    let (engine, _) = wiring::engine_over(store, globals, model_options, false).await?;
     let mut interrupts = Interrupts::listen()?;
     let unfinished = unfinished(&engine).await?;
     let taken = engine.recover().await?;
@@ -63,7 +63,7 @@ async fn all(place: &Place, thinking: &Thinking) -> Result<Exit> {
             }
         };
         let words = match rest {
-            Ok(engine::At::Over(closing)) => match &closing.outcome {
+            Ok(engine::RunState::Over(closing)) => match &closing.outcome {
                 graph::Outcome::Done { .. } => "done".to_owned(),
                 graph::Outcome::Failed { fault } => {
                     exit = Exit::Failed;
@@ -71,12 +71,12 @@ async fn all(place: &Place, thinking: &Thinking) -> Result<Exit> {
                 }
                 graph::Outcome::Cancelled { reason } => format!("cancelled: {reason}"),
             },
-            Ok(engine::At::Parked(_)) => format!("waits for a person; `baton runs show {}` shows the question", tail(&run)),
-            Ok(engine::At::Going | engine::At::Lost(_)) => "driven elsewhere".into(),
+            Ok(engine::RunState::Parked(_)) => format!("waits for a person; `baton runs show {}` shows the question", tail(&run)),
+            Ok(engine::RunState::Going | engine::RunState::Lost(_)) => "driven elsewhere".into(),
             Err(EngineError::Stopping) => "stopped".into(),
             Err(error) => {
                 exit = Exit::Failed;
-                Trouble::from(error).to_string()
+                ServiceError::from(error).to_string()
             }
         };
         writeln!(anstream::stdout(), "{}  {words}", tail(&run))?;

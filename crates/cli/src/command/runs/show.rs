@@ -1,12 +1,12 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use engine::{History, closing_of};
+use engine::{History, result_of};
 use flows::no_model::FOUND;
 use graph::{Event, Outcome};
 use serde_json::json;
+use service::global_args::GlobalArgs;
 use service::hub;
-use service::place::Place;
 use service::wiring;
 use store::RunRow;
 use terminal::{BOLD, DIM, YELLOW, now_ms, one_line, paint, short, spent, tail, took};
@@ -28,9 +28,9 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(place)?;
+            let engine = wiring::idle_engine(globals)?;
             let row = find::run(&**engine.store(), &self.run).await?;
             // A journal that no longer fits its flow still has a row worth showing.
             let history = History::of(&**engine.store(), engine.flows(), &row.run).await;
@@ -40,7 +40,7 @@ impl Show {
                 false => {
                     let mut tree = Tree::new(row.run.clone());
                     let mut found = None;
-                    for (run, told) in engine::family_past(&engine, &row.run).await {
+                    for (run, told) in engine::tree_history(&engine, &row.run).await {
                         for told in &told {
                             tree.see(&run, &told.event);
                             if let Event::Noted { name, value, .. } = &told.event
@@ -50,7 +50,7 @@ impl Show {
                             }
                         }
                     }
-                    let workspace = hub::workspace_of(place, row.thread.as_str())?;
+                    let workspace = hub::workspace_of(globals, row.thread.as_str())?;
                     let is_interrupted = !interrupted(&**engine.store(), std::slice::from_ref(&row)).await?.is_empty();
                     print(&row, &history, &tree, &open, &workspace, is_interrupted)?;
                     // Of a run that failed: what it or a child had found by then.
@@ -116,7 +116,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
         }
         Err(error) => {
             writeln!(out, "\n{} {error}", paint(YELLOW, "its steps cannot be told:"))?;
-            if let Some(closing) = closing_of(row) {
+            if let Some(closing) = result_of(row) {
                 writeln!(out, "{}", tree::ended(&closing.outcome))?;
             }
         }

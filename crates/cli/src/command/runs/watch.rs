@@ -1,5 +1,5 @@
-use engine::{Family, Known};
-use service::place::Place;
+use engine::{Known, TreeWatcher};
+use service::global_args::GlobalArgs;
 use service::wiring;
 
 use crate::exit::{Exit, Result};
@@ -20,13 +20,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let engine = wiring::idle_engine(place)?;
+            let engine = wiring::idle_engine(globals)?;
             let row = find::run(&**engine.store(), &self.run).await?;
             let mut view = View::new(&row.run, self.json);
             let mut interrupts = Interrupts::listen()?;
-            let mut family = Family::watch(&engine, &row.thread, &row.run, Known::from([(row.run.clone(), self.from)]), view.whom());
+            let mut family = TreeWatcher::watch(&engine, &row.thread, &row.run, Known::from([(row.run.clone(), self.from)]), view.watch_scope());
             let mut ticks = tokio::time::interval(TICK);
             let end = loop {
                 tokio::select! {

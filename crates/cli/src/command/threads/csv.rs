@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use engine::{At, Engine, Order};
+use engine::{Engine, Order, RunState};
 use flows::chat::{IMPORT, Row};
 use graph::{Digest, Outcome, RunId, ThreadId};
 use serde::Deserialize as _;
 use serde_json::json;
 use store::{RunFilter, RunRow, Store};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 const PAGE: usize = 1_000;
 /// What is larger is not a conversation; the reader of the rows says so too, but would have to be given it first.
@@ -23,14 +23,14 @@ const BYTES_MAX: u64 = 64 << 20;
 
 pub(super) async fn export(store: &dyn Store, thread: &ThreadId, to: Option<&Path>) -> Result<Exit> {
     let rows = rows(store, thread).await?;
-    let text = flows::chat::export(&rows).map_err(|error| Trouble::Failed(error.to_string()))?;
+    let text = flows::chat::export(&rows).map_err(|error| ServiceError::Failed(error.to_string()))?;
     match to {
         // Straight to stdout: what strips colours would take bytes out of cells.
         None => std::io::stdout().write_all(text.as_bytes())?,
         Some(path) => {
             let wrong = |error: std::io::Error| match error.kind() {
-                std::io::ErrorKind::AlreadyExists => Trouble::Usage(format!("{} exists; name another file", path.display())),
-                _ => Trouble::Failed(format!("{} cannot be written: {error}", path.display())),
+                std::io::ErrorKind::AlreadyExists => ServiceError::Usage(format!("{} exists; name another file", path.display())),
+                _ => ServiceError::Failed(format!("{} cannot be written: {error}", path.display())),
             };
             let mut file = std::fs::File::create_new(path).map_err(wrong)?;
             file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
@@ -44,10 +44,10 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
     let mut said = said(store, thread).await?;
     let mut rows: Vec<Row> = Vec::new();
     for run in asked(store, thread).await? {
-        let output = engine::closing_of(&run).and_then(|closing| closing.outcome.output().cloned()).unwrap_or_default();
+        let output = engine::result_of(&run).and_then(|closing| closing.outcome.output().cloned()).unwrap_or_default();
         if let Some(imported) = output.get("rows").filter(|_| run.flow == IMPORT) {
             let imported = Vec::<Row>::deserialize(imported);
-            rows.extend(imported.map_err(|error| Trouble::Failed(format!("the rows of run {} cannot be read: {error}", run.run)))?);
+            rows.extend(imported.map_err(|error| ServiceError::Failed(format!("the rows of run {} cannot be read: {error}", run.run)))?);
             continue;
         }
         // A run that failed said nothing.
@@ -60,7 +60,7 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
         if [&row.search_results, &row.summary, &row.reviewed_summary, &row.insights].into_iter().all(|text| text.is_empty()) {
             row.insights = answer;
         }
-        flows::chat::review(&mut row, &rows, service::mind::verifier().ok());
+        flows::chat::review(&mut row, &rows, service::model_options::verifier().ok());
         rows.push(row);
     }
     Ok(rows)
@@ -110,7 +110,7 @@ async fn asked(store: &dyn Store, thread: &ThreadId) -> Result<Vec<RunRow>> {
 }
 
 pub(super) fn read(file: &Path) -> Result<Vec<Row>> {
-    let wrong = |why: String| Trouble::Usage(format!("{}: {why}", file.display()));
+    let wrong = |why: String| ServiceError::Usage(format!("{}: {why}", file.display()));
     let mut bytes = Vec::new();
     let source: Box<dyn std::io::Read> = match file.to_str() {
         Some("-") => Box::new(std::io::stdin()),
@@ -134,18 +134,18 @@ pub(super) async fn import(engine: &Engine, rows: &[Row], thread: &ThreadId, tit
     let is_known = store.run(&run).await?.is_some();
     // One that is nobody's was left by an import that was cut short at once.
     if !is_known && store.thread(thread).await?.is_some_and(|row| row.user.is_some()) {
-        return Err(Trouble::Usage(format!("thread {thread} exists; name a new one with --thread")));
+        return Err(ServiceError::Usage(format!("thread {thread} exists; name a new one with --thread")));
     }
     engine.start(Order { thread: Some(thread.clone()), run: Some(run.clone()), title: Some(title), ..Order::new(IMPORT, input) }).await?;
-    if is_known && matches!(engine.at(&run).await?, At::Going) {
+    if is_known && matches!(engine.at(&run).await?, RunState::Going) {
         engine.resume(&run).await?;
     }
     match engine.wait(&run).await? {
-        At::Over(closing) if matches!(closing.outcome, Outcome::Done { .. }) => {
+        RunState::Over(closing) if matches!(closing.outcome, Outcome::Done { .. }) => {
             let words = if is_known { "were already in" } else { "are now in" };
             writeln!(anstream::stdout(), "{count} rows {words} thread {thread}; `baton ask \"…\" --thread {thread}` goes on with it")?;
             Ok(Exit::Well)
         }
-        other => Err(Trouble::Failed(format!("the import came to nothing: {other:?}"))),
+        other => Err(ServiceError::Failed(format!("the import came to nothing: {other:?}"))),
     }
 }

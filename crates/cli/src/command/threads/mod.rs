@@ -7,12 +7,12 @@ use std::sync::Arc;
 use audit::What;
 use graph::ThreadId;
 use serde_json::json;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::{audited, thread_files, wiring};
 use store::{Freed, Retention, RunFilter, Store, StoreError};
 use terminal::{BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::find;
 
 /// Look at threads and their messages; take them out as CSV and in again; delete old ones
@@ -93,17 +93,17 @@ Examples:
 const SHOWN_MAX: usize = 1_000;
 
 impl Threads {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
             // The only one that may come first of all.
             if let Threads::Import { file, thread } = self {
                 let rows = csv::read(&file)?;
                 let name = file.file_stem().map_or_else(|| "imported".into(), |stem| stem.to_string_lossy().into_owned());
                 let thread = thread.unwrap_or_else(|| if name == "-" { "imported".to_owned() } else { name.clone() });
-                let engine = wiring::idle_engine_over(Arc::new(place.open_or_make()?), place)?;
+                let engine = wiring::idle_engine_over(Arc::new(globals.open_or_make()?), globals)?;
                 return csv::import(&engine, &rows, &ThreadId::from(thread), format!("imported from {name}")).await;
             }
-            let store = place.open()?;
+            let store = globals.open()?;
             match self {
                 Threads::Import { .. } => unreachable!("it was dealt with above"),
                 Threads::Export { thread, to } => csv::export(&store, &named(&store, &thread).await?, to.as_deref()).await,
@@ -111,16 +111,16 @@ impl Threads {
                 Threads::Show { thread, json } => show(&store, &named(&store, &thread).await?, json).await,
                 Threads::Delete { thread } => {
                     let thread = named(&store, &thread).await?;
-                    freed(place, store.delete_thread(&thread, now_ms()).await?)
+                    freed(globals, store.delete_thread(&thread, now_ms()).await?)
                 }
                 Threads::Prune { keep, days } => {
                     const DAY_MS: i64 = 86_400_000;
                     let retention = match (keep, days) {
                         (Some(keep), _) => Retention::KeepLast(keep),
                         (None, Some(days)) => Retention::KeepSince { ms: now_ms() - i64::from(days) * DAY_MS },
-                        (None, None) => return Err(Trouble::Usage("say --keep N or --days D".into())),
+                        (None, None) => return Err(ServiceError::Usage("say --keep N or --days D".into())),
                     };
-                    freed(place, store.retain(retention, now_ms()).await?)
+                    freed(globals, store.retain(retention, now_ms()).await?)
                 }
             }
         })
@@ -135,7 +135,7 @@ async fn named(store: &dyn Store, typed: &str) -> Result<ThreadId> {
     }
     match find::run(store, typed).await {
         Ok(row) => Ok(row.thread),
-        Err(Trouble::Usage(_)) => Err(StoreError::NoThread { thread }.into()),
+        Err(ServiceError::Usage(_)) => Err(StoreError::NoThread { thread }.into()),
         Err(trouble) => Err(trouble),
     }
 }
@@ -186,10 +186,10 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
 }
 
 /// Removes the files of what was deleted, and says what that was.
-fn freed(place: &Place, freed: Freed) -> Result<Exit> {
-    thread_files::remove(place, &freed.deleted)?;
+fn freed(globals: &GlobalArgs, freed: Freed) -> Result<Exit> {
+    thread_files::remove(globals, &freed.deleted)?;
     for thread in &freed.deleted {
-        audited::record(place, What::ThreadDeleted, |event| event.thread(thread.as_str()))?;
+        audited::record(globals, What::ThreadDeleted, |event| event.thread(thread.as_str()))?;
     }
     writeln!(anstream::stdout(), "deleted {} threads with {} runs; {} freed", freed.threads, freed.runs, bytes(freed.bytes))?;
     Ok(Exit::Well)

@@ -3,16 +3,16 @@ use std::io::Write as _;
 use audit::What;
 use graph::UserId;
 use server::api::permissions;
-use service::asking::must_be_known;
 use service::audited;
 use service::config::Config;
+use service::global_args::GlobalArgs;
 use service::hub::Servers;
-use service::place::Place;
+use service::run_request::check_server_is_known;
 use service::wiring;
 use store::{Grant, NewPermission, Store};
 use terminal::{BOLD, DIM, age, now_ms, paint};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 
 /// What tools may do without asking you
 #[derive(clap::Args)]
@@ -50,13 +50,13 @@ enum Action {
 }
 
 impl Permissions {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            let store = place.open_or_make()?;
+            let store = globals.open_or_make()?;
             match &self.action {
                 None | Some(Action::List) => self.list(&store).await?,
-                Some(Action::Revoke { name }) => self.revoke(&store, name, place).await?,
-                Some(Action::Allow { name }) => self.allow(&store, name, place).await?,
+                Some(Action::Revoke { name }) => self.revoke(&store, name, globals).await?,
+                Some(Action::Allow { name }) => self.allow(&store, name, globals).await?,
             }
             Ok(Exit::Well)
         })
@@ -85,16 +85,16 @@ impl Permissions {
     }
 
     /// All permissions of that name, whatever they cover.
-    async fn revoke(&self, store: &dyn Store, name: &str, place: &Place) -> Result<()> {
+    async fn revoke(&self, store: &dyn Store, name: &str, globals: &GlobalArgs) -> Result<()> {
         let user = UserId::default();
         let rows = store.permissions(&user).await?;
         let meant: Vec<_> = rows.iter().filter(|row| row.grant.name() == name || row.permission.to_string() == name).collect();
         if meant.is_empty() {
-            return Err(Trouble::Usage(format!("{name:?} is not allowed; `baton tools permissions` lists what is")));
+            return Err(ServiceError::Usage(format!("{name:?} is not allowed; `baton tools permissions` lists what is")));
         }
         for row in meant {
             store.revoke_permission(&user, row.permission).await?;
-            audited::record(place, What::PermissionRevoked, |event| event.tool(row.grant.name()))?;
+            audited::record(globals, What::PermissionRevoked, |event| event.tool(row.grant.name()))?;
             if self.json {
                 writeln!(std::io::stdout(), "{}", serde_json::to_string(&permissions::described(row))?)?;
             }
@@ -102,14 +102,14 @@ impl Permissions {
         Ok(())
     }
 
-    async fn allow(&self, store: &dyn Store, name: &str, place: &Place) -> Result<()> {
-        must_be_known(name, &self.servers.names(place, &Config::read(place)?)?)?;
+    async fn allow(&self, store: &dyn Store, name: &str, globals: &GlobalArgs) -> Result<()> {
+        check_server_is_known(name, &self.servers.names(globals, &Config::read(globals)?)?)?;
         let grant = match name.contains('.') {
             true => Grant::Tool { tool: name.to_owned() },
             false => Grant::Server { server: name.to_owned() },
         };
         let permission = NewPermission { user: UserId::default(), grant, created_ms: now_ms() };
-        audited::record(place, What::PermissionAllowed, |event| event.tool(name))?;
+        audited::record(globals, What::PermissionAllowed, |event| event.tool(name))?;
         let number = store.keep_permission(permission).await?;
         if self.json {
             let rows = store.permissions(&UserId::default()).await?;

@@ -8,24 +8,24 @@ use graph::UserId;
 use serde_json::json;
 
 use super::{counted, files_of, known, threads};
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::home::{DataHome, files_below};
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::{audited, shelf, thread_files, wiring};
 
-pub(super) fn run(place: &Place, name: &str, is_sure: bool, as_json: bool) -> Result<Exit> {
-    let home = DataHome::of(place)?;
+pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool) -> Result<Exit> {
+    let home = DataHome::of(globals)?;
     if is_sure {
         home.must_be_unused()?;
     }
     let (user, all) = wiring::block_on(async {
-        let store = place.open()?;
-        let user = known(place, &store, name).await?;
+        let store = globals.open()?;
+        let user = known(globals, &store, name).await?;
         let all = threads(&store, &user).await?;
         Ok((user, all))
     })?;
-    let folders = files_of(place, &user)?;
-    let workspaces = thread_files::workspaces(place)?;
+    let folders = files_of(globals, &user)?;
+    let workspaces = thread_files::workspaces(globals)?;
     let mut files = 0;
     for folder in folders.all().map(|(_, folder)| folder.to_owned()).chain(all.iter().map(|thread| workspaces.folder(Some(thread.as_str())))) {
         files += if workspaces.is_own() || folder.starts_with(&home.folder) { files_below(&folder, "")?.len() } else { 0 };
@@ -38,16 +38,16 @@ pub(super) fn run(place: &Place, name: &str, is_sure: bool, as_json: bool) -> Re
         }
         return Ok(Exit::Usage);
     }
-    audited::record(place, What::UserDeleted, |event| event.detail(format!("the data of {user}")))?;
+    audited::record(globals, What::UserDeleted, |event| event.detail(format!("the data of {user}")))?;
     for (_, folder) in folders.all() {
         remove(folder)?;
     }
-    thread_files::remove(place, &all)?;
+    thread_files::remove(globals, &all)?;
     if folders.uploads.is_some() {
         // The passages of all users are in one index, which is a cache; it is made again when a server is started.
-        remove(&shelf::indexes()?)?;
+        remove(&caches::indexes()?)?;
     }
-    let freed = wiring::block_on(delete_rows(place, user.clone()))?;
+    let freed = wiring::block_on(delete_rows(globals, user.clone()))?;
     store::compact_database(&home.database)?;
     match as_json {
         true => writeln!(out, "{}", json!({ "user": user, "threads": freed.threads, "runs": freed.runs, "files": files, "deleted": true }))?,
@@ -58,14 +58,14 @@ pub(super) fn run(place: &Place, name: &str, is_sure: bool, as_json: bool) -> Re
     Ok(Exit::Well)
 }
 
-async fn delete_rows(place: &Place, user: UserId) -> Result<store::Freed> {
-    Ok(place.open()?.delete_user(&user).await?)
+async fn delete_rows(globals: &GlobalArgs, user: UserId) -> Result<store::Freed> {
+    Ok(globals.open()?.delete_user(&user).await?)
 }
 
 fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Trouble::Failed(format!("{} cannot be removed: {error}; the database was not changed", folder.display()))),
+        Err(error) => Err(ServiceError::Failed(format!("{} cannot be removed: {error}; the database was not changed", folder.display()))),
     }
 }

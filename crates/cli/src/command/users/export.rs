@@ -12,7 +12,7 @@ use super::{counted, files_of, known, threads};
 use crate::archive::Writer;
 use crate::exit::{Exit, Result};
 use crate::home::files_below;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::{audited, thread_files};
 use terminal::{bytes, now_ms};
 
@@ -21,13 +21,13 @@ const PAGE: usize = 500;
 /// More than a user can have.
 const NOTES_MAX: usize = 100_000;
 
-pub(super) async fn run(place: &Place, user: &str, file: &Path, as_json: bool) -> Result<Exit> {
-    let store = place.open()?;
-    let user = known(place, &store, user).await?;
+pub(super) async fn run(globals: &GlobalArgs, user: &str, file: &Path, as_json: bool) -> Result<Exit> {
+    let store = globals.open()?;
+    let user = known(globals, &store, user).await?;
     let mut archive = Writer::create(file)?;
     archive.add_text(Path::new("user.json"), &pretty(&about(&store, &user).await?)?)?;
     let threads = threads(&store, &user).await?;
-    let workspaces = thread_files::workspaces(place)?;
+    let workspaces = thread_files::workspaces(globals)?;
     for (number, thread) in threads.iter().enumerate() {
         let folder = Path::new("threads").join(format!("{:06}", number + 1));
         archive.add_text(&folder.join("thread.json"), &pretty(&conversation(&store, thread).await?)?)?;
@@ -38,13 +38,13 @@ pub(super) async fn run(place: &Place, user: &str, file: &Path, as_json: bool) -
             }
         }
     }
-    for (name, from) in files_of(place, &user)?.all() {
+    for (name, from) in files_of(globals, &user)?.all() {
         for path in files_below(from, "")? {
             archive.add_file(&Path::new(name).join(&path), &from.join(&path))?;
         }
     }
     let files = archive.count();
-    audited::record(place, What::UserExported, |event| event.detail(format!("the data of {user}")))?;
+    audited::record(globals, What::UserExported, |event| event.detail(format!("the data of {user}")))?;
     let size = archive.finish(format!("user {user}"), now_ms())?;
     let mut out = anstream::stdout();
     match as_json {

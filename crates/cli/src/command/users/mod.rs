@@ -8,9 +8,9 @@ use graph::{ThreadId, UserId};
 use serde_json::json;
 use store::{CardFilter, SqliteStore, Store as _};
 
-use crate::exit::{Exit, Result, Trouble};
+use crate::exit::{Exit, Result, ServiceError};
 use crate::home::DataHome;
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use service::wiring;
 use terminal::{Table, bytes, count};
 
@@ -53,23 +53,23 @@ pub(crate) enum Users {
 }
 
 impl Users {
-    pub(crate) fn run(self, place: &Place) -> Result<Exit> {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         match self {
-            Users::List { json } => wiring::block_on(list(place, json)),
-            Users::Export { user, file, json } => wiring::block_on(export::run(place, &user, &file, json)),
-            Users::Delete { user, yes, json } => delete::run(place, &user, yes, json),
+            Users::List { json } => wiring::block_on(list(globals, json)),
+            Users::Export { user, file, json } => wiring::block_on(export::run(globals, &user, &file, json)),
+            Users::Delete { user, yes, json } => delete::run(globals, &user, yes, json),
         }
     }
 }
 
-async fn list(place: &Place, as_json: bool) -> Result<Exit> {
-    let store = place.open()?;
+async fn list(globals: &GlobalArgs, as_json: bool) -> Result<Exit> {
+    let store = globals.open()?;
     let mut out = anstream::stdout();
     let mut table = Table::new(&["user", "threads", "stored", "uploads"]);
-    for user in everybody(place, &store).await? {
+    for user in everybody(globals, &store).await? {
         let threads = threads(&store, &user).await?.len();
         let stored = store.stored_bytes(&user).await?;
-        let uploads = files_of(place, &user)?.uploads.map_or(Ok(0), |folder| size(&folder))?;
+        let uploads = files_of(globals, &user)?.uploads.map_or(Ok(0), |folder| size(&folder))?;
         match as_json {
             true => writeln!(out, "{}", json!({ "user": user, "threads": threads, "stored_bytes": stored, "uploads_bytes": uploads }))?,
             false => table.row([user.to_string(), threads.to_string(), bytes(stored), bytes(uploads)].map(|cell| (anstyle::Style::new(), cell))),
@@ -82,9 +82,9 @@ async fn list(place: &Place, as_json: bool) -> Result<Exit> {
 }
 
 /// Those in the database, and those who uploaded something.
-async fn everybody(place: &Place, store: &SqliteStore) -> Result<Vec<UserId>> {
+async fn everybody(globals: &GlobalArgs, store: &SqliteStore) -> Result<Vec<UserId>> {
     let mut all = store.users().await?;
-    for entry in std::fs::read_dir(DataHome::of(place)?.folder.join("uploads")).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(DataHome::of(globals)?.folder.join("uploads")).into_iter().flatten().flatten() {
         let name = entry.file_name();
         // Names that are no folder names are kept in another form, and are in the database too.
         all.extend(name.to_str().filter(|name| !name.starts_with("x:")).map(UserId::from));
@@ -94,11 +94,11 @@ async fn everybody(place: &Place, store: &SqliteStore) -> Result<Vec<UserId>> {
     Ok(all)
 }
 
-async fn known(place: &Place, store: &SqliteStore, name: &str) -> Result<UserId> {
-    let all = everybody(place, store).await?;
+async fn known(globals: &GlobalArgs, store: &SqliteStore, name: &str) -> Result<UserId> {
+    let all = everybody(globals, store).await?;
     all.iter().find(|user| user.as_str() == name).cloned().ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(UserId::as_str).collect();
-        Trouble::Usage(format!("nothing is kept of a user {name:?}; there is something of: {}", names.join(", ")))
+        ServiceError::Usage(format!("nothing is kept of a user {name:?}; there is something of: {}", names.join(", ")))
     })
 }
 
@@ -133,9 +133,9 @@ impl UserFolders {
 }
 
 /// The documents and mails of the user of this machine lie in the folders that hold those of all others, and are not told apart.
-fn files_of(place: &Place, user: &UserId) -> Result<UserFolders> {
-    let config = service::config::Config::for_run(place)?;
-    let folder = DataHome::of(place)?.folder;
+fn files_of(globals: &GlobalArgs, user: &UserId) -> Result<UserFolders> {
+    let config = service::config::Config::for_run(globals)?;
+    let folder = DataHome::of(globals)?.folder;
     let documents = config.tools.document.as_ref().map_or_else(|| folder.join("documents"), |settings| settings.folder.clone());
     let outbox = config.tools.mail.as_ref().map_or_else(|| folder.join("outbox"), |settings| settings.outbox.clone());
     let own = |folder: PathBuf| Some(tools::owner::own_folder(&folder, Some(user.as_str()))).filter(|own| *own != folder && own.is_dir());

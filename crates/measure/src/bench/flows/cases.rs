@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use effects::World;
+use effects::EffectHandler;
 use evidence::Trust;
-use mcp_hub::{LIST, Room, Tools};
+use mcp_hub::{LIST, ToolHandler, Tools};
 use serde_json::{Value, json};
 
 pub(super) struct Case {
@@ -156,7 +156,7 @@ fn listed() -> Value {
 }
 
 /// The servers that come with Baton, as far as they need nothing.
-pub(super) fn hub() -> Arc<dyn World> {
+pub(super) fn hub() -> Arc<dyn EffectHandler> {
     let hub = service::hub::with_builtins(Tools::builder(), &tools::Settings::bare());
-    Arc::new(Room::new(hub.build(), Vec::new()))
+    Arc::new(ToolHandler::new(hub.build(), Vec::new()))
 }

@@ -11,7 +11,7 @@
 //! ```
 
 mod cases;
-mod world;
+mod handler;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ use super::ground::{Found, Ground, replay_any, us_since, whole};
 use super::report::{Aim, Number, Numbers, Report, keep_best};
 use super::{How, wrong};
 use cases::Case;
-use world::FixedWorld;
+use handler::FixedHandler;
 
 /// Measure the flows: overhead, model calls, tokens, and how parallel they are
 #[derive(clap::Args)]
@@ -110,16 +110,16 @@ impl FlowsBench {
 /// How long effects may still take when an engine is stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
-fn engine(path: &Path, world: Arc<FixedWorld>) -> Result<Engine> {
+fn engine(path: &Path, handler: Arc<FixedHandler>) -> Result<Engine> {
     let store = SqliteStore::open(path, SqliteSettings::default())?;
-    Ok(Engine::new(Arc::new(store), world, ::flows::all().map_err(wrong)?, Settings::default()))
+    Ok(Engine::new(Arc::new(store), handler, ::flows::all().map_err(wrong)?, Settings::default()))
 }
 
 /// What a flow takes where nobody else takes anything: alone, and in a crowd.
 fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
     let place = ground.place()?;
     let path = |name: &str| place.path().join(name);
-    let counting = Arc::new(FixedWorld::at_once(case).counting());
+    let counting = Arc::new(FixedHandler::at_once(case).counting());
     let (alone_ms, replayed) = wiring::block_on(async {
         let engine = engine(&path("alone.db"), counting.clone())?;
         whole(&engine, case.flow, case.input.clone()).await?;
@@ -136,7 +136,7 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
         Ok((median(times), replayed))
     })?;
     let overhead_ms = wiring::block_on_all_cores(async {
-        let engine = engine(&path("crowd.db"), Arc::new(FixedWorld::at_once(case)))?;
+        let engine = engine(&path("crowd.db"), Arc::new(FixedHandler::at_once(case)))?;
         whole(&engine, case.flow, case.input.clone()).await?;
         let begun = Instant::now();
         let runs: Vec<_> = (0..ground.sizes.flow_crowd)
@@ -170,13 +170,13 @@ fn discover(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let case = cases::search();
     wiring::block_on(async {
-        let world = Arc::new(FixedWorld::at_once(&case).listing(cases::hub()));
-        let engine = engine(&place.path().join("bench.db"), world.clone())?;
+        let handler = Arc::new(FixedHandler::at_once(&case).listing(cases::hub()));
+        let engine = engine(&place.path().join("bench.db"), handler.clone())?;
         let mut times = Vec::new();
         for _ in 0..=ground.sizes.flow_runs.min(20) {
             let begun = Instant::now();
             whole(&engine, case.flow, case.input.clone()).await?;
-            let asked = world.first_model_call().ok_or_else(|| wrong("no model was asked"))?;
+            let asked = handler.first_model_call().ok_or_else(|| wrong("no model was asked"))?;
             times.push(asked.duration_since(begun).as_secs_f64() * 1e3);
         }
         engine.stop(GRACE).await;
@@ -192,8 +192,8 @@ fn parallel(ground: &Ground) -> Result<Found> {
         let (mut due, mut took, mut last) = (Duration::ZERO, Duration::ZERO, None);
         for (index, plan) in cases::plans().into_iter().enumerate() {
             let case = cases::search_with(&plan);
-            let world = FixedWorld::at_once(&case).after(delay, delay);
-            let engine = engine(&place.path().join(format!("{index}.db")), Arc::new(world))?;
+            let handler = FixedHandler::at_once(&case).after(delay, delay);
+            let engine = engine(&place.path().join(format!("{index}.db")), Arc::new(handler))?;
             let begun = Instant::now();
             let run = whole(&engine, case.flow, case.input.clone()).await?;
             took += begun.elapsed();
@@ -213,8 +213,8 @@ fn agentic_over_direct(ground: &Ground) -> Result<Found> {
         let drafted = cases::one_step_reason(Some("The log is replayed from the last checkpoint."));
         let read = cases::one_step_reason(None);
         let engine_of = |case: &Case, name: &str| {
-            let world = FixedWorld::at_once(case).after(Duration::from_millis(model), Duration::from_millis(tool));
-            engine(&place.path().join(name), Arc::new(world))
+            let handler = FixedHandler::at_once(case).after(Duration::from_millis(model), Duration::from_millis(tool));
+            engine(&place.path().join(name), Arc::new(handler))
         };
         let (on_drafted, on_read) = (engine_of(&drafted, "drafted.db")?, engine_of(&read, "read.db")?);
         let timed = async |engine: &Engine, case: &Case, way: &str| -> Result<(f64, RunId)> {

@@ -11,11 +11,11 @@ use graph::{Key, ModelCall, TaskId};
 use models::{Models, Table};
 use serde::Deserialize;
 use serde_json::json;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 
 use super::super::peer::environment;
 use super::super::wrong;
-use super::{Asked, Contestant};
+use super::{CallResult, Contestant};
 
 const PINNED: [&str; 1] = ["xllamacpp==2026.10.11549"];
 /// A server that hangs must not hang us.
@@ -51,14 +51,14 @@ impl LlamaCpp {
         let table: Table = serde_json::from_value(json!({"endpoints": {"peer": {"url": format!("{}/v1", ready.url)}}}))?;
         let name = "compat/peer/weights".parse().map_err(wrong)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let models = Models::new(table.over(), name, &|_| None).map_err(|trouble| Trouble::Failed(trouble.message))?;
+        let models = Models::new(table.with_defaults(), name, &|_| None).map_err(|trouble| ServiceError::Failed(trouble.message))?;
         Ok(LlamaCpp { child, runtime, models, version: format!("xllamacpp {}", ready.version), load_ms })
     }
 }
 
 impl Contestant for LlamaCpp {
     /// It says when each piece came, and how many tokens there were; forced and cached ones it does not tell.
-    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<Asked, String>> {
+    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
         let begun = Instant::now();
         let heard: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();
         let note = heard.clone();
@@ -74,7 +74,7 @@ impl Contestant for LlamaCpp {
         let (first, last) = heard.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or((begun, begun));
         let count = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
         let is_whole = reply.about.as_ref().is_some_and(|about| about["finish"] == "stop");
-        Ok(reply.result.map_err(|failure| failure.to_string()).map(|said| Asked {
+        Ok(reply.result.map_err(|failure| failure.to_string()).map(|said| CallResult {
             said,
             is_whole,
             tokens_prompt: count(reply.usage.tokens_in),

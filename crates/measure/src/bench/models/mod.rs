@@ -16,7 +16,7 @@ use embedded_model::{Kernels, threads, weights};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::remark;
 
 use self::llamacpp::LlamaCpp;
@@ -76,7 +76,7 @@ Examples:
 
 /// What one call gave.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct CallResult {
     said: Value,
     /// It came to its own end, and not to the limit's.
     is_whole: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Asked {
 /// Somebody who can be measured.
 pub(crate) trait Contestant {
     /// The inner error is an answer that did not come; the outer one is the end of the measurement.
-    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<Asked, String>>;
+    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>>;
     /// The most memory it ever held.
     fn end(&mut self) -> Result<f64>;
 }
@@ -221,7 +221,7 @@ impl Round {
 }
 
 /// By a validator that knows nothing of grammars.
-fn judge(call: &ModelCall, asked: &Asked) -> std::result::Result<(), String> {
+fn judge(call: &ModelCall, asked: &CallResult) -> std::result::Result<(), String> {
     if !asked.is_whole {
         return Err("it was cut off".into());
     }
@@ -234,10 +234,10 @@ fn judge(call: &ModelCall, asked: &Asked) -> std::result::Result<(), String> {
 }
 
 fn pulled() -> Result<PathBuf> {
-    let folder = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder; name the weights with --weights".into()))?;
+    let folder = dirs::cache_dir().ok_or_else(|| ServiceError::Failed("this user has no cache folder; name the weights with --weights".into()))?;
     let folder = folder.join("baton").join("models");
     let there = weights::all().into_iter().find(|model| weights::is_there(&folder, model)).map(|model| weights::path(&folder, &model));
-    there.ok_or_else(|| Trouble::Failed(format!("there are no weights in {}; `baton models pull` fetches them", folder.display())))
+    there.ok_or_else(|| ServiceError::Failed(format!("there are no weights in {}; `baton models pull` fetches them", folder.display())))
 }
 
 /// In millions of bytes, of a process by its id or `self`.
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn plans_are_judged_by_their_schema() {
         let call = &requests::plans().unwrap()[20];
-        let asked = |said: Value, is_whole| Asked {
+        let asked = |said: Value, is_whole| CallResult {
             said,
             is_whole,
             tokens_prompt: 1,

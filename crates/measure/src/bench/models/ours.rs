@@ -12,14 +12,14 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use effects::Progress;
-use embedded_model::{self, Embedded, Finish, Kernels, Options, Said, threads};
+use embedded_model::{self, Embedded, Finish, GeneratedOutput, Kernels, Options, threads};
 use graph::ModelCall;
 use serde::{Deserialize, Serialize};
 use service::Result;
 use service::wiring;
 
 use super::super::wrong;
-use super::{Asked, Contestant};
+use super::{CallResult, Contestant};
 
 pub(crate) struct Ours {
     child: Child,
@@ -45,7 +45,7 @@ pub(crate) struct Computed {
 #[derive(Serialize, Deserialize)]
 enum Line {
     Loaded { load_ms: f64, computed: Computed },
-    Asked(Asked),
+    Asked(CallResult),
     Failed(String),
     Over { peak_rss_mb: f64 },
 }
@@ -76,7 +76,7 @@ impl Ours {
 }
 
 impl Contestant for Ours {
-    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<Asked, String>> {
+    fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
         let Some(ask) = &mut self.ask else { return Err(wrong("the measured process was let go")) };
         writeln!(ask, "{}", serde_json::to_string(call)?)?;
         ask.flush()?;
@@ -132,10 +132,10 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
         let wall_ms = begun.elapsed().as_secs_f64() * 1e3;
         say(&match answered {
             Err(trouble) => Line::Failed(trouble.to_string()),
-            Ok(answer) => Line::Asked(Asked {
+            Ok(answer) => Line::Asked(CallResult {
                 said: match answer.said {
-                    Said::Text(text) => text.into(),
-                    Said::Json(value) => value,
+                    GeneratedOutput::Text(text) => text.into(),
+                    GeneratedOutput::Json(value) => value,
                 },
                 is_whole: answer.finish == Finish::Stop,
                 tokens_prompt: answer.tokens.prompt,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
-use effects::{Progress, World};
+use effects::{EffectHandler, Progress};
 use flows::auto::classify::FLOWS;
 use flows::auto::{Choice, DecidedBy, Router};
 use flows::input::ModelProfile;
@@ -18,10 +18,10 @@ use graph::{Effect, Event, Failure, FailureKind, Graph, Message, Next, Reply, Ru
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use service::mind::Thinking;
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::model_options::ModelOptions;
 use service::wiring;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::remark;
 use terminal::{BOLD, DIM, Table, paint};
 
@@ -172,10 +172,10 @@ struct Report {
 }
 
 impl Routes {
-    pub(super) fn run(self, place: &Place) -> Result<()> {
+    pub(super) fn run(self, globals: &GlobalArgs) -> Result<()> {
         let catalogue: Catalogue = serde_json::from_str(TOOLS)?;
         let cases = self.cases(&catalogue)?;
-        let report = wiring::block_on_all_cores(self.measure(place, &cases, &catalogue))?;
+        let report = wiring::block_on_all_cores(self.measure(globals, &cases, &catalogue))?;
         let mut out = anstream::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -189,16 +189,16 @@ impl Routes {
         let (name, text) = match &self.data {
             None => ("the built-in set".to_owned(), format!("{DEV}{HELD}{FRESH}")),
             Some(path) => {
-                let cannot = |error: std::io::Error| Trouble::Usage(format!("{} cannot be read: {error}", path.display()));
+                let cannot = |error: std::io::Error| ServiceError::Usage(format!("{} cannot be read: {error}", path.display()));
                 if std::fs::metadata(path).map_err(cannot)?.len() > DATA_BYTES_MAX {
-                    return Err(Trouble::Usage(format!("{} has more than {DATA_BYTES_MAX} bytes; split it", path.display())));
+                    return Err(ServiceError::Usage(format!("{} has more than {DATA_BYTES_MAX} bytes; split it", path.display())));
                 }
                 (path.display().to_string(), std::fs::read_to_string(path).map_err(cannot)?)
             }
         };
         let mut cases = Vec::new();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-            let wrong = |why: String| Trouble::Usage(format!("{name}, line {number}: {why}"));
+            let wrong = |why: String| ServiceError::Usage(format!("{name}, line {number}: {why}"));
             let mut case: Case = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
             if case.id.is_empty() {
                 case.id = number.to_string();
@@ -220,7 +220,7 @@ impl Routes {
         if let Some(split) = &self.split {
             if !splits.contains(split) {
                 let known: Vec<&str> = splits.iter().map(String::as_str).collect();
-                return Err(Trouble::Usage(format!("{name} has no split {split:?}; it has {}", known.join(", "))));
+                return Err(ServiceError::Usage(format!("{name} has no split {split:?}; it has {}", known.join(", "))));
             }
             cases.retain(|case| case.split == *split);
         }
@@ -230,15 +230,15 @@ impl Routes {
         Ok(cases)
     }
 
-    async fn measure(&self, place: &Place, cases: &[Case], catalogue: &Catalogue) -> Result<Report> {
-        let graph = flows::auto::flow(&place.flows).map_err(|error| Trouble::Failed(format!("the flow auto is wrong: {error}")))?;
-        let (world, mind, name): (Option<Arc<dyn World>>, ModelProfile, Option<String>) = if self.rules_only {
+    async fn measure(&self, globals: &GlobalArgs, cases: &[Case], catalogue: &Catalogue) -> Result<Report> {
+        let graph = flows::auto::flow(&globals.flows).map_err(|error| ServiceError::Failed(format!("the flow auto is wrong: {error}")))?;
+        let (handler, profile, name): (Option<Arc<dyn EffectHandler>>, ModelProfile, Option<String>) = if self.rules_only {
             (None, ModelProfile::default(), None)
         } else {
-            let thinking = Thinking { model: self.model.clone(), ..Thinking::default() };
-            let house = Box::pin(wiring::house(place, &thinking, false)).await?;
-            let name = house.choice.as_ref().map_or_else(|| "script".to_owned(), |choice| choice.model.to_string());
-            (Some(house.world), house.mind, Some(name))
+            let model_options = ModelOptions { model: self.model.clone(), ..ModelOptions::default() };
+            let setup = Box::pin(wiring::prepare_effects(globals, &model_options, false)).await?;
+            let name = setup.choice.as_ref().map_or_else(|| "script".to_owned(), |choice| choice.model.to_string());
+            (Some(setup.handler), setup.profile, Some(name))
         };
         let router = match self.router {
             _ if self.rules_only => Router::Classifier,
@@ -249,17 +249,17 @@ impl Routes {
         let mut halves: BTreeMap<String, Measured> = BTreeMap::new();
         for (number, case) in (1..).zip(cases) {
             let began = Instant::now();
-            let routed = route(&graph, case, router, mind, world.as_deref(), catalogue).await?;
+            let routed = route(&graph, case, router, profile, handler.as_deref(), catalogue).await?;
             let took = began.elapsed();
             let bare = match router {
                 Router::Classifier => routed.clone(),
-                Router::Both | Router::Model => route(&graph, case, Router::Classifier, mind, None, catalogue).await?,
+                Router::Both | Router::Model => route(&graph, case, Router::Classifier, profile, None, catalogue).await?,
             };
             let is_right = |choice: &Choice| case.flows.contains(&choice.flow);
             // What was held out is not shown.
             let is_hidden = HIDDEN.contains(&case.split.as_str());
             let shown = if is_hidden { &case.id } else { &case.request };
-            if world.is_some() {
+            if handler.is_some() {
                 remark(&paint(DIM, format!("{number} of {}: {shown} → {} ({:.1} s)", cases.len(), routed.choice.flow, took.as_secs_f64())));
             } else if !is_right(&routed.choice) && !is_hidden {
                 remark(&paint(DIM, format!("{shown} → {}, expected {}", routed.choice.flow, case.flows.join(" or "))));
@@ -286,15 +286,22 @@ struct Routed {
 }
 
 /// Runs `auto` up to the flow it starts.
-async fn route(graph: &Graph, case: &Case, router: Router, mind: ModelProfile, world: Option<&dyn World>, catalogue: &Catalogue) -> Result<Routed> {
+async fn route(
+    graph: &Graph,
+    case: &Case,
+    router: Router,
+    profile: ModelProfile,
+    handler: Option<&dyn EffectHandler>,
+    catalogue: &Catalogue,
+) -> Result<Routed> {
     let input = json!({
         "question": case.request,
         "history": case.history,
-        "model": mind,
+        "model": profile,
         "docs": case.docs,
         "settings": { "flows": FLOWS, "router": router },
     });
-    let wrong = |why: String| Trouble::Failed(format!("{}: {why}", case.id));
+    let wrong = |why: String| ServiceError::Failed(format!("{}: {why}", case.id));
     let mut run = Run::start(graph, Start::new("auto", "eval", "eval", input)).map_err(|error| wrong(error.to_string()))?;
     let mut has_asked = false;
     loop {
@@ -314,10 +321,10 @@ async fn route(graph: &Graph, case: &Case, router: Router, mind: ModelProfile, w
                     return Ok(Routed { choice, has_asked });
                 }
                 Effect::CallTool(call) if call.tool == flows::toolbox::REGISTRY => Reply::ok(listing(case, &call.arguments, catalogue)),
-                Effect::CallModel(_) => match world {
-                    Some(world) => {
+                Effect::CallModel(_) => match handler {
+                    Some(handler) => {
                         has_asked = true;
-                        world.perform(&job, &Progress::nowhere()).await
+                        handler.perform(&job, &Progress::nowhere()).await
                     }
                     None => Reply::failed(Failure::new(FailureKind::Refused, "no model is asked")),
                 },

@@ -18,7 +18,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
 use service::wiring;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 
 #[derive(clap::Args)]
 pub struct EvalServer {
@@ -55,8 +55,8 @@ impl EvalServer {
         wiring::block_on(async {
             let (input, output) = rmcp::transport::stdio();
             let session = server.serve(tokio::io::join(input, output)).await;
-            let session = session.map_err(|error| Trouble::Failed(format!("the session did not begin: {error}")))?;
-            session.waiting().await.map_err(|error| Trouble::Failed(format!("the session broke off: {error}")))?;
+            let session = session.map_err(|error| ServiceError::Failed(format!("the session did not begin: {error}")))?;
+            session.waiting().await.map_err(|error| ServiceError::Failed(format!("the session broke off: {error}")))?;
             Ok(())
         })
     }
@@ -79,7 +79,7 @@ struct Server {
 }
 
 fn read_tools(text: &str) -> Result<Vec<Tool>> {
-    serde_json::from_str(text).map_err(|error| Trouble::Failed(format!("the list of tools is wrong: {error}")))
+    serde_json::from_str(text).map_err(|error| ServiceError::Failed(format!("the list of tools is wrong: {error}")))
 }
 
 fn required<'a>(input: &'a JsonObject, name: &str) -> std::result::Result<&'a str, String> {

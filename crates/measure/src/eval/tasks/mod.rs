@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
-use engine::{At, Closing, Engine};
+use engine::{Engine, RunResult, RunState};
 use graph::{Outcome, Question, RunId};
 use serde::Serialize;
 use serde_json::{Value, json};
-use service::asking;
-use service::place::Place;
+use service::global_args::GlobalArgs;
+use service::run_request;
 use service::typed_answer;
 use service::waiting;
 use service::wiring;
-use service::{Result, Trouble};
+use service::{Result, ServiceError};
 use terminal::remark;
 use terminal::{BOLD, DIM, GREEN, RED, Table, paint};
 
@@ -116,12 +116,12 @@ struct Failed {
 }
 
 impl Tasks {
-    pub(super) fn run(self, place: &Place) -> Result<()> {
+    pub(super) fn run(self, globals: &GlobalArgs) -> Result<()> {
         let tasks = self.chosen()?;
         if let Some(flow) = &self.flow {
-            asking::flow(Some(flow), place)?;
+            run_request::flow(Some(flow), globals)?;
         }
-        let config = user_config(place)?;
+        let config = user_config(globals)?;
         let keep = self.keep.as_deref().map(std::path::absolute).transpose()?;
         // Baton's own folder brings its documentation along as documents; a task has only its own.
         let nowhere = tempfile::tempdir()?;
@@ -139,13 +139,13 @@ impl Tasks {
 
     fn chosen(&self) -> Result<Vec<Task>> {
         let mut tasks = match &self.file {
-            Some(path) => task::of_file(path).map_err(Trouble::Usage)?,
-            None => task::all().map_err(Trouble::Failed)?,
+            Some(path) => task::of_file(path).map_err(ServiceError::Usage)?,
+            None => task::all().map_err(ServiceError::Failed)?,
         };
         for only in &self.only {
             if !tasks.iter().any(|task| task.id == *only || task.kind.name() == only) {
                 let kinds = Kind::ALL.map(Kind::name).join(", ");
-                return Err(Trouble::Usage(format!("there is no task or kind {only:?}; the kinds are {kinds}")));
+                return Err(ServiceError::Usage(format!("there is no task or kind {only:?}; the kinds are {kinds}")));
             }
         }
         tasks.retain(|task| self.only.is_empty() || self.only.iter().any(|only| task.id == *only || task.kind.name() == only));
@@ -166,7 +166,7 @@ impl Tasks {
             let end = match Box::pin(self.perform(task, config, &mut chosen)).await {
                 Ok(end) => end,
                 // A model that cannot be had is no task that failed.
-                Err(trouble @ (Trouble::Usage(_) | Trouble::Stopped(..))) => return Err(trouble),
+                Err(trouble @ (ServiceError::Usage(_) | ServiceError::Stopped(..))) => return Err(trouble),
                 Err(trouble) => Err(trouble.to_string()),
             };
             let verdict = match &end {
@@ -187,17 +187,17 @@ impl Tasks {
         let before = stage.state()?;
         let mut options = stage.options(self.model.as_deref().filter(|_| !self.is_scripted()))?;
         if self.is_scripted() {
-            options.thinking.own_model = Some(Arc::new(ScriptedModel::new(&task.request, task.script.clone())));
+            options.model_options.own_model = Some(Arc::new(ScriptedModel::new(&task.request, task.script.clone())));
         }
-        let house = wiring::house(&stage.place, &options.thinking, true).await?;
-        *chosen = house.choice.as_ref().map(|choice| choice.model.to_string());
-        let models = wiring::RunModels::recorded(house.choice.as_ref());
-        if let Some(hub) = house.tools.as_ref().filter(|_| task.world.stories) {
-            hub.enable("stories", true).await.map_err(|failure| Trouble::Failed(failure.message))?;
+        let setup = wiring::prepare_effects(&stage.globals, &options.model_options, true).await?;
+        *chosen = setup.choice.as_ref().map(|choice| choice.model.to_string());
+        let models = wiring::RunModels::recorded(setup.choice.as_ref());
+        if let Some(hub) = setup.tools.as_ref().filter(|_| task.world.stories) {
+            hub.enable("stories", true).await.map_err(|failure| ServiceError::Failed(failure.message))?;
         }
-        let engine = wiring::engine_in(house.world, Arc::new(stage.place.open_or_make()?), &stage.place, models)?;
-        let flow = asking::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.place)?;
-        let order = options.request(&flow, &task.request, None, &stage.place, &options.settings(&flow, &stage.place)?)?.order(house.mind)?;
+        let engine = wiring::engine_in(setup.handler, Arc::new(stage.globals.open_or_make()?), &stage.globals, models)?;
+        let flow = run_request::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.globals)?;
+        let order = options.request(&flow, &task.request, None, &stage.globals, &options.settings(&flow, &stage.globals)?)?.order(setup.profile)?;
         let run = engine.start(order).await?;
         let mut asked = Vec::new();
         let limit = Duration::from_secs(self.seconds.max(1));
@@ -209,7 +209,7 @@ impl Tasks {
             }
         };
         engine.stop(GRACE).await;
-        if let Some(hub) = &house.tools {
+        if let Some(hub) = &setup.tools {
             hub.close().await;
         }
         let after = stage.state()?;
@@ -228,11 +228,11 @@ fn was_asked(task: &Task, asked: &[String]) -> std::result::Result<(), String> {
 }
 
 /// The user's configuration as it is written, so that models are found as they are elsewhere.
-fn user_config(place: &Place) -> Result<toml::Table> {
+fn user_config(globals: &GlobalArgs) -> Result<toml::Table> {
     // Read once as what it is, for its errors.
-    let Some(path) = service::config::Config::read(place)?.path else { return Ok(toml::Table::new()) };
-    let text = std::fs::read_to_string(&path).map_err(|error| Trouble::Usage(format!("{}: {error}", path.display())))?;
-    toml::from_str(&text).map_err(|error| Trouble::Usage(format!("{}: {error}", path.display())))
+    let Some(path) = service::config::Config::read(globals)?.path else { return Ok(toml::Table::new()) };
+    let text = std::fs::read_to_string(&path).map_err(|error| ServiceError::Usage(format!("{}: {error}", path.display())))?;
+    toml::from_str(&text).map_err(|error| ServiceError::Usage(format!("{}: {error}", path.display())))
 }
 
 /// Waits for the end of a run and answers its questions meanwhile. The answer, or why there is none.
@@ -240,11 +240,11 @@ async fn drive(engine: &Engine, run: &RunId, permissions: &Permissions, asked: &
     let mut answered = None;
     loop {
         match waiting::wait_until_idle(engine, run, answered.take()).await? {
-            At::Over(closing) => return Ok(answer_of(&closing)),
-            At::Lost(error) => return Err(error.into()),
-            At::Going | At::Parked(_) => {}
+            RunState::Over(closing) => return Ok(answer_of(&closing)),
+            RunState::Lost(error) => return Err(error.into()),
+            RunState::Going | RunState::Parked(_) => {}
         }
-        let row = engine.store().run(run).await?.ok_or_else(|| Trouble::Failed("the run is gone".to_owned()))?;
+        let row = engine.store().run(run).await?.ok_or_else(|| ServiceError::Failed("the run is gone".to_owned()))?;
         let Some(open) = engine.open_questions(&row).await?.into_iter().next() else {
             return Ok(Err("the run waits and asks nothing".to_owned()));
         };
@@ -258,7 +258,7 @@ async fn drive(engine: &Engine, run: &RunId, permissions: &Permissions, asked: &
     }
 }
 
-fn answer_of(closing: &Closing) -> std::result::Result<String, String> {
+fn answer_of(closing: &RunResult) -> std::result::Result<String, String> {
     match &closing.outcome {
         Outcome::Done { output } => {
             let text = output["answer"].as_str().map_or_else(|| output.to_string(), str::to_owned);

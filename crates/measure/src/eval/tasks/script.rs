@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use effects::Progress;
 use graph::{Key, ModelCall, Usage};
 use mcp_hub::LIST;
-use models::{Answer, Finish, Model, Said, Trouble};
+use models::{Answer, Finish, Model, ModelError, ModelOutput};
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
@@ -242,13 +242,13 @@ impl CallForm {
 
 #[async_trait]
 impl Model for ScriptedModel {
-    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, Trouble> {
+    async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let said = match self.reply(call) {
             Value::String(text) => {
                 progress.tell(&text);
-                Said::Text(text)
+                ModelOutput::Text(text)
             }
-            object => Said::Json(object),
+            object => ModelOutput::Json(object),
         };
         Ok(Answer { said, usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
     }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use clap::Parser;
 use index::{Folders, Limits};
 use serde_json::{Value, json};
-use service::asking::AskOptions;
-use service::place::Place;
+use service::caches;
+use service::global_args::GlobalArgs;
 use service::reader;
-use service::shelf;
-use service::{Result, Trouble};
+use service::run_request::AskOptions;
+use service::{Result, ServiceError};
 use store::Scratch;
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ pub(super) struct Stage {
     /// Deletes the folder, unless it is kept.
     _folder: Option<TempDir>,
     mailbox: Mailbox,
-    pub(super) place: Place,
+    pub(super) globals: GlobalArgs,
     has_docs: bool,
 }
 
@@ -64,15 +64,15 @@ impl Stage {
         write_all(&root.join("workspace"), &task.world.files).map_err(|error| broken(&error))?;
         write_all(&root.join("docs"), &task.world.docs).map_err(|error| broken(&error))?;
         if !task.world.sql.is_empty() {
-            let scratch = Scratch::open(&root.join(DATABASE)).map_err(Trouble::Failed)?;
-            scratch.load(&task.world.sql).map_err(|why| Trouble::Failed(format!("the tables of {}: {why}", task.id)))?;
+            let scratch = Scratch::open(&root.join(DATABASE)).map_err(ServiceError::Failed)?;
+            scratch.load(&task.world.sql).map_err(|why| ServiceError::Failed(format!("the tables of {}: {why}", task.id)))?;
         }
         fs::write(root.join(TICKETS), serde_json::to_string_pretty(&task.world.tickets)?).map_err(|error| broken(&error))?;
         fs::write(data.join("mcp.json"), serde_json::to_string_pretty(&servers(task, &root)?)?).map_err(|error| broken(&error))?;
         let config_path = root.join("baton.toml");
         fs::write(&config_path, configuration(task, config, &root, mailbox.port)?).map_err(|error| broken(&error))?;
-        let place = Place::new(data.join("baton.db"), config_path);
-        Ok(Stage { _folder: folder, mailbox, place, has_docs: !task.world.docs.is_empty(), root })
+        let globals = GlobalArgs::new(data.join("baton.db"), config_path);
+        Ok(Stage { _folder: folder, mailbox, globals, has_docs: !task.world.docs.is_empty(), root })
     }
 
     /// What the user would have typed after `baton ask`.
@@ -84,14 +84,14 @@ impl Stage {
         if self.has_docs {
             words.extend(["--docs".into(), self.root.join("docs").into()]);
         }
-        let parsed = AskCommand::try_parse_from(words).map_err(|error| Trouble::Usage(error.to_string()))?;
+        let parsed = AskCommand::try_parse_from(words).map_err(|error| ServiceError::Usage(error.to_string()))?;
         let mut options = parsed.options;
         if self.has_docs {
             // Opened here, so that the index lies in the task's folder and not in the user's cache.
             let docs = [self.root.join("docs")];
-            let index = Folders::open(&docs, &self.root.join("index"), &shelf::model_here()?, Limits::default());
-            let index = index.map_err(|error| Trouble::Failed(error.to_string()))?.with_reader(reader::for_index()?);
-            options.thinking.servers.shelf = Some(Arc::new(index));
+            let index = Folders::open(&docs, &self.root.join("index"), &caches::local_vector_model()?, Limits::default());
+            let index = index.map_err(|error| ServiceError::Failed(error.to_string()))?.with_reader(reader::for_index()?);
+            options.model_options.servers.open_index = Some(Arc::new(index));
         }
         Ok(options)
     }
@@ -99,7 +99,7 @@ impl Stage {
     pub(super) fn state(&self) -> Result<State> {
         let mut tables = BTreeMap::new();
         if self.root.join(DATABASE).exists() {
-            let dump = Scratch::open(&self.root.join(DATABASE)).and_then(|scratch| scratch.dump()).map_err(Trouble::Failed)?;
+            let dump = Scratch::open(&self.root.join(DATABASE)).and_then(|scratch| scratch.dump()).map_err(ServiceError::Failed)?;
             tables.extend(dump.as_object().into_iter().flatten().map(|(name, table)| (name.clone(), table.clone())));
         }
         let tickets: Vec<Value> = serde_json::from_str(&fs::read_to_string(self.root.join(TICKETS)).map_err(|error| broken(&error))?)?;
@@ -116,8 +116,8 @@ impl Stage {
 const DATABASE: &str = "shop.db";
 const TICKETS: &str = "tickets.json";
 
-fn broken(error: &io::Error) -> Trouble {
-    Trouble::Failed(format!("the world of a task: {error}"))
+fn broken(error: &io::Error) -> ServiceError {
+    ServiceError::Failed(format!("the world of a task: {error}"))
 }
 
 /// The servers of the task, in the form of any other `mcp.json`: this program, started as the server.
@@ -149,7 +149,7 @@ fn configuration(task: &Task, user: &toml::Table, root: &Path, mail_port: u16) -
         "document": { "folder": root.join("documents") },
         "mail": mail,
     });
-    let wrong = |error: toml::ser::Error| Trouble::Failed(format!("the configuration cannot be written: {error}"));
+    let wrong = |error: toml::ser::Error| ServiceError::Failed(format!("the configuration cannot be written: {error}"));
     let mut config = user.clone();
     config.insert("tools".into(), toml::Value::try_from(tools).map_err(wrong)?);
     config.insert("team".into(), toml::Value::try_from(json!({ "me": USER, "discover": false })).map_err(wrong)?);

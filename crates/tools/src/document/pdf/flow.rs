@@ -93,9 +93,9 @@ impl<'a> Flow<'a> {
             flow.turn();
         }
         match flow.is_too_long {
-            true => {
-                Err(DocumentError::Asked(format!("the document would have more than {PAGES_MAX} pages, or too much on them; split it, or use html")))
-            }
+            true => Err(DocumentError::Invalid(format!(
+                "the document would have more than {PAGES_MAX} pages, or too much on them; split it, or use html"
+            ))),
             false => Ok(Set { pages: flow.done, headings: flow.headings }),
         }
     }

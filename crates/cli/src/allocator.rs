@@ -7,7 +7,7 @@
 /// Must be called while the process has one thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "mallopt is C")]
-pub(crate) fn one_a_core() {
+pub(crate) fn limit_arenas() {
     const HEAPS_MIN: usize = 2;
     const HEAPS_MAX: usize = 64;
     let cores = std::thread::available_parallelism().map_or(HEAPS_MIN, usize::from);
@@ -17,4 +17,4 @@ pub(crate) fn one_a_core() {
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn one_a_core() {}
+pub(crate) fn limit_arenas() {}

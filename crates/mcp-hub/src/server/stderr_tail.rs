@@ -6,7 +6,7 @@ use effects::clip;
 
 /// The last a server said besides its messages, and why we gave up on it: what a person needs to mend it.
 #[derive(Default)]
-pub(crate) struct LastWords {
+pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
     secrets: Vec<String>,
 }
@@ -15,10 +15,10 @@ const LAST_LINES_MAX: usize = 20;
 const SHOWN_LINES_MAX: usize = 4;
 const SHOWN_BYTES_MAX: usize = 600;
 
-impl LastWords {
+impl StderrTail {
     /// None of these is ever among them.
-    pub(super) fn without(secrets: Vec<String>) -> LastWords {
-        LastWords { lines: Mutex::default(), secrets }
+    pub(super) fn without(secrets: Vec<String>) -> StderrTail {
+        StderrTail { lines: Mutex::default(), secrets }
     }
 
     pub(crate) fn note(&self, line: String) {

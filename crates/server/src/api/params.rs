@@ -16,9 +16,9 @@ pub(crate) const JSON_WITHIN: Duration = Duration::from_secs(20);
 const FILE_WITHIN: Duration = Duration::from_secs(300);
 
 /// A JSON body; an empty one is `{}`. The content type is required, because browsers preflight it across origins.
-pub(crate) struct Said<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err(Problem::invalid("the body must be a JSON object"));
         }
-        serde_json::from_slice(text).map(Said).map_err(|error| match error.classify() {
+        serde_json::from_slice(text).map(JsonBody).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => Problem::invalid(error.to_string()),
             _ => Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is no JSON: {error}")),
         })
@@ -37,25 +37,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Said<T> {
 }
 
 /// The body of an uploaded file.
-pub(crate) struct Raw(pub(crate) Bytes);
+pub(crate) struct RawBody(pub(crate) Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Raw {
+impl<S: Send + Sync> FromRequest<S> for RawBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         must_be(request.headers(), "application/octet-stream")?;
-        read_within(request, |limits| limits.upload_bytes_max, FILE_WITHIN).await.map(Raw)
+        read_within(request, |limits| limits.upload_bytes_max, FILE_WITHIN).await.map(RawBody)
     }
 }
 
 /// The query parameters of an address.
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Query::try_from_uri(&parts.uri).map(|Query(asked)| Asked(asked)).map_err(|error| Problem::invalid(error.body_text()))
+        Query::try_from_uri(&parts.uri).map(|Query(asked)| QueryParams(asked)).map_err(|error| Problem::invalid(error.body_text()))
     }
 }
 

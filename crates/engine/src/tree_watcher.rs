@@ -14,20 +14,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use graph::{Effect, Event, Graph, Key, Parent, RunId, TaskId, ThreadId, Told, child_run};
+use graph::{Effect, Event, Graph, Key, NumberedEvent, Parent, RunId, TaskId, ThreadId, child_run};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
 use crate::watch::TreeEvent;
-use crate::{Engine, EngineError, History, Result, Seen, Watcher, closing_of};
+use crate::{Engine, EngineError, FeedItem, History, Result, Watcher, result_of};
 
 /// Receives the events of a run and of all runs below it.
-pub struct Family {
-    events: mpsc::Receiver<Result<Heard>>,
+pub struct TreeWatcher {
+    events: mpsc::Receiver<Result<TreeItem>>,
 }
 
 /// An event and the run that published it.
-pub struct Heard {
+pub struct TreeItem {
     /// The run it comes from.
     pub run: RunId,
     /// The tasks that lead to this run, starting at the watched run.
@@ -35,7 +35,7 @@ pub struct Heard {
     /// The effect of the run above that this run answers; `None` for the run that is watched.
     pub parent: Option<Parent>,
     /// The event.
-    pub seen: Seen,
+    pub seen: FeedItem,
     /// It was delivered before and is repeated to show what is still open.
     pub is_known: bool,
     /// The answer of this run is the answer to the user.
@@ -44,7 +44,7 @@ pub struct Heard {
 
 /// What to watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
+pub enum WatchScope {
     /// The run alone, starting at an event.
     One,
     /// The run and its children, each from its first event.
@@ -57,16 +57,16 @@ pub type Known = BTreeMap<RunId, u64>;
 /// Events that may wait for a watcher.
 const EVENTS_MAX: usize = 256;
 
-impl Family {
+impl TreeWatcher {
     /// Subscribes at once, also to a run that is not started yet.
-    pub fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known, whom: Whom) -> Family {
+    pub fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known, watch_scope: WatchScope) -> TreeWatcher {
         let (to, events) = mpsc::channel(EVENTS_MAX);
-        match whom {
-            Whom::One => {
+        match watch_scope {
+            WatchScope::One => {
                 let watcher = engine.watch(run, known.get(run).copied().unwrap_or(0)).awaiting_start();
                 tokio::spawn(watch_one(run.clone(), watcher, to));
             }
-            Whom::All => {
+            WatchScope::All => {
                 let live = engine.0.feed_of(run).subscribe_tree();
                 let root = Member { path: Arc::from([]), parent: None, speaks: true, ..Member::default() };
                 let members = BTreeMap::from([(run.clone(), root)]);
@@ -74,24 +74,24 @@ impl Family {
                 tokio::spawn(tree.watch(live));
             }
         }
-        Family { events }
+        TreeWatcher { events }
     }
 
     /// `None` after the run and all its children have ended.
-    pub async fn next(&mut self) -> Option<Result<Heard>> {
+    pub async fn next(&mut self) -> Option<Result<TreeItem>> {
         self.events.recv().await
     }
 }
 
 /// Everything a run and those below it published so far; a run comes before its children. One whose journal cannot be read any more is left out.
-pub async fn family_past(engine: &Engine, root: &RunId) -> Vec<(RunId, Vec<Told>)> {
+pub async fn tree_history(engine: &Engine, root: &RunId) -> Vec<(RunId, Vec<NumberedEvent>)> {
     let mut all = Vec::new();
     let mut runs = vec![root.clone()];
     while let Some(run) = runs.pop() {
         let Ok(past) = History::of(&**engine.store(), engine.flows(), &run).await else { continue };
         let thread = past.start.as_ref().map(|start| start.thread.clone());
-        for told in &past.events {
-            if let (Event::Asked { task, effect, .. }, Some(thread)) = (&told.event, &thread)
+        for numbered in &past.events {
+            if let (Event::Asked { task, effect, .. }, Some(thread)) = (&numbered.event, &thread)
                 && is_child(engine, effect)
             {
                 let child = child_run(Key::of(thread, &run, *task));
@@ -110,7 +110,7 @@ fn is_child(engine: &Engine, effect: &Effect) -> bool {
     matches!(effect, Effect::CallAgent(call) if engine.flows().contains_key(&call.agent))
 }
 
-async fn watch_one(run: RunId, mut watcher: Watcher, to: mpsc::Sender<Result<Heard>>) {
+async fn watch_one(run: RunId, mut watcher: Watcher, to: mpsc::Sender<Result<TreeItem>>) {
     loop {
         let seen = tokio::select! {
             seen = watcher.next() => seen,
@@ -118,7 +118,7 @@ async fn watch_one(run: RunId, mut watcher: Watcher, to: mpsc::Sender<Result<Hea
         };
         let Some(seen) = seen else { return };
         let is_error = seen.is_err();
-        let heard = seen.map(|seen| Heard { run: run.clone(), path: Arc::from([]), parent: None, seen, is_known: false, speaks: true });
+        let heard = seen.map(|seen| TreeItem { run: run.clone(), path: Arc::from([]), parent: None, seen, is_known: false, speaks: true });
         if to.send(heard).await.is_err() || is_error {
             return;
         }
@@ -140,7 +140,7 @@ struct Member {
 }
 
 /// The receiver was dropped.
-struct Gone;
+struct WatcherClosed;
 
 struct Tree {
     engine: Engine,
@@ -148,7 +148,7 @@ struct Tree {
     root: RunId,
     known: Known,
     members: BTreeMap<RunId, Member>,
-    to: mpsc::Sender<Result<Heard>>,
+    to: mpsc::Sender<Result<TreeItem>>,
 }
 
 /// What to do after an event of the feed.
@@ -168,24 +168,24 @@ impl Tree {
             }
             must_read = match self.take_live(&mut live).await {
                 Ok(must_read) => must_read,
-                Err(Gone) => return,
+                Err(WatcherClosed) => return,
             };
         }
     }
 
     /// Takes events of the feed until the journals must be read. A run that is not in memory here may be driven by another process.
-    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>) -> std::result::Result<bool, Gone> {
+    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>) -> std::result::Result<bool, WatcherClosed> {
         let poll = Duration::from_millis(self.engine.0.settings.poll_ms.max(1));
         loop {
             let is_elsewhere = self.engine.0.active(&self.root).is_none();
             let event = tokio::select! {
                 event = live.recv() => event,
                 () = tokio::time::sleep(poll), if is_elsewhere => return Ok(true),
-                () = self.to.closed() => return Err(Gone),
+                () = self.to.closed() => return Err(WatcherClosed),
             };
             match event {
                 Ok(event) => {
-                    let is_end = matches!(&event.seen, Seen::Told(told, _) if matches!(told.event, Event::Ended { .. }));
+                    let is_end = matches!(&event.seen, FeedItem::Event(numbered, _) if matches!(numbered.event, Event::Ended { .. }));
                     match self.take(event).await? {
                         Taken::Gap => return Ok(true),
                         Taken::GoOn if is_end && self.members.get(&self.root).is_some_and(|root| root.is_over) => return Ok(true),
@@ -202,38 +202,38 @@ impl Tree {
         }
     }
 
-    async fn take(&mut self, event: TreeEvent) -> std::result::Result<Taken, Gone> {
+    async fn take(&mut self, event: TreeEvent) -> std::result::Result<Taken, WatcherClosed> {
         let Some(member) = self.members.get(&event.run) else { return Ok(Taken::Gap) };
         match event.seen {
-            Seen::Told(told, _) if told.seq < member.next_seq => Ok(Taken::GoOn),
-            Seen::Told(told, at_ms) if told.seq == member.next_seq => {
-                self.emit(&event.run, told, at_ms).await?;
+            FeedItem::Event(numbered, _) if numbered.seq < member.next_seq => Ok(Taken::GoOn),
+            FeedItem::Event(numbered, at_ms) if numbered.seq == member.next_seq => {
+                self.emit(&event.run, numbered, at_ms).await?;
                 Ok(Taken::GoOn)
             }
-            Seen::Told(..) => Ok(Taken::Gap),
-            delta @ Seen::Delta { .. } => {
+            FeedItem::Event(..) => Ok(Taken::Gap),
+            delta @ FeedItem::Delta { .. } => {
                 let heard = heard(&event.run, member, delta, false);
-                self.to.send(Ok(heard)).await.map_err(|_| Gone)?;
+                self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
                 Ok(Taken::GoOn)
             }
         }
     }
 
     /// Passes an event on. Returns the child that it asks for, if that is a new one.
-    async fn emit(&mut self, run: &RunId, told: Arc<Told>, at_ms: i64) -> std::result::Result<Option<RunId>, Gone> {
+    async fn emit(&mut self, run: &RunId, numbered: Arc<NumberedEvent>, at_ms: i64) -> std::result::Result<Option<RunId>, WatcherClosed> {
         let Some(member) = self.members.get_mut(run) else { return Ok(None) };
-        member.next_seq = told.seq + 1;
+        member.next_seq = numbered.seq + 1;
         let mut child = None;
-        match &told.event {
+        match &numbered.event {
             Event::Started { flow, .. } => member.delegates = self.engine.flows().get(&**flow).is_some_and(Graph::delegates),
             Event::Ended { .. } => member.is_over = true,
             Event::Asked { task, effect, .. } if is_child(&self.engine, effect) => child = Some(*task),
             _ => {}
         }
-        let is_known = told.seq < self.known.get(run).copied().unwrap_or(0);
-        let heard = heard(run, member, Seen::Told(told, at_ms), is_known);
+        let is_known = numbered.seq < self.known.get(run).copied().unwrap_or(0);
+        let heard = heard(run, member, FeedItem::Event(numbered, at_ms), is_known);
         let (path, speaks) = (member.path.clone(), member.speaks && member.delegates);
-        self.to.send(Ok(heard)).await.map_err(|_| Gone)?;
+        self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
         Ok(child.and_then(|task| {
             let id = child_run(Key::of(&self.thread, run, task));
             // Another attempt is the same child.
@@ -248,18 +248,18 @@ impl Tree {
     }
 
     /// Passes on what the journals have beyond what was published to the watcher. A child's events follow the one that asks for it.
-    async fn read_all(&mut self) -> std::result::Result<(), Gone> {
+    async fn read_all(&mut self) -> std::result::Result<(), WatcherClosed> {
         let mut unread: Vec<RunId> = self.members.iter().filter(|(_, member)| !member.is_over).map(|(run, _)| run.clone()).collect();
         unread.sort_by_key(|run| self.members.get(run).map(|member| member.path.len()));
         for run in unread {
             let mut reading = vec![(run.clone(), self.read(&run).await?)];
             while let Some((run, events)) = reading.last_mut() {
-                let Some((told, at_ms)) = events.pop_front() else {
+                let Some((numbered, at_ms)) = events.pop_front() else {
                     reading.pop();
                     continue;
                 };
                 let run = run.clone();
-                if let Some(child) = self.emit(&run, Arc::new(told), at_ms).await? {
+                if let Some(child) = self.emit(&run, Arc::new(numbered), at_ms).await? {
                     let events = self.read(&child).await?;
                     reading.push((child, events));
                 }
@@ -269,25 +269,25 @@ impl Tree {
     }
 
     /// The events of a run that were not published to the watcher yet. A journal that cannot be read is reported once; the other runs are watched on.
-    async fn read(&mut self, run: &RunId) -> std::result::Result<VecDeque<(Told, i64)>, Gone> {
+    async fn read(&mut self, run: &RunId) -> std::result::Result<VecDeque<(NumberedEvent, i64)>, WatcherClosed> {
         match self.unpublished(run).await {
             Ok(events) => Ok(events),
             Err(error) => {
                 if let Some(member) = self.members.get_mut(run) {
                     member.is_over = true;
                 }
-                self.to.send(Err(error)).await.map_err(|_| Gone)?;
+                self.to.send(Err(error)).await.map_err(|_| WatcherClosed)?;
                 Ok(VecDeque::new())
             }
         }
     }
 
     /// None for a run that is not in the store yet.
-    async fn unpublished(&mut self, run: &RunId) -> Result<VecDeque<(Told, i64)>> {
+    async fn unpublished(&mut self, run: &RunId) -> Result<VecDeque<(NumberedEvent, i64)>> {
         let inner = &self.engine.0;
         let Some(member) = self.members.get_mut(run) else { return Ok(VecDeque::new()) };
         let Some(row) = inner.store.run(run).await? else { return Ok(VecDeque::new()) };
-        let closing = closing_of(&row);
+        let closing = result_of(&row);
         if member.lines > 0 && closing.is_none() && inner.store.journal(run, member.lines, 1).await?.is_empty() {
             return Ok(VecDeque::new());
         }
@@ -300,10 +300,11 @@ impl Tree {
         member.lines = past.lines;
         let has_end = past.outcome.is_some() || matches!(past.events.last(), Some(last) if matches!(last.event, Event::Ended { .. }));
         let times_ms = past.told_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
-        let mut events: VecDeque<(Told, i64)> = past.events.into_iter().zip(times_ms).filter(|(told, _)| told.seq >= member.next_seq).collect();
+        let mut events: VecDeque<(NumberedEvent, i64)> =
+            past.events.into_iter().zip(times_ms).filter(|(numbered, _)| numbered.seq >= member.next_seq).collect();
         if let Some(closing) = closing.filter(|_| !has_end) {
-            let seq = events.back().map_or(member.next_seq, |(told, _)| told.seq + 1);
-            events.push_back((Told { seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } }, row.updated_ms));
+            let seq = events.back().map_or(member.next_seq, |(numbered, _)| numbered.seq + 1);
+            events.push_back((NumberedEvent { seq, event: Event::Ended { outcome: Arc::new(closing.outcome) } }, row.updated_ms));
         }
         Ok(events)
     }
@@ -322,6 +323,6 @@ impl Tree {
     }
 }
 
-fn heard(run: &RunId, member: &Member, seen: Seen, is_known: bool) -> Heard {
-    Heard { run: run.clone(), path: member.path.clone(), parent: member.parent.clone(), seen, is_known, speaks: member.speaks }
+fn heard(run: &RunId, member: &Member, seen: FeedItem, is_known: bool) -> TreeItem {
+    TreeItem { run: run.clone(), path: member.path.clone(), parent: member.parent.clone(), seen, is_known, speaks: member.speaks }
 }

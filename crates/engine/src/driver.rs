@@ -10,37 +10,37 @@ use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use effects::Nature;
+use effects::Repeatability;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{FutureExt, future};
-use graph::{Effect, Entry, Event, Fault, Job, Next, Outcome, Reply, Run, RunId, TaskId, ThreadId, Told, Waiting, child_run};
+use graph::{Effect, Entry, Event, Fault, Job, Next, NumberedEvent, Outcome, Reply, Run, RunId, TaskId, ThreadId, Waiting, child_run};
 use serde_json::Value;
 use store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, Status};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch as cell};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::active::{Active, Enlisted};
-use crate::flight::{Landed, Past, fly};
-use crate::lease::{Parting, UNCLAIMED};
+use crate::active::{Active, Registration};
+use crate::attempt::{AttemptResult, PriorAttempt, perform_attempt};
+use crate::lease::{LeaseRelease, UNCLAIMED};
 use crate::open::guarded;
-use crate::watch::Seen;
-use crate::{At, Closing, Control, EngineError, Inner, Result, open, permissions, trace};
+use crate::watch::FeedItem;
+use crate::{Control, EngineError, Inner, Result, RunResult, RunState, open, permissions, trace};
 
 /// Control messages that may be queued for one run; senders beyond that wait.
 const CONTROL_MAX: usize = 64;
 
 /// How a driver gets its run.
-pub(crate) enum Beginning {
+pub(crate) enum RunSource {
     /// A new run. `past` holds the journal entries it takes over from a forked run.
     New { machine: Box<Run>, title: String, past: Vec<Entry> },
     /// A run in the store, with a control message to handle first.
-    Kept { run: RunId, thread: ThreadId, word: Option<Control> },
+    Stored { run: RunId, thread: ThreadId, word: Option<Control> },
 }
 
 /// A run in memory, and all that this process needs to drive it.
-pub(crate) struct Live {
+pub(crate) struct Driver {
     engine: Arc<Inner>,
     active: Arc<Active>,
     control: mpsc::Receiver<Control>,
@@ -49,10 +49,10 @@ pub(crate) struct Live {
     _place: Option<OwnedSemaphorePermit>,
     /// The next commit.
     commit: Commit,
-    events: Vec<Told>,
+    events: Vec<NumberedEvent>,
     /// Callers that wait for the next commit.
     waiting: Vec<oneshot::Sender<Result<()>>>,
-    flights: FuturesUnordered<BoxFuture<'static, Landed>>,
+    attempts: FuturesUnordered<BoxFuture<'static, AttemptResult>>,
     /// Child runs that have not replied.
     children: BTreeMap<TaskId, Child>,
     /// Tasks with an intent in the store, and those attempts that a crash interrupted.
@@ -70,11 +70,11 @@ pub(crate) struct Live {
 struct Child {
     run: RunId,
     job: Job,
-    is: Childs,
+    state: ChildState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Childs {
+enum ChildState {
     /// An attempt waits for it.
     Going,
     /// It has ended, and the attempt that waits for it may have read its state before that.
@@ -84,15 +84,15 @@ enum Childs {
 }
 
 /// A run whose driver was spawned.
-pub(crate) struct Begun {
+pub(crate) struct StartedRun {
     /// Resolves after the first commit.
     pub(crate) started: oneshot::Receiver<Result<()>>,
     /// Its state from the start on.
-    pub(crate) at: cell::Receiver<At>,
+    pub(crate) at: cell::Receiver<RunState>,
 }
 
 /// What a driver is made of.
-struct Seat {
+struct DriverParts {
     engine: Arc<Inner>,
     active: Arc<Active>,
     control: mpsc::Receiver<Control>,
@@ -101,118 +101,118 @@ struct Seat {
 }
 
 /// Why the loop ended.
-enum Left {
+enum LoopEnd {
     Over(Arc<Outcome>),
     /// Nothing can be done until a person or a child answers. The run is no longer in the list of active runs.
-    Parked(Rest, Parting),
+    Parked(ParkReason, LeaseRelease),
     Lost(EngineError),
     Crashed(String),
 }
 
-enum Rest {
+enum ParkReason {
     Asking(Vec<Waiting>),
     /// Children wait for a person.
     Waiting,
     Stopped,
 }
 
-impl Live {
+impl Driver {
     /// Acquires the lease of the thread, creates or opens the run, and spawns its driver.
-    pub(crate) async fn begin(engine: &Arc<Inner>, beginning: Beginning, place: Option<OwnedSemaphorePermit>) -> Result<Begun> {
-        let (run, thread) = match &beginning {
-            Beginning::New { machine, .. } => (machine.facts().run.clone(), machine.facts().thread.clone()),
-            Beginning::Kept { run, thread, .. } => (run.clone(), thread.clone()),
+    pub(crate) async fn begin(engine: &Arc<Inner>, source: RunSource, place: Option<OwnedSemaphorePermit>) -> Result<StartedRun> {
+        let (run, thread) = match &source {
+            RunSource::New { machine, .. } => (machine.facts().run.clone(), machine.facts().thread.clone()),
+            RunSource::Stored { run, thread, .. } => (run.clone(), thread.clone()),
         };
         let (control_to, control) = mpsc::channel(CONTROL_MAX);
-        let lease = match &beginning {
-            Beginning::New { .. } => engine.reserve(&thread).await,
-            Beginning::Kept { .. } => engine.hold(&thread).await?,
+        let lease = match &source {
+            RunSource::New { .. } => engine.reserve(&thread).await,
+            RunSource::Stored { .. } => engine.hold(&thread).await?,
         };
         let (started, heard) = oneshot::channel();
-        let active = match engine.enlist(&run, control_to) {
-            Enlisted::Yes(active) => active,
-            Enlisted::Stopping => {
+        let active = match engine.register(&run, control_to) {
+            Registration::Yes(active) => active,
+            Registration::Stopping => {
                 engine.drop_lease(&thread).await;
                 return Err(EngineError::Stopping);
             }
-            Enlisted::Already(other) => {
+            Registration::Already(other) => {
                 engine.drop_lease(&thread).await;
-                if let Beginning::Kept { word: Some(word), .. } = beginning {
+                if let RunSource::Stored { word: Some(word), .. } = source {
                     // If that run has left memory, its reply channel is dropped and the sender tries again.
                     let _ = other.control.send(word).await;
                 }
                 let _ = started.send(Ok(()));
-                return Ok(Begun { started: heard, at: other.at.subscribe() });
+                return Ok(StartedRun { started: heard, at: other.at.subscribe() });
             }
         };
         let at = active.at.subscribe();
-        let seat = Seat { engine: engine.clone(), active, control, lease, place };
-        let ready = match beginning {
-            Beginning::New { machine, title, past } => Ok((Live::new_one(seat, machine, title, &past), None)),
-            Beginning::Kept { word, .. } => Live::kept(seat, &run, word).await,
+        let parts = DriverParts { engine: engine.clone(), active, control, lease, place };
+        let ready = match source {
+            RunSource::New { machine, title, past } => Ok((Driver::new_run(parts, machine, title, &past), None)),
+            RunSource::Stored { word, .. } => Driver::stored(parts, &run, word).await,
         };
         match ready {
-            Ok((mut live, next)) => {
-                live.active.set_ancestors(engine.ancestors(live.machine.facts().parent.as_ref()).await);
-                live.waiting.push(started);
-                spawn(live, next);
-                Ok(Begun { started: heard, at })
+            Ok((mut driver, next)) => {
+                driver.active.set_ancestors(engine.ancestors(driver.machine.facts().parent.as_ref()).await);
+                driver.waiting.push(started);
+                spawn(driver, next);
+                Ok(StartedRun { started: heard, at })
             }
             Err(e) => {
-                engine.delist(&run);
+                engine.unregister(&run);
                 engine.drop_lease(&thread).await;
                 Err(e)
             }
         }
     }
 
-    fn new_one(seat: Seat, machine: Box<Run>, title: String, past: &[Entry]) -> Live {
-        let mut live = Live::at(seat, machine);
-        let facts = live.machine.facts();
+    fn new_run(parts: DriverParts, machine: Box<Run>, title: String, past: &[Entry]) -> Driver {
+        let mut driver = Driver::at(parts, machine);
+        let facts = driver.machine.facts();
         let parent = facts.parent.as_ref().map(|parent| parent.run.clone());
-        live.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.context.user.clone() });
-        live.commit.first_seq = 0;
-        live.write(&live.machine.start_entry());
-        past.iter().for_each(|entry| live.write(entry));
-        live
+        driver.commit.new = Some(NewRun { flow: facts.flow.to_string(), parent, title, user: facts.context.user.clone() });
+        driver.commit.first_seq = 0;
+        driver.write(&driver.machine.start_entry());
+        past.iter().for_each(|entry| driver.write(entry));
+        driver
     }
 
-    async fn kept(seat: Seat, run: &RunId, word: Option<Control>) -> Result<(Live, Option<Next>)> {
-        let engine = seat.engine.clone();
+    async fn stored(parts: DriverParts, run: &RunId, word: Option<Control>) -> Result<(Driver, Option<Next>)> {
+        let engine = parts.engine.clone();
         // Read after the lease is held: another process may have parked or ended the run before.
         let row = engine.row(run).await?;
         crate::must_be_open(&row)?;
         let opened = open::open(&*engine.store, &engine.flows, run).await?;
-        let mut live = Live::at(seat, Box::new(opened.machine));
-        live.tail_bytes = opened.tail_bytes;
-        live.snapshot_bytes = opened.snapshot_bytes;
-        live.status = row.status;
+        let mut driver = Driver::at(parts, Box::new(opened.machine));
+        driver.tail_bytes = opened.tail_bytes;
+        driver.snapshot_bytes = opened.snapshot_bytes;
+        driver.status = row.status;
         for intent in engine.store.intents(&row.run).await? {
-            live.intended.insert(intent.task);
-            live.begun.insert((intent.task, intent.attempt));
+            driver.intended.insert(intent.task);
+            driver.begun.insert((intent.task, intent.attempt));
         }
         if let Some(word) = word {
             // Cannot fail: the channel is new and its receiver is in `live`.
-            let _ = live.active.control.try_send(word);
+            let _ = driver.active.control.try_send(word);
         }
         // These events were published, and their messages written, together with the entries they follow from.
-        let next = guarded(&mut live.machine).ok();
-        live.machine.take_events();
-        Ok((live, next))
+        let next = guarded(&mut driver.machine).ok();
+        driver.machine.take_events();
+        Ok((driver, next))
     }
 
-    fn at(seat: Seat, machine: Box<Run>) -> Live {
-        Live {
-            commit: Commit::new(machine.facts().run.clone(), seat.lease.clone(), 0, machine.entries()),
-            engine: seat.engine,
-            active: seat.active,
-            control: seat.control,
-            lease: seat.lease,
-            _place: seat.place,
+    fn at(parts: DriverParts, machine: Box<Run>) -> Driver {
+        Driver {
+            commit: Commit::new(machine.facts().run.clone(), parts.lease.clone(), 0, machine.entries()),
+            engine: parts.engine,
+            active: parts.active,
+            control: parts.control,
+            lease: parts.lease,
+            _place: parts.place,
             machine,
             events: Vec::new(),
             waiting: Vec::new(),
-            flights: FuturesUnordered::new(),
+            attempts: FuturesUnordered::new(),
             children: BTreeMap::new(),
             intended: HashSet::new(),
             begun: HashSet::new(),
@@ -229,21 +229,21 @@ impl Live {
         self.leave(left).await;
     }
 
-    async fn go_on(&mut self, mut first: Option<Next>) -> Left {
+    async fn go_on(&mut self, mut first: Option<Next>) -> LoopEnd {
         loop {
             let next = match first.take().map_or_else(|| guarded(&mut self.machine), Ok) {
                 Ok(next) => next,
-                Err(e) => return Left::Crashed(e.to_string()),
+                Err(e) => return LoopEnd::Crashed(e.to_string()),
             };
-            self.gather();
+            self.collect_output();
             let jobs = match next {
-                Next::Done(outcome) => return Left::Over(outcome),
+                Next::Done(outcome) => return LoopEnd::Over(outcome),
                 Next::Perform(_) if self.stop_by.is_some() => Vec::new(),
                 Next::Perform(jobs) => jobs,
-                Next::Await if !self.flights.is_empty() => Vec::new(),
-                idle @ (Next::Await | Next::Wait(_)) => match self.put_away().await {
+                Next::Await if !self.attempts.is_empty() => Vec::new(),
+                idle @ (Next::Await | Next::Wait(_)) => match self.park().await {
                     None => continue,
-                    Some(parting) => return Left::Parked(self.rest(idle), parting),
+                    Some(lease_release) => return LoopEnd::Parked(self.park_reason(idle), lease_release),
                 },
             };
             let mut launches = Vec::with_capacity(jobs.len());
@@ -254,27 +254,27 @@ impl Live {
                     true => None,
                     false => match self.engine.objection(&job).await {
                         Ok(objection) => objection,
-                        Err(e) => return Left::Lost(e),
+                        Err(e) => return LoopEnd::Lost(e),
                     },
                 };
                 match objection {
                     None => launches.push(self.intend(job)),
                     Some(objection) => match self.machine.hold(job.task, job.attempt, objection) {
                         Ok(entry) => self.write(&entry),
-                        Err(e) => return Left::Lost(e.into()),
+                        Err(e) => return LoopEnd::Lost(e.into()),
                     },
                 }
             }
-            self.gather();
+            self.collect_output();
             if let Err(e) = self.commit().await {
-                return Left::Lost(e);
+                return LoopEnd::Lost(e);
             }
             launches.into_iter().for_each(|(job, past)| self.launch(job, past));
-            if self.flights.is_empty() {
+            if self.attempts.is_empty() {
                 continue;
             }
-            if let Err(e) = self.take_in().await {
-                return Left::Lost(e);
+            if let Err(e) = self.receive().await {
+                return LoopEnd::Lost(e);
             }
         }
     }
@@ -286,12 +286,12 @@ impl Live {
     }
 
     /// Collects the events, messages and, if one is due, the snapshot of the last step.
-    fn gather(&mut self) {
+    fn collect_output(&mut self) {
         let events = self.machine.take_events();
         // The messages of a child are a reply to its parent; only those of the top-level run go to the thread.
         let speaks = self.machine.facts().depth == 0;
-        for told in &events {
-            if let Event::Said { role, content } = &told.event
+        for numbered in &events {
+            if let Event::Said { role, content } = &numbered.event
                 && speaks
             {
                 self.commit.messages.push(NewMessage { role: role.clone(), content: content.clone() });
@@ -310,17 +310,17 @@ impl Live {
     }
 
     /// Records the intent to perform an effect that is not repeatable.
-    fn intend(&mut self, job: Job) -> (Job, Past) {
+    fn intend(&mut self, job: Job) -> (Job, PriorAttempt) {
         let is_child = matches!(&*job.effect, Effect::CallAgent(call) if self.engine.flows.contains_key(&call.agent));
         if is_child {
-            self.children.insert(job.task, Child { run: child_run(job.key), job: job.clone(), is: Childs::Going });
-            return (job, Past::Fresh);
+            self.children.insert(job.task, Child { run: child_run(job.key), job: job.clone(), state: ChildState::Going });
+            return (job, PriorAttempt::None);
         }
-        let past = if !self.begun.is_empty() && self.begun.remove(&(job.task, job.attempt)) { Past::Begun } else { Past::Fresh };
-        match self.engine.world.nature(&job) {
-            Nature::Repeatable => (job, Past::Fresh),
-            Nature::Checkable | Nature::Once => {
-                if past == Past::Fresh {
+        let past = if !self.begun.is_empty() && self.begun.remove(&(job.task, job.attempt)) { PriorAttempt::Interrupted } else { PriorAttempt::None };
+        match self.engine.handler.repeatability(&job) {
+            Repeatability::Repeatable => (job, PriorAttempt::None),
+            Repeatability::Checkable | Repeatability::Once => {
+                if past == PriorAttempt::None {
                     self.intended.insert(job.task);
                     self.commit.intents.push(Intent { task: job.task, attempt: job.attempt, key: job.key });
                 }
@@ -343,7 +343,7 @@ impl Live {
                 self.engine.took(&self.lease).await;
             }
         }
-        self.tell();
+        self.publish_events();
         Ok(())
     }
 
@@ -370,10 +370,10 @@ impl Live {
         commit
     }
 
-    fn tell(&mut self) {
+    fn publish_events(&mut self) {
         let events = std::mem::take(&mut self.events);
         if self.active.is_watched() {
-            events.into_iter().for_each(|told| self.active.publish(Seen::Told(Arc::new(told), self.told_ms)));
+            events.into_iter().for_each(|numbered| self.active.publish(FeedItem::Event(Arc::new(numbered), self.told_ms)));
         }
         for waiting in self.waiting.drain(..) {
             // The caller may have gone away.
@@ -381,35 +381,35 @@ impl Live {
         }
     }
 
-    fn launch(&mut self, job: Job, past: Past) {
-        self.flights.push(flight(self.engine.clone(), self.active.clone(), job, past));
+    fn launch(&mut self, job: Job, past: PriorAttempt) {
+        self.attempts.push(attempt_future(self.engine.clone(), self.active.clone(), job, past));
     }
 
     /// Waits for the first message or result, then takes all that are ready.
-    async fn take_in(&mut self) -> Result<()> {
+    async fn receive(&mut self) -> Result<()> {
         let stop_by = self.stop_by;
         tokio::select! {
             biased;
-            Some(word) = self.control.recv() => self.hear(word),
-            Some(landed) = self.flights.next() => self.land(landed)?,
-            () = sleep_until(stop_by), if stop_by.is_some() => self.flights.clear(),
+            Some(word) = self.control.recv() => self.handle_control(word),
+            Some(result) = self.attempts.next() => self.take_result(result)?,
+            () = sleep_until(stop_by), if stop_by.is_some() => self.attempts.clear(),
         }
         while let Ok(word) = self.control.try_recv() {
-            self.hear(word);
+            self.handle_control(word);
         }
-        while let Some(Some(landed)) = self.flights.next().now_or_never() {
-            self.land(landed)?;
+        while let Some(Some(result)) = self.attempts.next().now_or_never() {
+            self.take_result(result)?;
         }
         Ok(())
     }
 
-    fn hear(&mut self, word: Control) {
+    fn handle_control(&mut self, word: Control) {
         match word {
             Control::Cancel { reason, done } => {
                 if let Some(entry) = self.machine.cancel(&reason) {
                     self.write(&entry);
                 }
-                self.flights.clear();
+                self.attempts.clear();
                 self.waiting.extend(done);
             }
             Control::Answer { task, attempt, value, done } => match self.take_answer(task, attempt, &value) {
@@ -422,10 +422,10 @@ impl Live {
             },
             Control::ChildOver { child, done } => {
                 if let Some(child) = self.children.values_mut().find(|known| known.run == child) {
-                    let was = std::mem::replace(&mut child.is, Childs::Over);
-                    if was == Childs::Parked {
+                    let was = std::mem::replace(&mut child.state, ChildState::Over);
+                    if was == ChildState::Parked {
                         let job = child.job.clone();
-                        self.launch(job, Past::Fresh);
+                        self.launch(job, PriorAttempt::None);
                     }
                 }
                 // If the receiver was dropped, the sender resumes the parent from the store.
@@ -455,33 +455,33 @@ impl Live {
         Ok(())
     }
 
-    fn land(&mut self, landed: Landed) -> Result<()> {
-        match landed {
-            Landed::Replied { task, attempt, reply } => {
+    fn take_result(&mut self, result: AttemptResult) -> Result<()> {
+        match result {
+            AttemptResult::Replied { task, attempt, reply } => {
                 self.children.remove(&task);
                 let entry = self.machine.feed(task, attempt, reply)?;
                 self.answered(task, entry);
             }
-            Landed::InDoubt { task, attempt } => {
+            AttemptResult::InDoubt { task, attempt } => {
                 let entry = self.machine.doubt(task, attempt)?;
                 self.write(&entry);
             }
-            Landed::ChildParked { task } => {
+            AttemptResult::ChildParked { task } => {
                 if let Some(child) = self.children.get_mut(&task) {
-                    match child.is {
-                        Childs::Going | Childs::Parked => child.is = Childs::Parked,
-                        Childs::Over => {
+                    match child.state {
+                        ChildState::Going | ChildState::Parked => child.state = ChildState::Parked,
+                        ChildState::Over => {
                             let job = child.job.clone();
-                            self.launch(job, Past::Fresh);
+                            self.launch(job, PriorAttempt::None);
                         }
                     }
                 }
             }
             // The child stopped because the engine stops; this run stops too, after its next commit.
-            Landed::ChildLost(EngineError::Stopping) => {
+            AttemptResult::ChildLost(EngineError::Stopping) => {
                 self.stop_by.get_or_insert_with(Instant::now);
             }
-            Landed::ChildLost(e) => return Err(e),
+            AttemptResult::ChildLost(e) => return Err(e),
         }
         Ok(())
     }
@@ -496,8 +496,8 @@ impl Live {
 
     /// Parks the run unless a control message arrived meanwhile. The thread stays locked from this check until the last commit, so that a caller that
     /// resumes the run reads all of it.
-    async fn put_away(&mut self) -> Option<Parting> {
-        let parting = self.engine.let_go(&self.lease.thread).await;
+    async fn park(&mut self) -> Option<LeaseRelease> {
+        let lease_release = self.engine.begin_release(&self.lease.thread).await;
         let word = {
             let mut active = self.engine.lock_active();
             let word = self.control.try_recv().ok();
@@ -506,71 +506,71 @@ impl Live {
             }
             word
         };
-        let Some(word) = word else { return Some(parting) };
-        parting.stay();
-        self.hear(word);
+        let Some(word) = word else { return Some(lease_release) };
+        lease_release.undo();
+        self.handle_control(word);
         None
     }
 
-    fn rest(&self, idle: Next) -> Rest {
+    fn park_reason(&self, idle: Next) -> ParkReason {
         match idle {
-            Next::Wait(waiting) => Rest::Asking(waiting),
-            _ if self.stop_by.is_some() => Rest::Stopped,
-            _ => Rest::Waiting,
+            Next::Wait(waiting) => ParkReason::Asking(waiting),
+            _ if self.stop_by.is_some() => ParkReason::Stopped,
+            _ => ParkReason::Waiting,
         }
     }
 
     /// Makes the last commit and releases the lease.
-    async fn leave(mut self, left: Left) {
+    async fn leave(mut self, left: LoopEnd) {
         let engine = self.engine.clone();
         let run = self.commit.run.clone();
-        let (at, status, mut parting) = match left {
-            Left::Over(outcome) => {
+        let (at, status, mut lease_release) = match left {
+            LoopEnd::Over(outcome) => {
                 let status = match &*outcome {
                     Outcome::Done { .. } => Status::Done,
                     Outcome::Failed { .. } => Status::Failed,
                     Outcome::Cancelled { .. } => Status::Cancelled,
                 };
                 self.commit.notes = engine.notes_of(&self.machine);
-                (self.over((*outcome).clone()), Some(status), engine.let_go(&self.lease.thread).await)
+                (self.over((*outcome).clone()), Some(status), engine.begin_release(&self.lease.thread).await)
             }
-            Left::Crashed(why) => {
+            LoopEnd::Crashed(why) => {
                 let node = self.machine.node().map_or_else(String::new, ToString::to_string);
                 let at = self.over(Outcome::Failed { fault: Fault::Crash { node, why } });
-                (at, Some(Status::Failed), engine.let_go(&self.lease.thread).await)
+                (at, Some(Status::Failed), engine.begin_release(&self.lease.thread).await)
             }
-            Left::Parked(Rest::Asking(waiting), parting) => (At::Parked(waiting), Some(Status::Asking), parting),
-            Left::Parked(Rest::Waiting, parting) => (At::Parked(Vec::new()), Some(Status::Waiting), parting),
-            Left::Parked(Rest::Stopped, parting) => (At::Lost(EngineError::Stopping), None, parting),
-            Left::Lost(e) => {
+            LoopEnd::Parked(ParkReason::Asking(waiting), lease_release) => (RunState::Parked(waiting), Some(Status::Asking), lease_release),
+            LoopEnd::Parked(ParkReason::Waiting, lease_release) => (RunState::Parked(Vec::new()), Some(Status::Waiting), lease_release),
+            LoopEnd::Parked(ParkReason::Stopped, lease_release) => (RunState::Lost(EngineError::Stopping), None, lease_release),
+            LoopEnd::Lost(e) => {
                 tracing::warn!(%run, "this process stops driving the run: {e}");
-                engine.delist(&run);
+                engine.unregister(&run);
                 engine.drop_lease(&self.lease.thread).await;
-                trace::left(&At::Lost(e.clone()));
+                trace::left(&RunState::Lost(e.clone()));
                 return self.lost(e);
             }
         };
         self.commit.status = status.filter(|status| *status != self.status || self.commit.new.is_some());
         self.commit.outcome = match &at {
-            At::Over(closing) => serde_json::to_value(closing).ok(),
-            At::Going | At::Parked(_) | At::Lost(_) => None,
+            RunState::Over(closing) => serde_json::to_value(closing).ok(),
+            RunState::Going | RunState::Parked(_) | RunState::Lost(_) => None,
         };
-        self.commit.release = parting.is_last;
+        self.commit.release = lease_release.is_last;
         trace::left(&at);
         let commit = self.take_commit();
         let committed = self.keep(commit).await;
         if committed.is_ok() {
-            parting.took(&self.lease);
+            lease_release.took(&self.lease);
         }
-        engine.delist(&run);
-        engine.parted(&self.lease.thread, parting);
+        engine.unregister(&run);
+        engine.lease_released(&self.lease.thread, lease_release);
         if let Err(e) = committed {
             tracing::warn!(%run, "the last commit failed: {e}");
             return self.lost(e);
         }
-        self.tell();
+        self.publish_events();
 
-        if let At::Over(closing) = &at {
+        if let RunState::Over(closing) = &at {
             if !matches!(closing.outcome, Outcome::Done { .. }) {
                 let orphans = self.children.values().map(|child| engine.cancel_child(&child.run, "the parent run has ended"));
                 future::join_all(orphans).await;
@@ -582,8 +582,8 @@ impl Live {
         self.active.at.send_replace(at);
     }
 
-    fn over(&self, outcome: Outcome) -> At {
-        At::Over(Arc::new(Closing { outcome, spent: self.machine.spent(), elapsed_us: self.machine.elapsed_us() }))
+    fn over(&self, outcome: Outcome) -> RunState {
+        RunState::Over(Arc::new(RunResult { outcome, spent: self.machine.spent(), elapsed_us: self.machine.elapsed_us() }))
     }
 
     fn lost(mut self, e: EngineError) {
@@ -591,21 +591,21 @@ impl Live {
             // The caller may have gone away.
             let _ = waiting.send(Err(e.clone()));
         }
-        self.active.at.send_replace(At::Lost(e));
+        self.active.at.send_replace(RunState::Lost(e));
     }
 }
 
 // Functions with named types, because an attempt may start a child whose driver has attempts of its own: the compiler needs one boxed future in this cycle.
-fn spawn(live: Live, first: Option<Next>) {
-    let (engine, active, run) = (live.engine.clone(), live.active.clone(), live.commit.run.clone());
-    let span = trace::run(live.machine.facts());
+fn spawn(driver: Driver, first: Option<Next>) {
+    let (engine, active, run) = (driver.engine.clone(), driver.active.clone(), driver.commit.run.clone());
+    let span = trace::run(driver.machine.facts());
     let driven = async move {
         // Panics of flows and effects are caught where they run. A panic here is a bug, and must not leave a run registered that is no longer driven.
-        if let Err(panic) = AssertUnwindSafe(live.drive(first)).catch_unwind().await {
-            let why = open::words_of(&*panic);
+        if let Err(panic) = AssertUnwindSafe(driver.drive(first)).catch_unwind().await {
+            let why = open::panic_message(&*panic);
             tracing::error!(%run, "the driver panicked: {why}");
-            engine.delist(&run);
-            active.at.send_replace(At::Lost(EngineError::Crashed { run, why }));
+            engine.unregister(&run);
+            active.at.send_replace(RunState::Lost(EngineError::Crashed { run, why }));
         }
     };
     match span {
@@ -614,14 +614,14 @@ fn spawn(live: Live, first: Option<Next>) {
     };
 }
 
-fn flight(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: Past) -> BoxFuture<'static, Landed> {
+fn attempt_future(engine: Arc<Inner>, active: Arc<Active>, job: Job, past: PriorAttempt) -> BoxFuture<'static, AttemptResult> {
     let is_ours = || matches!(&*job.effect, Effect::CallAgent(call) if engine.flows.contains_key(&call.agent));
-    let Some(attempt) = trace::Attempt::at(&job, is_ours) else { return Box::pin(fly(engine, active, job, past)) };
+    let Some(attempt) = trace::Attempt::at(&job, is_ours) else { return Box::pin(perform_attempt(engine, active, job, past)) };
     Box::pin(async move {
         let effect = job.effect.clone();
-        let landed = fly(engine, active, job, past).instrument(attempt.span()).await;
-        attempt.landed(&effect, &landed);
-        landed
+        let result = perform_attempt(engine, active, job, past).instrument(attempt.span()).await;
+        attempt.result(&effect, &result);
+        result
     })
 }
 

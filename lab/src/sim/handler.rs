@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use graph::{Digest, Effect, Failure, FailureKind, Job, Reply, Usage};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::dice::{Dice, hash};
 use super::gate::Gate;
 use super::ledger::Ledger;
 
-pub struct SimWorld {
+pub struct SimHandler {
     pub seed: u64,
     /// Another order of replies for each process.
     pub shuffle: u64,
@@ -40,20 +40,20 @@ enum End {
 }
 
 #[async_trait]
-impl World for SimWorld {
-    fn nature(&self, job: &Job) -> Nature {
+impl EffectHandler for SimHandler {
+    fn repeatability(&self, job: &Job) -> Repeatability {
         match job.effect.name() {
-            "write" | "far.write" => Nature::Checkable,
-            "send" | "far.send" => Nature::Once,
-            _ => Nature::Repeatable,
+            "write" | "far.write" => Repeatability::Checkable,
+            "send" | "far.send" => Repeatability::Once,
+            _ => Repeatability::Repeatable,
         }
     }
 
     async fn perform(&self, job: &Job, _: &Progress) -> Reply {
-        let nature = self.nature(job);
+        let repeatability = self.repeatability(job);
         self.gate.pass(|| format!("begin  {} {} attempt {}: {} {}", job.run, job.task, job.attempt, job.effect.kind(), job.effect.name())).await;
-        self.ledger.begin(job, nature);
-        let fate = self.fate(job, nature);
+        self.ledger.begin(job, repeatability);
+        let fate = self.fate(job, repeatability);
         // The deadline is kept by the time a reply says it took, which is the same in every order of things.
         let is_late = fate.took_us >= job.deadline_ms.saturating_mul(1_000) || job.deadline_ms < 2;
         let reply = |result| Reply { result, usage: fate.usage, took_us: fate.took_us, about: None };
@@ -62,7 +62,7 @@ impl World for SimWorld {
             End::Hang => return std::future::pending().await,
             End::Reply(result) => reply(result),
             End::Twice(value) => {
-                self.ledger.begin(job, nature);
+                self.ledger.begin(job, repeatability);
                 reply(Ok(value))
             }
             End::Panic => {
@@ -73,7 +73,7 @@ impl World for SimWorld {
             }
         };
         self.pause(job, 1).await;
-        if reply.result.is_ok() && nature != Nature::Repeatable {
+        if reply.result.is_ok() && repeatability != Repeatability::Repeatable {
             self.ledger.happen(job.key, &reply);
             self.gate.pass(|| format!("happen {} {} attempt {}", job.run, job.task, job.attempt)).await;
             self.pause(job, 2).await;
@@ -84,14 +84,14 @@ impl World for SimWorld {
     async fn look_up(&self, job: &Job) -> LookUp {
         self.gate.pass(|| format!("look up {} {} attempt {}", job.run, job.task, job.attempt)).await;
         let is_unknown = self.has_doubts && hash(&job.key.bytes()).is_multiple_of(8);
-        match self.nature(job) {
-            Nature::Checkable if !is_unknown => self.ledger.happened(job.key).map_or(LookUp::NotDone, LookUp::Done),
-            Nature::Checkable | Nature::Once | Nature::Repeatable => LookUp::Unknown,
+        match self.repeatability(job) {
+            Repeatability::Checkable if !is_unknown => self.ledger.happened(job.key).map_or(LookUp::NotDone, LookUp::Done),
+            Repeatability::Checkable | Repeatability::Once | Repeatability::Repeatable => LookUp::Unknown,
         }
     }
 }
 
-impl SimWorld {
+impl SimHandler {
     /// Never so long that the deadline passes: that is `Hang`'s part.
     async fn pause(&self, job: &Job, part: u64) {
         let mut dice = Dice::new(&[self.seed, 5, self.shuffle, hash(&job.key.bytes()), u64::from(job.attempt), part]);
@@ -102,12 +102,12 @@ impl SimWorld {
         }
     }
 
-    fn fate(&self, job: &Job, nature: Nature) -> Fate {
+    fn fate(&self, job: &Job, repeatability: Repeatability) -> Fate {
         let asked = hash(Digest::of(&job.effect).to_string().as_bytes());
-        match nature {
-            Nature::Repeatable => free(&mut Dice::new(&[self.seed, 6, asked, u64::from(job.attempt)])),
+        match repeatability {
+            Repeatability::Repeatable => free(&mut Dice::new(&[self.seed, 6, asked, u64::from(job.attempt)])),
             // What a person may have to repeat must go the same way whatever the number of the attempt.
-            Nature::Checkable | Nature::Once => planned(job, &mut Dice::new(&[self.seed, 7, asked])),
+            Repeatability::Checkable | Repeatability::Once => planned(job, &mut Dice::new(&[self.seed, 7, asked])),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use effects::{AGENT_LIST_TOOL, LookUp, Nature, Progress, World};
+use effects::{AGENT_LIST_TOOL, EffectHandler, LookUp, Progress, Repeatability};
 use evidence::{Found, JUDGE};
 use graph::{Effect, Failure, FailureKind, Job, Reply, UserId};
 use mcp_hub::LIST;
@@ -15,8 +15,8 @@ use server::allowance::Allowances;
 
 use crate::tool_access::ToolAccess;
 
-pub(crate) struct Own {
-    world: Arc<dyn World>,
+pub(crate) struct UserToolFilter {
+    handler: Arc<dyn EffectHandler>,
     access: ToolAccess,
     allowances: Allowances,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Own {
 /// What flows themselves need and no server of tools performs: the lists of tools and agents, and the check of an answer.
 const OPEN_TO_ALL: [&str; 3] = [LIST, AGENT_LIST_TOOL, JUDGE];
 
-impl Own {
-    pub(crate) fn new(world: Arc<dyn World>, access: ToolAccess, allowances: Allowances) -> Arc<Own> {
-        Arc::new(Own { world, access, allowances })
+impl UserToolFilter {
+    pub(crate) fn new(handler: Arc<dyn EffectHandler>, access: ToolAccess, allowances: Allowances) -> Arc<UserToolFilter> {
+        Arc::new(UserToolFilter { handler, access, allowances })
     }
 
     fn may_call(&self, user: &UserId, tool: &str) -> bool {
@@ -74,19 +74,19 @@ fn without_tools(value: Value, may_call: &dyn Fn(&str) -> bool) -> Value {
 }
 
 #[async_trait]
-impl World for Own {
-    fn nature(&self, job: &Job) -> Nature {
+impl EffectHandler for UserToolFilter {
+    fn repeatability(&self, job: &Job) -> Repeatability {
         // What is refused does nothing, however often.
-        if self.refusal(job).is_some() { Nature::Repeatable } else { self.world.nature(job) }
+        if self.refusal(job).is_some() { Repeatability::Repeatable } else { self.handler.repeatability(job) }
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
         // What is refused needs nobody's permission: a permission would not change it.
-        if self.refusal(job).is_some() { None } else { self.world.objection(job) }
+        if self.refusal(job).is_some() { None } else { self.handler.objection(job) }
     }
 
     fn may_change(&self, job: &Job) -> bool {
-        self.refusal(job).is_none() && self.world.may_change(job)
+        self.refusal(job).is_none() && self.handler.may_change(job)
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
@@ -96,13 +96,13 @@ impl World for Own {
         if let Some(failure) = self.overspent(job).await {
             return Reply::failed(failure);
         }
-        let reply = self.world.perform(job, progress).await;
+        let reply = self.handler.perform(job, progress).await;
         self.allowances.add(&job.context.user, &reply.usage);
         self.listed(job, reply)
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
-        self.world.look_up(job).await
+        self.handler.look_up(job).await
     }
 }
 
@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn what_flows_themselves_need_is_open_to_every_user() {
         let workspaces = tools::workspace::Workspaces::per_thread("base".into());
-        let own = Own::new(Arc::new(effects::rooms::Rooms::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces));
+        let own =
+            UserToolFilter::new(Arc::new(effects::handlers::EffectHandlers::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces));
         let refused = |tool: &str| {
             let mut job = scripted::jobs(&[graph::tool(tool, json!({}))]).remove(0);
             job.context.user = "ada".into();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use effects::{Nature, Progress, World};
+use effects::{EffectHandler, Progress, Repeatability};
 use flows::prompt;
 use graph::{Effect, Failure, FailureKind, Job, Reply};
 use mcp_hub::LIST;
@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use super::cases::Case;
 
-pub(super) struct FixedWorld {
+pub(super) struct FixedHandler {
     /// By the purpose of a call, or the name of a tool.
     replies: BTreeMap<&'static str, Value>,
     model: Duration,
     tool: Duration,
     /// Who lists the tools, if that is to be measured too.
-    registry: Option<Arc<dyn World>>,
+    registry: Option<Arc<dyn EffectHandler>>,
     is_counting: AtomicBool,
     model_calls: AtomicU64,
     tokens: AtomicU64,
@@ -32,9 +32,9 @@ pub(super) struct Counted {
     pub(super) tokens: u64,
 }
 
-impl FixedWorld {
-    pub(super) fn at_once(case: &Case) -> FixedWorld {
-        FixedWorld {
+impl FixedHandler {
+    pub(super) fn at_once(case: &Case) -> FixedHandler {
+        FixedHandler {
             replies: case.replies.clone(),
             model: Duration::ZERO,
             tool: Duration::ZERO,
@@ -46,16 +46,16 @@ impl FixedWorld {
         }
     }
 
-    pub(super) fn after(self, model: Duration, tool: Duration) -> FixedWorld {
-        FixedWorld { model, tool, ..self }
+    pub(super) fn after(self, model: Duration, tool: Duration) -> FixedHandler {
+        FixedHandler { model, tool, ..self }
     }
 
-    pub(super) fn listing(self, registry: Arc<dyn World>) -> FixedWorld {
-        FixedWorld { registry: Some(registry), ..self }
+    pub(super) fn listing(self, registry: Arc<dyn EffectHandler>) -> FixedHandler {
+        FixedHandler { registry: Some(registry), ..self }
     }
 
-    pub(super) fn counting(self) -> FixedWorld {
-        FixedWorld { is_counting: AtomicBool::new(true), ..self }
+    pub(super) fn counting(self) -> FixedHandler {
+        FixedHandler { is_counting: AtomicBool::new(true), ..self }
     }
 
     /// Counting takes time of its own.
@@ -84,9 +84,9 @@ impl FixedWorld {
 }
 
 #[async_trait]
-impl World for FixedWorld {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl EffectHandler for FixedHandler {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::judging::{Judge, Judging};
 use super::{ToolInfo, Tools, permission};
-use effects::{LookUp, Nature, Progress, World};
+use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 /// The tool that lists tools.
 pub const LIST: &str = "registry.tools";
@@ -25,20 +25,20 @@ pub const LIST: &str = "registry.tools";
 /// More are not told at once, however many are asked for.
 const LISTED_MAX: usize = 64;
 
-pub struct Room {
+pub struct ToolHandler {
     tools: Tools,
     judging: Option<Judging>,
     /// Tools that the configuration allows for everybody: `server.tool`, or a whole `server`.
     allowed: Vec<String>,
 }
 
-impl Room {
+impl ToolHandler {
     pub fn new(tools: Tools, allowed: Vec<String>) -> Self {
-        Room { tools, allowed, judging: None }
+        ToolHandler { tools, allowed, judging: None }
     }
 
     pub fn with_judge(self, judge: Judge) -> Self {
-        Room { judging: Some(Judging::new(judge)), ..self }
+        ToolHandler { judging: Some(Judging::new(judge)), ..self }
     }
 
     async fn judge(&self, arguments: &Value) -> Result<JudgeReply, Failure> {
@@ -50,7 +50,7 @@ impl Room {
     async fn list(&self, arguments: &Value) -> Result<(Found, bool), Failure> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Wish {
+        struct ListArguments {
             #[serde(default)]
             query: Option<String>,
             #[serde(default)]
@@ -60,7 +60,7 @@ impl Room {
             names: Vec<String>,
         }
         let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{LIST} takes {{query?, size?, names?}}: {error}"));
-        let Wish { query, size, names } = Wish::deserialize(arguments).map_err(wrong)?;
+        let ListArguments { query, size, names } = ListArguments::deserialize(arguments).map_err(wrong)?;
         let size = size.unwrap_or(LISTED_MAX).min(LISTED_MAX);
         let is_named = |tool: &ToolInfo| names.iter().any(|name| tool.name == *name || tool.name.split('.').any(|part| part == name));
         let is_meant = |tool: &Arc<ToolInfo>| tool.enabled && (names.is_empty() || is_named(tool));
@@ -119,9 +119,9 @@ fn told_as(tool: &ToolInfo) -> Value {
 }
 
 #[async_trait]
-impl World for Room {
-    fn nature(&self, job: &Job) -> Nature {
-        if matches!(job.effect.name(), LIST | JUDGE) { Nature::Repeatable } else { self.tools.nature(job) }
+impl EffectHandler for ToolHandler {
+    fn repeatability(&self, job: &Job) -> Repeatability {
+        if matches!(job.effect.name(), LIST | JUDGE) { Repeatability::Repeatable } else { self.tools.repeatability(job) }
     }
 
     fn objection(&self, job: &Job) -> Option<Objection> {
@@ -213,14 +213,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_tool_of_no_known_server_asks_only_after_results_were_read() {
-        let room = |allowed: &[&str]| Room::new(Tools::builder().build(), allowed.iter().map(|&name| name.to_owned()).collect());
+        let handler = |allowed: &[&str]| ToolHandler::new(Tools::builder().build(), allowed.iter().map(|&name| name.to_owned()).collect());
         let mut jobs = scripted::jobs(&[graph::tool("mail.send", json!({})), graph::tool(LIST, json!({}))]);
-        assert_eq!(room(&[]).objection(&jobs[0]), None, "the call fails, and nothing of it is foreign");
+        assert_eq!(handler(&[]).objection(&jobs[0]), None, "the call fails, and nothing of it is foreign");
         jobs.iter_mut().for_each(|job| job.is_tainted = true);
-        assert!(room(&[]).objection(&jobs[0]).is_some());
-        assert_eq!(room(&[]).objection(&jobs[1]), None, "listing tools changes nothing");
+        assert!(handler(&[]).objection(&jobs[0]).is_some());
+        assert_eq!(handler(&[]).objection(&jobs[1]), None, "listing tools changes nothing");
         for allowed in ["mail", "mail.send"] {
-            assert_eq!(room(&[allowed]).objection(&jobs[0]), None, "{allowed}");
+            assert_eq!(handler(&[allowed]).objection(&jobs[0]), None, "{allowed}");
         }
     }
 
@@ -242,16 +242,16 @@ mod tests {
         let pairs = [("the cat sleeps", "cat"), ("the cat sleeps", "dog")].map(|(evidence, claim)| Pair { evidence, claim });
         let calls = [json!(JudgeRequest::new(pairs.into_iter())), json!({ "texts": [], "claims": [], "pairs": [[0, 0]] }), json!({})];
         let jobs = scripted::jobs(&calls.map(|arguments| graph::tool(JUDGE, arguments)));
-        let room = || Room::new(Tools::builder().build(), Vec::new());
-        let judging = room().with_judge(|| Ok(&Scripted));
-        assert_eq!((judging.nature(&jobs[0]), judging.objection(&jobs[0])), (Nature::Repeatable, None));
+        let handler = || ToolHandler::new(Tools::builder().build(), Vec::new());
+        let judging = handler().with_judge(|| Ok(&Scripted));
+        assert_eq!((judging.repeatability(&jobs[0]), judging.objection(&jobs[0])), (Repeatability::Repeatable, None));
         let value = judging.perform(&jobs[0], &Progress::nowhere()).await.result.unwrap();
         let supported: Vec<f32> = serde_json::from_value::<JudgeReply>(value).unwrap().judgements.iter().map(|one| one.supported).collect();
         assert_eq!(supported, [1.0, 0.0]);
         for job in &jobs[1..] {
             assert_eq!(judging.perform(job, &Progress::nowhere()).await.result.unwrap_err().kind, FailureKind::Invalid);
         }
-        for without in [room(), room().with_judge(|| Err("no weights".to_owned()))] {
+        for without in [handler(), handler().with_judge(|| Err("no weights".to_owned()))] {
             assert_eq!(without.perform(&jobs[0], &Progress::nowhere()).await.result.unwrap_err().kind, FailureKind::Refused);
         }
     }

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use effects::World;
-use effects::rooms::Rooms;
+use effects::EffectHandler;
+use effects::handlers::EffectHandlers;
 use embedded_model::weights::{self, Pinned};
 use embedded_model::{Embedded, Options};
 use evidence::Entailment;
 use flows::input::ModelProfile;
-use mcp_hub::{Room, Tools};
-use models::choice::{self, Choice, Source, Wish};
+use mcp_hub::{ToolHandler, Tools};
+use models::choice::{self, Choice, ModelRequest, Source};
 use models::{Family, Model, Models, Name, cassette, remote};
 use verifier::Verifier;
 
 use crate::config::{self, Config};
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
 use crate::hub::Servers;
 use crate::notices;
-use crate::place::Place;
 use crate::pull;
-use crate::thinker::Lent;
+use crate::text_model::SharedModels;
 
 /// The options of every command that runs flows.
 #[derive(clap::Args, Default)]
-pub struct Thinking {
+pub struct ModelOptions {
     /// The model to use: openai/…, anthropic/…, gemini/…, ollama/…, compat/NAME/…, triton/…, embedded/…, extract; `baton models list`
     /// [default: what `baton doctor` says]
     #[arg(long, value_name = "MODEL")]
@@ -45,17 +45,17 @@ pub struct Thinking {
     pub own_model: Option<Arc<dyn Model>>,
 }
 
-impl Thinking {
+impl ModelOptions {
     /// Prepares models, tools and agents as these options say. Reports the chosen model unless `is_quiet`.
-    pub async fn house(&self, place: &Place, config: &Config, is_quiet: bool) -> Result<House> {
-        let wrong = |error: cassette::CassetteError| Trouble::Usage(error.to_string());
+    pub async fn prepare(&self, globals: &GlobalArgs, config: &Config, is_quiet: bool) -> Result<EffectSetup> {
+        let wrong = |error: cassette::CassetteError| ServiceError::Usage(error.to_string());
         if let Some(path) = &self.replay {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
             // The prompts must be those of the recording, and they depend on the model. It is not called, so no key is needed.
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
             // Recordings and scripts have no verifier.
-            let mind = ModelProfile { has_verifier: false, ..named.map(|name| mind_of(&name, config)).unwrap_or_default() };
-            return Ok(House { world: Arc::new(replaying), mind, tools: None, choice: None });
+            let profile = ModelProfile { has_verifier: false, ..named.map(|name| profile_of(&name, config)).unwrap_or_default() };
+            return Ok(EffectSetup { handler: Arc::new(replaying), profile, tools: None, choice: None });
         }
         let (models, choice) = match &self.own_model {
             Some(model) => (with_own(model, config)?, None),
@@ -68,20 +68,20 @@ impl Thinking {
             }
         };
         let models = Arc::new(models);
-        let mind = mind_of(models.chosen(), config);
+        let profile = profile_of(models.chosen(), config);
         let registry = self.servers.registry(config).await?;
         if let Some(source) = registry.as_ref().filter(|_| !is_quiet) {
             notices::detail(&format!("registry {}", source.url));
         }
-        let hub = self.servers.hub(place, config, Lent::of(&models), registry.as_ref())?;
+        let hub = self.servers.hub(globals, config, SharedModels::of(&models), registry.as_ref())?;
         hub.meet_locals().await;
-        let tools = Room::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
-        let rooms = Rooms { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
-        let world: Arc<dyn World> = match &self.record {
-            Some(path) => Arc::new(cassette::Recording::new(rooms, path).map_err(wrong)?),
-            None => Arc::new(rooms),
+        let tools = ToolHandler::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
+        let handlers = EffectHandlers { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
+        let handler: Arc<dyn EffectHandler> = match &self.record {
+            Some(path) => Arc::new(cassette::Recording::new(handlers, path).map_err(wrong)?),
+            None => Arc::new(handlers),
         };
-        Ok(House { world, mind, tools: Some(hub), choice })
+        Ok(EffectSetup { handler, profile, tools: Some(hub), choice })
     }
 
     /// Which model would be used; nothing is fetched or loaded.
@@ -99,7 +99,7 @@ impl Thinking {
                 && let Err(why) = pull::pull(&pinned, &folder, weights::Sources::all(None), is_quiet).await
             {
                 // A model that was named is not replaced by another.
-                if matches!(choice.by, Source::Flag | Source::Configuration) || matches!(why, Trouble::Stopped(..)) {
+                if matches!(choice.by, Source::Flag | Source::Configuration) || matches!(why, ServiceError::Stopped(..)) {
                     return Err(why);
                 }
                 if !is_quiet {
@@ -108,15 +108,15 @@ impl Thinking {
                 choice = choose(self.model.clone(), config, false, Look::IfNeeded).await?;
             }
         }
-        let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+        let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| ServiceError::Usage(trouble.message))?;
         Ok((with_embedded(models, config)?, choice))
     }
 }
 
 /// Prepared effect handlers, and what is known of them.
-pub struct House {
-    pub world: Arc<dyn World>,
-    pub mind: ModelProfile,
+pub struct EffectSetup {
+    pub handler: Arc<dyn EffectHandler>,
+    pub profile: ModelProfile,
     /// The tools, unless a script or a recording answers.
     pub tools: Option<Tools>,
     /// The chosen model, unless a script or a recording answers.
@@ -132,7 +132,7 @@ pub fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
 }
 
 /// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
-pub(crate) fn mind_of(name: &Name, config: &Config) -> ModelProfile {
+pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
     const UNKNOWN_TOKENS: u32 = 32_768;
     match name.family {
         Family::Embedded | Family::Extract => {
@@ -152,7 +152,7 @@ pub(crate) fn mind_of(name: &Name, config: &Config) -> ModelProfile {
 /// The models with one of the caller's own, which answers. It counts as a large one.
 fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
     let name = Name { family: Family::Compat("own".to_owned()), model: "model".to_owned() };
-    let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| Trouble::Usage(trouble.message))?;
+    let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| ServiceError::Usage(trouble.message))?;
     Ok(models.with(name, model.clone()))
 }
 
@@ -205,11 +205,11 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
     let ollama = match (look, flag.is_some() || table.model.is_some()) {
         (Look::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
         (Look::IfNeeded, false) | (Look::Always, _) => {
-            let clients = remote::clients().map_err(|trouble| Trouble::Failed(trouble.message))?;
+            let clients = remote::clients().map_err(|trouble| ServiceError::Failed(trouble.message))?;
             choice::probe_ollama(&clients, &table, OLLAMA_PATIENCE).await
         }
     };
-    choice::choose(&Wish { flag }, &table, &config::env, ollama, &embedded).map_err(|unusable| Trouble::Usage(unusable.to_string()))
+    choice::choose(&ModelRequest { flag }, &table, &config::env, ollama, &embedded).map_err(|unusable| ServiceError::Usage(unusable.to_string()))
 }
 
 pub fn name_of(pinned: &Pinned) -> Name {
@@ -217,14 +217,14 @@ pub fn name_of(pinned: &Pinned) -> Name {
 }
 
 fn default_weights() -> Result<Pinned> {
-    weights::all().into_iter().next().ok_or_else(|| Trouble::Failed("this build knows no weights".into()))
+    weights::all().into_iter().next().ok_or_else(|| ServiceError::Failed("this build knows no weights".into()))
 }
 
 /// The weights a name means.
 pub fn pinned(name: &Name) -> Result<Pinned> {
     let all = weights::all();
     let known: Vec<String> = all.iter().map(|pinned| name_of(pinned).to_string()).collect();
-    let unknown = || Trouble::Usage(format!("there is no model {name}; embedded are: {}", known.join(", ")));
+    let unknown = || ServiceError::Usage(format!("there is no model {name}; embedded are: {}", known.join(", ")));
     all.into_iter().find(|pinned| pinned.name == name.model).ok_or_else(unknown)
 }
 

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 pub type Result<T> = std::result::Result<T, Problem>;
 
 #[async_trait]
-pub trait Desk: Send + Sync + 'static {
+pub trait Backend: Send + Sync + 'static {
     /// The flows, as people are shown them.
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.

@@ -5,7 +5,7 @@
 //! names the errand again. So every effect of a run can be traced back to its question, on whichever side of a crash it happened.
 
 use async_trait::async_trait;
-use effects::{Nature, Progress, World};
+use effects::{EffectHandler, Progress, Repeatability};
 use graph::{Effect, Failure, FailureKind, Job, ModelCall, Reply, Usage};
 use serde_json::{Map, Value, json};
 
@@ -28,12 +28,12 @@ pub fn to_call(call: &ModelCall) -> Value {
 }
 
 /// A model without a wire: whatever this makes of the call.
-pub struct Mind<F>(pub F);
+pub struct ModelFn<F>(pub F);
 
 #[async_trait]
-impl<F: Fn(&ModelCall) -> Value + Send + Sync + 'static> World for Mind<F> {
-    fn nature(&self, _: &Job) -> Nature {
-        Nature::Repeatable
+impl<F: Fn(&ModelCall) -> Value + Send + Sync + 'static> EffectHandler for ModelFn<F> {
+    fn repeatability(&self, _: &Job) -> Repeatability {
+        Repeatability::Repeatable
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

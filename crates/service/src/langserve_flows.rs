@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flows::input::ModelProfile;
 use flows::{Descriptor, InputKind, Specialist};
 use serde_json::{Map, Value, json};
-use server::langserve::{Dress, FlowSettings, Served};
+use server::langserve::{FlowSettings, InputShape, Served};
 use wire::langserve::{Capability, Description};
 
 use crate::config::Config;
@@ -21,17 +21,17 @@ pub fn all(graph: &str, model: ModelProfile, config: &Config, has_docs: bool) ->
 }
 
 fn one(flow: &Descriptor, model: ModelProfile, config: &Config, has_docs: bool) -> Served {
-    let dress = match flow.input {
-        InputKind::Messages => Dress::Agent,
-        InputKind::Question => Dress::Question,
-        InputKind::Own(_) => Dress::Bare,
+    let input_shape = match flow.input {
+        InputKind::Messages => InputShape::Agent,
+        InputKind::Question => InputShape::Question,
+        InputKind::Own(_) => InputShape::Bare,
     };
     let mut base = Map::new();
-    if dress != Dress::Bare {
+    if input_shape != InputShape::Bare {
         base.insert("model".to_owned(), json!(model));
         base.insert("docs".to_owned(), json!(has_docs));
     }
-    Served { flow: flow.name.to_owned(), dress, base, settings: settings_of(flow.name, config) }
+    Served { flow: flow.name.to_owned(), input_shape, base, settings: settings_of(flow.name, config) }
 }
 
 fn settings_of(flow: &str, config: &Config) -> FlowSettings {
@@ -55,16 +55,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p3_every_flow_is_served_and_takes_what_it_is_given() {
+    fn p3_every_flow_has_a_langserve_route_and_starts_from_its_input() {
         let served = all("researcher", ModelProfile::default(), &Config::default(), false);
-        assert_eq!((served["graph"].flow.as_str(), served["graph"].dress), ("researcher", Dress::Agent));
+        assert_eq!((served["graph"].flow.as_str(), served["graph"].input_shape), ("researcher", InputShape::Agent));
         let flows: BTreeMap<String, graph::Graph> = flows::all().unwrap().into_iter().map(|graph| (graph.name().to_owned(), graph)).collect();
         assert_eq!(served.len(), flows.len() + 1);
         for (path, served) in &served {
-            let mut input = match served.dress {
-                Dress::Agent => json!({ "messages": [{ "role": "user", "content": "hi" }], "next": "", "context": {} }),
-                Dress::Question => json!({ "question": "hi" }),
-                Dress::Bare => continue,
+            let mut input = match served.input_shape {
+                InputShape::Agent => json!({ "messages": [{ "role": "user", "content": "hi" }], "next": "", "context": {} }),
+                InputShape::Question => json!({ "question": "hi" }),
+                InputShape::Bare => continue,
             };
             input.as_object_mut().unwrap().extend(served.base.clone());
             input["settings"] = (served.settings.resolve)(Map::new()).unwrap();

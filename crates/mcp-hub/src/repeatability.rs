@@ -16,7 +16,7 @@
 
 use rmcp::model::Tool;
 
-use effects::Nature;
+use effects::Repeatability;
 
 /// In a call's `_meta`: the effect's key, the same for every attempt.
 pub const KEY: &str = "baton/key";
@@ -29,13 +29,13 @@ pub const USER: &str = "baton/user";
 /// In a tool's `_meta`: the name of the tool on the same server that knows whether a call with a key took place.
 pub const LOOK_UP: &str = "baton/lookup";
 
-pub(crate) fn nature(tool: &Tool, is_believed: bool) -> Nature {
+pub(crate) fn repeatability(tool: &Tool, is_believed: bool) -> Repeatability {
     let says = |hint: fn(&rmcp::model::ToolAnnotations) -> Option<bool>| tool.annotations.as_ref().and_then(hint) == Some(true);
     match is_believed {
-        false => Nature::Once,
-        true if says(|hints| hints.read_only_hint) || says(|hints| hints.idempotent_hint) => Nature::Repeatable,
-        true if look_up(tool).is_some() => Nature::Checkable,
-        true => Nature::Once,
+        false => Repeatability::Once,
+        true if says(|hints| hints.read_only_hint) || says(|hints| hints.idempotent_hint) => Repeatability::Repeatable,
+        true if look_up(tool).is_some() => Repeatability::Checkable,
+        true => Repeatability::Once,
     }
 }
 
@@ -56,15 +56,15 @@ mod tests {
         let hints = |hints: ToolAnnotations| plain.clone().with_annotations(hints);
         let meta: JsonObject = serde_json::from_value(json!({ LOOK_UP: "look_up" })).unwrap();
         let cases = [
-            (plain.clone(), Nature::Once),
-            (hints(ToolAnnotations::new().read_only(true)), Nature::Repeatable),
-            (hints(ToolAnnotations::new().idempotent(true)), Nature::Repeatable),
-            (hints(ToolAnnotations::new().read_only(false).destructive(false)), Nature::Once),
-            (plain.clone().with_meta(MetaObject(meta)), Nature::Checkable),
+            (plain.clone(), Repeatability::Once),
+            (hints(ToolAnnotations::new().read_only(true)), Repeatability::Repeatable),
+            (hints(ToolAnnotations::new().idempotent(true)), Repeatability::Repeatable),
+            (hints(ToolAnnotations::new().read_only(false).destructive(false)), Repeatability::Once),
+            (plain.clone().with_meta(MetaObject(meta)), Repeatability::Checkable),
         ];
         for (tool, believed) in cases {
-            assert_eq!(nature(&tool, true), believed, "{tool:?}");
-            assert_eq!(nature(&tool, false), Nature::Once, "{tool:?}");
+            assert_eq!(repeatability(&tool, true), believed, "{tool:?}");
+            assert_eq!(repeatability(&tool, false), Repeatability::Once, "{tool:?}");
         }
     }
 }

@@ -4,21 +4,21 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use effects::{LookUp, Nature, Progress};
+use effects::{LookUp, Progress, Repeatability};
 use futures::FutureExt;
 use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
 use tokio::time::Instant;
 
 use crate::active::Active;
-use crate::open::words_of;
-use crate::watch::Seen;
+use crate::open::panic_message;
+use crate::watch::FeedItem;
 use crate::{EngineError, Inner};
 
 /// Upper limit for deadlines: one year, which can be added to any clock value.
 const DEADLINE_MS_MAX: u64 = 365 * 24 * 3_600_000;
 
 /// How an attempt ended.
-pub(crate) enum Landed {
+pub(crate) enum AttemptResult {
     Replied {
         task: TaskId,
         attempt: u32,
@@ -39,13 +39,13 @@ pub(crate) enum Landed {
 
 /// Whether this attempt was started before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Past {
-    Fresh,
+pub(crate) enum PriorAttempt {
+    None,
     /// It was started before a crash, and its result is unknown.
-    Begun,
+    Interrupted,
 }
 
-pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, past: Past) -> Landed {
+pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, past: PriorAttempt) -> AttemptResult {
     let (task, attempt) = (job.task, job.attempt);
     if let Some(model) = &engine.settings.model_override {
         job.context.model = Some(model.clone());
@@ -56,11 +56,11 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, p
         // Boxed, because the future that starts a child is large, and there may be a thousand attempts.
         return Box::pin(engine.child(&job, call)).await;
     }
-    if past == Past::Begun {
-        match guarded(engine.world.look_up(&job)).await {
-            Ok(LookUp::Done(reply)) => return Landed::Replied { task, attempt, reply },
+    if past == PriorAttempt::Interrupted {
+        match guarded(engine.handler.look_up(&job)).await {
+            Ok(LookUp::Done(reply)) => return AttemptResult::Replied { task, attempt, reply },
             Ok(LookUp::NotDone) => {}
-            Ok(LookUp::Unknown) | Err(_) => return Landed::InDoubt { task, attempt },
+            Ok(LookUp::Unknown) | Err(_) => return AttemptResult::InDoubt { task, attempt },
         }
     }
     if job.after_ms > 0 {
@@ -69,35 +69,35 @@ pub(crate) async fn fly(engine: Arc<Inner>, active: Arc<Active>, mut job: Job, p
     let progress = match active.is_watched() {
         true => {
             let active = active.clone();
-            Progress::to(move |text| active.publish(Seen::Delta { task, attempt, text: text.into() }))
+            Progress::to(move |text| active.publish(FeedItem::Delta { task, attempt, text: text.into() }))
         }
         false => Progress::nowhere(),
     };
     let begun = Instant::now();
-    let performed = guarded(engine.world.perform(&job, &progress));
+    let performed = guarded(engine.handler.perform(&job, &progress));
     let deadline = begun + Duration::from_millis(job.deadline_ms.min(DEADLINE_MS_MAX));
     let reply = match tokio::time::timeout_at(deadline, performed).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(why)) => {
             Reply::failed(Failure::new(FailureKind::Internal, format!("performing {} {} crashed: {why}", job.effect.kind(), job.effect.name())))
         }
-        Err(_) => Reply::failed(late(&job, engine.world.nature(&job))),
+        Err(_) => Reply::failed(late(&job, engine.handler.repeatability(&job))),
     };
     // Recordings and scripts report their own duration.
     let reply = if reply.took_us > 0 { reply } else { reply.taking_us(begun.elapsed().as_micros() as u64) };
-    Landed::Replied { task, attempt, reply }
+    AttemptResult::Replied { task, attempt, reply }
 }
 
-fn late(job: &Job, nature: Nature) -> Failure {
+fn late(job: &Job, repeatability: Repeatability) -> Failure {
     let words = format!("{} {} did not answer within {} ms", job.effect.kind(), job.effect.name(), job.deadline_ms);
-    match nature {
-        Nature::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
+    match repeatability {
+        Repeatability::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
         // It may have happened, so it is not retried automatically.
-        Nature::Checkable | Nature::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
+        Repeatability::Checkable | Repeatability::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
     }
 }
 
 /// A panic of a handler fails one effect and not the run.
 async fn guarded<T>(performed: impl Future<Output = T>) -> Result<T, String> {
-    AssertUnwindSafe(performed).catch_unwind().await.map_err(|panic| words_of(&*panic))
+    AssertUnwindSafe(performed).catch_unwind().await.map_err(|panic| panic_message(&*panic))
 }

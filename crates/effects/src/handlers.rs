@@ -5,21 +5,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use graph::{Effect, Failure, FailureKind, Job, Reply};
 
-use crate::{LookUp, Nature, Progress, World};
+use crate::{EffectHandler, LookUp, Progress, Repeatability};
 
 /// A handler for each kind of effect. Effects without a handler are refused.
 #[derive(Clone, Default)]
-pub struct Rooms {
+pub struct EffectHandlers {
     /// Answers model calls.
-    pub models: Option<Arc<dyn World>>,
+    pub models: Option<Arc<dyn EffectHandler>>,
     /// Answers tool calls.
-    pub tools: Option<Arc<dyn World>>,
+    pub tools: Option<Arc<dyn EffectHandler>>,
     /// Agents that are not flows of this engine.
-    pub agents: Option<Arc<dyn World>>,
+    pub agents: Option<Arc<dyn EffectHandler>>,
 }
 
-impl Rooms {
-    fn room(&self, job: &Job) -> Option<&Arc<dyn World>> {
+impl EffectHandlers {
+    fn handler_for(&self, job: &Job) -> Option<&Arc<dyn EffectHandler>> {
         match &*job.effect {
             Effect::CallModel(_) => self.models.as_ref(),
             Effect::CallTool(call) if call.tool == crate::AGENT_LIST_TOOL => self.agents.as_ref(),
@@ -32,23 +32,23 @@ impl Rooms {
 }
 
 #[async_trait]
-impl World for Rooms {
-    fn nature(&self, job: &Job) -> Nature {
+impl EffectHandler for EffectHandlers {
+    fn repeatability(&self, job: &Job) -> Repeatability {
         // What nobody performs changes nothing.
-        self.room(job).map_or(Nature::Repeatable, |room| room.nature(job))
+        self.handler_for(job).map_or(Repeatability::Repeatable, |handler| handler.repeatability(job))
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
-        self.room(job).and_then(|room| room.objection(job))
+        self.handler_for(job).and_then(|handler| handler.objection(job))
     }
 
     fn may_change(&self, job: &Job) -> bool {
-        self.room(job).is_some_and(|room| room.may_change(job))
+        self.handler_for(job).is_some_and(|handler| handler.may_change(job))
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        match self.room(job) {
-            Some(room) => room.perform(job, progress).await,
+        match self.handler_for(job) {
+            Some(handler) => handler.perform(job, progress).await,
             None => {
                 let words = format!("nobody here answers {} {:?}", job.effect.kind(), job.effect.name());
                 Reply::failed(Failure::new(FailureKind::Refused, words))
@@ -57,8 +57,8 @@ impl World for Rooms {
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {
-        match self.room(job) {
-            Some(room) => room.look_up(job).await,
+        match self.handler_for(job) {
+            Some(handler) => handler.look_up(job).await,
             None => LookUp::Unknown,
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn key(text: &str) -> Key {
 }
 
 #[derive(Default)]
-pub(crate) struct Shelf {
+pub(crate) struct VectorCache {
     file: Mutex<Option<File>>,
     kept: RwLock<Kept>,
 }
@@ -40,7 +40,7 @@ struct Kept {
     bytes: Vec<i8>,
 }
 
-impl Shelf {
+impl VectorCache {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let mut content = Vec::new();
@@ -61,7 +61,7 @@ impl Shelf {
             file.set_len(0)?;
             file.write_all(HEAD)?;
         }
-        Ok(Shelf { file: Mutex::new(Some(file)), kept: RwLock::new(kept) })
+        Ok(VectorCache { file: Mutex::new(Some(file)), kept: RwLock::new(kept) })
     }
 
     pub(crate) fn slot(&self, key: Key) -> Option<u32> {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn bytes_are_close_to_the_numbers() {
-        let shelf = Shelf::default();
+        let shelf = VectorCache::default();
         let vectors: Vec<_> = (0..20).map(|seed| (key(&seed.to_string()), vector(seed))).collect();
         shelf.add(&vectors).unwrap();
         let (scale, _) = rounded(&vector(3));
@@ -158,12 +158,12 @@ mod tests {
     fn a_torn_record_is_cut_off_and_the_rest_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vectors");
-        Shelf::open(&path).unwrap().add(&[(1, vector(1)), (2, vector(2))]).unwrap();
+        VectorCache::open(&path).unwrap().add(&[(1, vector(1)), (2, vector(2))]).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"half a record").unwrap();
-        let shelf = Shelf::open(&path).unwrap();
+        let shelf = VectorCache::open(&path).unwrap();
         assert_eq!((shelf.slot(1), shelf.slot(2), shelf.slot(3)), (Some(0), Some(1), None));
         shelf.add(&[(3, vector(3)), (1, vector(1))]).unwrap();
-        let shelf = Shelf::open(&path).unwrap();
+        let shelf = VectorCache::open(&path).unwrap();
         assert_eq!((shelf.slot(2), shelf.slot(3)), (Some(1), Some(2)));
         assert_eq!(std::fs::metadata(&path).unwrap().len() as usize, HEAD.len() + 3 * RECORD_BYTES);
     }
@@ -173,7 +173,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vectors");
         std::fs::write(&path, "something else entirely, longer than a head").unwrap();
-        assert_eq!(Shelf::open(&path).unwrap().slot(1), None);
+        assert_eq!(VectorCache::open(&path).unwrap().slot(1), None);
         assert_eq!(std::fs::read(&path).unwrap(), HEAD);
     }
 }

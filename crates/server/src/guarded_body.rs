@@ -6,18 +6,18 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-pub(crate) struct Held<T> {
+pub(crate) struct GuardedBody<T> {
     body: Body,
     _held: T,
 }
 
-impl<T> Held<T> {
-    pub(crate) fn new(body: Body, held: T) -> Held<T> {
-        Held { body, _held: held }
+impl<T> GuardedBody<T> {
+    pub(crate) fn new(body: Body, held: T) -> GuardedBody<T> {
+        GuardedBody { body, _held: held }
     }
 }
 
-impl<T: Unpin> HttpBody for Held<T> {
+impl<T: Unpin> HttpBody for GuardedBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -10,24 +10,24 @@ use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
 use models::choice::{Choice, State};
 use serde_json::{Map, Value, json};
-use server::desk::{Desk, Export, Format, Result};
+use server::backend::{Backend, Export, Format, Result};
 use server::problem::{Problem, StatusCode};
 use tools::document::{self, Document};
 use tools::workspace::Workspaces;
 use wire::api;
 
-use crate::asking::{self, RunRequest};
 use crate::config::Config;
-use crate::error::{self, Trouble};
+use crate::error::{self, ServiceError};
 use crate::excerpt;
+use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::library::Library;
-use crate::mind::{self, Look};
-use crate::place::Place;
+use crate::model_options::{self, Look};
+use crate::run_request::{self, RunRequest};
 use crate::settings::{self, Configured};
 use crate::wiring;
 
-pub(crate) struct House {
+pub(crate) struct ServiceBackend {
     /// The flow that answers where none is named.
     default_flow: String,
     registry: Registry,
@@ -37,38 +37,38 @@ pub(crate) struct House {
     settings: Configured,
     wish: Option<String>,
     may_pull: bool,
-    mind: ModelProfile,
+    profile: ModelProfile,
     chosen: api::Chosen,
     library: Library,
     workspaces: Workspaces,
 }
 
-impl House {
+impl ServiceBackend {
     pub(crate) fn new(
-        place: &Place,
-        thinking: &mind::Thinking,
+        globals: &GlobalArgs,
+        model_options: &model_options::ModelOptions,
         config: Config,
-        mind: ModelProfile,
+        profile: ModelProfile,
         choice: Option<Choice>,
         library: Library,
-    ) -> error::Result<House> {
-        let is_scripted = place.script.is_some();
-        let flows = described(place, &config)?;
+    ) -> error::Result<ServiceBackend> {
+        let is_scripted = globals.script.is_some();
+        let flows = described(globals, &config)?;
         let chosen = match choice {
-            Some(choice) => api::Chosen { name: choice.model.to_string(), why: mind::reason(choice.by).to_owned() },
+            Some(choice) => api::Chosen { name: choice.model.to_string(), why: model_options::reason(choice.by).to_owned() },
             None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
             None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
         };
-        let workspaces = thinking.servers.workspaces(&hub::folder(place)?, &config);
-        Ok(House {
-            default_flow: asking::flow(None, place)?,
-            registry: place.flows.clone(),
+        let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
+        Ok(ServiceBackend {
+            default_flow: run_request::flow(None, globals)?,
+            registry: globals.flows.clone(),
             flows,
-            may_pull: config.embedded.pull && !thinking.no_pull,
+            may_pull: config.embedded.pull && !model_options.no_pull,
             settings: config.settings.clone(),
             config: (!is_scripted).then_some(config),
-            wish: thinking.model.clone(),
-            mind,
+            wish: model_options.model.clone(),
+            profile,
             chosen,
             library,
             workspaces,
@@ -79,28 +79,28 @@ impl House {
     fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
         let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
         let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
-        Ok((name.to_string(), mind::mind_of(&name, config)))
+        Ok((name.to_string(), model_options::profile_of(&name, config)))
     }
 }
 
 /// The flows as the API and the page list them.
-fn described(place: &Place, config: &Config) -> error::Result<Vec<api::Flow>> {
-    let graphs = wiring::flows(place)?;
+fn described(globals: &GlobalArgs, config: &Config) -> error::Result<Vec<api::Flow>> {
+    let graphs = wiring::flows(globals)?;
     let described = |flow: &flows::Descriptor| api::Flow {
         name: flow.name.to_owned(),
         title: flow.title.to_owned(),
         about: flow.description.to_owned(),
         icon: flow.icon.to_owned(),
-        can_approve: place.flows.can_approve(flow),
+        can_approve: globals.flows.can_approve(flow),
         is_shown: match flow.visibility {
             Visibility::Listed => true,
-            Visibility::Sample => place.script.is_some(),
+            Visibility::Sample => globals.script.is_some(),
             Visibility::Internal => false,
         },
         graph: graphs.get(flow.name).map(graph::Graph::json).unwrap_or_default(),
         settings: config.settings.list(flow.name).into_iter().map(settings::as_api).collect(),
     };
-    Ok(place.flows.iter().map(described).collect())
+    Ok(globals.flows.iter().map(described).collect())
 }
 
 fn budget(wanted: &api::Budget) -> Result<Budget> {
@@ -125,7 +125,7 @@ fn allowed(names: &[String]) -> Result<Vec<String>> {
 }
 
 #[async_trait]
-impl Desk for House {
+impl Backend for ServiceBackend {
     fn flows(&self) -> Vec<api::Flow> {
         self.flows.clone()
     }
@@ -147,9 +147,9 @@ impl Desk for House {
         if question.len() > QUESTION_BYTES_MAX {
             return Err(Problem::invalid(format!("the question has more than {QUESTION_BYTES_MAX} bytes; put long text into a document")));
         }
-        let (model, mind) = match wish.model.as_deref().filter(|model| !model.is_empty()) {
-            Some(model) => self.named(model).map(|(name, mind)| (Some(name), mind))?,
-            None => (None, self.mind),
+        let (model, profile) = match wish.model.as_deref().filter(|model| !model.is_empty()) {
+            Some(model) => self.named(model).map(|(name, profile)| (Some(name), profile))?,
+            None => (None, self.profile),
         };
         let request = RunRequest {
             registry: &self.registry,
@@ -163,8 +163,8 @@ impl Desk for House {
             settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&wish.allow)?,
         };
-        let order = request.order(mind).map_err(|trouble| match trouble {
-            Trouble::Engine(error) => error.into(),
+        let order = request.order(profile).map_err(|trouble| match trouble {
+            ServiceError::Engine(error) => error.into(),
             // In words of the command line, which the page's are not far from.
             other => Problem::invalid(other.to_string()),
         })?;
@@ -190,11 +190,11 @@ impl Desk for House {
 
     async fn models(&self) -> Result<api::Models> {
         let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
-        let choice = mind::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
+        let choice = model_options::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
         let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
         let option = |way: &models::choice::Way| api::ModelOption {
             name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),
-            title: mind::word(way.source).to_owned(),
+            title: model_options::word(way.source).to_owned(),
             state: match way.state {
                 State::Ready => api::ModelState::Ready,
                 State::Absent if way.model.is_some() => api::ModelState::Missing,
@@ -281,12 +281,12 @@ impl Desk for House {
                 Format::Pdf => document::Format::Pdf,
             };
             let sources = file.sources.into_iter().map(|(title, address)| document::Source { title, address }).collect();
-            let asked = document::Asked { markdown: file.markdown, format, title: Some(file.title), name: Some("answer".into()), sources };
+            let asked = document::DocumentRequest { markdown: file.markdown, format, title: Some(file.title), name: Some("answer".into()), sources };
             Document::new(settings)?.create_document(asked).await
         };
         match made.await {
             Ok(created) => blocking(move || std::fs::read(&created.path).map_err(|error| Problem::internal(&error))).await,
-            Err(document::DocumentError::Asked(why)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why)),
+            Err(document::DocumentError::Invalid(why)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why)),
             Err(error) => Err(Problem::internal(&error)),
         }
     }

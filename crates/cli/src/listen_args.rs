@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use service::access::{Bind, Listener, TlsFiles};
-use service::place::Place;
+use service::global_args::GlobalArgs;
 use store::Store;
 use terminal::remark;
 
-use crate::exit::{Result, Trouble};
+use crate::exit::{Result, ServiceError};
 
 #[derive(clap::Args)]
-pub(crate) struct Listening {
+pub(crate) struct ListenArgs {
     /// The address to listen on; any but loopback needs a token
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
@@ -39,12 +39,12 @@ pub(crate) struct Listening {
 /// Shorter tokens can be guessed.
 const TOKEN_CHARS_MIN: usize = 16;
 
-impl Listening {
+impl ListenArgs {
     /// Before anything else is prepared, so that a port in use is known at once. Users with tokens of their own are in the store.
-    pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, place: &Place, port: u16) -> Result<Listener> {
+    pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, globals: &GlobalArgs, port: u16) -> Result<Listener> {
         let files = self.tls_cert.clone().zip(self.tls_key.clone());
         let tls = files.map(|(certificate, key)| TlsFiles { certificate, key });
-        Bind { host: self.host, port, token: self.token()?, tls }.listen(users, place).await
+        Bind { host: self.host, port, token: self.token()?, tls }.listen(users, globals).await
     }
 
     fn token(&self) -> Result<Option<String>> {
@@ -61,7 +61,7 @@ impl Listening {
 }
 
 fn read(path: &Path) -> Result<String> {
-    let wrong = |why: String| Trouble::Usage(format!("the token cannot be read from {}: {why}", path.display()));
+    let wrong = |why: String| ServiceError::Usage(format!("the token cannot be read from {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     if path.metadata().is_ok_and(|found| found.mode() & 0o077 != 0) {
         remark(&format!("other accounts may read the token in {}; `chmod 600` keeps it to yours", path.display()));
@@ -86,7 +86,7 @@ fn prompted() -> Result<String> {
         writeln!(anstream::stderr())?;
     }
     read?;
-    first_line(&line).ok_or_else(|| Trouble::Usage("no token was given on standard input".to_owned()))
+    first_line(&line).ok_or_else(|| ServiceError::Usage("no token was given on standard input".to_owned()))
 }
 
 fn first_line(text: &str) -> Option<String> {

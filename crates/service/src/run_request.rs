@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::budget;
 use crate::config::Config;
-use crate::error::{Result, Trouble};
-use crate::mind::Thinking;
-use crate::place::Place;
+use crate::error::{Result, ServiceError};
+use crate::global_args::GlobalArgs;
+use crate::model_options::ModelOptions;
 use crate::settings;
 
 /// The options of one question and of a session.
@@ -41,7 +41,7 @@ pub struct AskOptions {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
-    pub thinking: Thinking,
+    pub model_options: ModelOptions,
 }
 
 impl AskOptions {
@@ -51,8 +51,8 @@ impl AskOptions {
     }
 
     /// What `--set` says for this flow.
-    pub fn settings(&self, flow: &str, place: &Place) -> Result<Map<String, Value>> {
-        settings::parse_all(&place.flows, flow, &self.set)
+    pub fn settings(&self, flow: &str, globals: &GlobalArgs) -> Result<Map<String, Value>> {
+        settings::parse_all(&globals.flows, flow, &self.set)
     }
 
     /// A question asked with these options, and these settings of the flow.
@@ -61,17 +61,17 @@ impl AskOptions {
         flow: &'a str,
         question: &'a str,
         thread: Option<ThreadId>,
-        place: &'a Place,
+        globals: &'a GlobalArgs,
         set: &Map<String, Value>,
     ) -> Result<RunRequest<'a>> {
-        let config = Config::for_run(place)?;
-        let has_docs = place.script.is_none() && !self.thinking.servers.documents(&config).is_empty();
+        let config = Config::for_run(globals)?;
+        let has_docs = globals.script.is_none() && !self.model_options.servers.documents(&config).is_empty();
         let (approve, strict) = (self.approve, self.strict.then_some(true));
-        let settings = config.settings.settings_for(flow, &json!(set)).map_err(|error| Trouble::Usage(error.to_string()))?;
-        let allowed = self.allowed(&config, place)?;
+        let settings = config.settings.settings_for(flow, &json!(set)).map_err(|error| ServiceError::Usage(error.to_string()))?;
+        let allowed = self.allowed(&config, globals)?;
         Ok(RunRequest {
-            flow: find(flow, place)?,
-            registry: &place.flows,
+            flow: find(flow, globals)?,
+            registry: &globals.flows,
             question,
             thread,
             approve,
@@ -84,10 +84,10 @@ impl AskOptions {
     }
 
     /// What needs no permission in these runs. A name that fits no server is a mistake.
-    fn allowed(&self, config: &Config, place: &Place) -> Result<Vec<String>> {
-        if place.script.is_none() && !self.allow.is_empty() {
-            let servers = self.thinking.servers.names(place, config)?;
-            self.allow.iter().try_for_each(|name| must_be_known(name, &servers))?;
+    fn allowed(&self, config: &Config, globals: &GlobalArgs) -> Result<Vec<String>> {
+        if globals.script.is_none() && !self.allow.is_empty() {
+            let servers = self.model_options.servers.names(globals, config)?;
+            self.allow.iter().try_for_each(|name| check_server_is_known(name, &servers))?;
         }
         let all = self.yes.then(|| ALLOW_ALL.to_owned());
         Ok(self.allow.iter().cloned().chain(all).collect())
@@ -95,19 +95,20 @@ impl AskOptions {
 }
 
 /// Whether a name is one of these servers, or a tool of one.
-pub fn must_be_known(name: &str, servers: &[String]) -> Result<()> {
+pub fn check_server_is_known(name: &str, servers: &[String]) -> Result<()> {
     let server = name.split_once('.').map_or(name, |(server, _)| server);
     match servers.iter().any(|known| known == server) {
         true => Ok(()),
-        false => {
-            Err(Trouble::Usage(format!("there is no server {server:?}, so {name:?} is none of its tools; the servers are: {}", servers.join(", "))))
-        }
+        false => Err(ServiceError::Usage(format!(
+            "there is no server {server:?}, so {name:?} is none of its tools; the servers are: {}",
+            servers.join(", ")
+        ))),
     }
 }
 
 pub fn thread(named: &str) -> Result<ThreadId> {
     match named.trim() {
-        "" => Err(Trouble::Usage("a thread needs a name; leave --thread away for a new one".into())),
+        "" => Err(ServiceError::Usage("a thread needs a name; leave --thread away for a new one".into())),
         name => Ok(ThreadId::from(name)),
     }
 }
@@ -133,33 +134,33 @@ pub struct RunRequest<'a> {
 }
 
 /// The flow that was named, or the default one. Checked before anything is made ready for it.
-pub fn flow(named: Option<&str>, place: &Place) -> Result<String> {
+pub fn flow(named: Option<&str>, globals: &GlobalArgs) -> Result<String> {
     // A script replaces the tools that the samples call.
-    let default = if place.script.is_some() { place.flows.default_sample() } else { place.flows.default_flow() };
+    let default = if globals.script.is_some() { globals.flows.default_sample() } else { globals.flows.default_flow() };
     let name = named.or(default.map(|flow| flow.name)).unwrap_or_default();
-    Ok(find(name, place)?.name.to_owned())
+    Ok(find(name, globals)?.name.to_owned())
 }
 
-fn find<'p>(flow: &str, place: &'p Place) -> Result<&'p Descriptor> {
-    let known = || place.flows.names().into_iter().map(str::to_owned).collect();
-    place.flows.get(flow).ok_or_else(|| engine::EngineError::NoFlow { flow: flow.into(), known: known() }.into())
+fn find<'p>(flow: &str, globals: &'p GlobalArgs) -> Result<&'p Descriptor> {
+    let known = || globals.flows.names().into_iter().map(str::to_owned).collect();
+    globals.flows.get(flow).ok_or_else(|| engine::EngineError::NoFlow { flow: flow.into(), known: known() }.into())
 }
 
 /// Whether a flow can ask a person to approve its plan; the error names those that can.
-pub fn must_plan(flow: &str, registry: &Registry) -> Result<()> {
+pub fn check_can_approve(flow: &str, registry: &Registry) -> Result<()> {
     if registry.get(flow).is_some_and(|flow| registry.can_approve(flow)) {
         return Ok(());
     }
     let mut others: Vec<&str> = registry.iter().filter(|flow| registry.can_approve(flow)).map(|flow| flow.name).collect();
     others.sort_unstable();
-    Err(Trouble::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
+    Err(ServiceError::Usage(format!("the flow {flow} has no plan to approve; --approve goes with --flow {}", others.join(", "))))
 }
 
 impl RunRequest<'_> {
     /// The order for the engine, which adds what earlier runs left.
     pub fn order(self, model: ModelProfile) -> Result<Order> {
         if self.approve {
-            must_plan(self.flow.name, self.registry)?;
+            check_can_approve(self.flow.name, self.registry)?;
         }
         let question =
             Question { text: self.question, model, docs: self.has_docs, approve: self.approve, strict: self.strict, settings: &self.settings };
@@ -183,10 +184,10 @@ mod tests {
     fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
         let registry = Registry::default();
         for flow in ["auto", "panel", "reason", "research", "search", "supervise"] {
-            assert!(must_plan(flow, &registry).is_ok(), "{flow}");
+            assert!(check_can_approve(flow, &registry).is_ok(), "{flow}");
         }
         for flow in ["chat", "direct", "team", "panel_expert"] {
-            let why = must_plan(flow, &registry).unwrap_err().to_string();
+            let why = check_can_approve(flow, &registry).unwrap_err().to_string();
             assert!(why.contains("--flow auto, panel, reason, research, search, supervise"), "{why}");
         }
     }

@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use effects::World;
-use effects::rooms::Rooms;
-use mcp_hub::{Room, Tools};
+use effects::EffectHandler;
+use effects::handlers::EffectHandlers;
+use mcp_hub::{ToolHandler, Tools};
 use models::{Models, Table};
 use tools::mail;
 
 use crate::provider::dialect::Dialect;
 
-pub struct House {
+pub struct Setup {
     pub dialect: Dialect,
     /// Where the model answers, and what it is told as a key.
     pub model: String,
@@ -34,9 +34,9 @@ const SERVERS: [&str; 7] = ["stories", "calc", "search", "summary", "files", "ma
 /// The same, for single tools.
 const OFF: [&str; 3] = ["mail.settle", "mail.draft", "files.find"];
 
-impl House {
-    pub fn new(dialect: Dialect, model: &str, web: &str, folder: &Path) -> House {
-        House {
+impl Setup {
+    pub fn new(dialect: Dialect, model: &str, web: &str, folder: &Path) -> Setup {
+        Setup {
             dialect,
             model: model.to_owned(),
             key: "sk-lab".to_owned(),
@@ -53,17 +53,17 @@ impl House {
         folder.join("files")
     }
 
-    pub async fn world(self) -> Rooms {
+    pub async fn handler(self) -> EffectHandlers {
         let table: Table = serde_json::from_value(self.dialect.table(&self.model)).expect("a table");
         let env = |name: &str| (name == "LAB_KEY").then(|| self.key.clone());
-        let models = Models::new(table.over(), self.dialect.model().parse().expect("a name"), &env).expect("models");
-        self.world_of(models).await
+        let models = Models::new(table.with_defaults(), self.dialect.model().parse().expect("a name"), &env).expect("models");
+        self.handlers_with(models).await
     }
 
     /// With somebody else to think.
-    pub async fn world_of(self, models: impl World) -> Rooms {
+    pub async fn handlers_with(self, models: impl EffectHandler) -> EffectHandlers {
         let tools = self.tools().await;
-        Rooms { models: Some(Arc::new(models)), tools: Some(Arc::new(Room::new(tools, self.allowed))), agents: None }
+        EffectHandlers { models: Some(Arc::new(models)), tools: Some(Arc::new(ToolHandler::new(tools, self.allowed))), agents: None }
     }
 
     async fn tools(&self) -> Tools {
@@ -87,7 +87,7 @@ impl House {
 
     fn settings(&self) -> tools::Settings {
         let web = self.web.clone();
-        let root = House::root(&self.folder);
+        let root = Setup::root(&self.folder);
         std::fs::create_dir_all(&root).expect("a folder");
         let transport = match self.smtp_port {
             None => mail::Transport::DryRun,
@@ -115,6 +115,6 @@ impl House {
 }
 
 /// What flows are told of the model here.
-pub fn mind() -> serde_json::Value {
+pub fn profile() -> serde_json::Value {
     serde_json::json!({ "is_small": false, "context_tokens": 32_000 })
 }
