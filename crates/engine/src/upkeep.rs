@@ -102,7 +102,7 @@ async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
         signals.extend(engine.store.unheard((engine.settings.clock)()).await?);
     }
     for signal in signals {
-        let told = Engine(engine.clone()).tell_signal(&signal.run, signal.kind).await;
+        let told = Engine(engine.clone()).deliver_signal(&signal.run, signal.kind).await;
         match told {
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. })) => {
                 if let Err(e) = &told {
@@ -186,7 +186,7 @@ impl Inner {
 }
 
 impl Engine {
-    async fn tell_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
+    async fn deliver_signal(&self, run: &RunId, kind: SignalKind) -> Result<()> {
         self.deliver(run, kind.clone(), |done| match kind.clone() {
             SignalKind::Cancel { reason } => Control::Cancel { reason, done: Some(done) },
             SignalKind::Answer { task, attempt, value } => Control::Answer { task, attempt, value, done: Some(done) },

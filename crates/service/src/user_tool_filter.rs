@@ -114,8 +114,9 @@ mod tests {
     #[test]
     fn what_flows_themselves_need_is_open_to_every_user() {
         let workspaces = tools::workspace::Workspaces::per_thread("base".into());
-        let own =
-            UserToolFilter::new(Arc::new(effects::handlers::EffectHandlers::default()), ToolAccess::new(Some(&["docs".to_owned()]), &workspaces));
+        let allowances = Allowances::new(Default::default(), Arc::new(store::MemoryStore::new()), None);
+        let access = ToolAccess::new(Some(&["docs".to_owned()]), &workspaces);
+        let own = UserToolFilter::new(Arc::new(effects::handlers::EffectHandlers::default()), access, allowances);
         let refused = |tool: &str| {
             let mut job = scripted::jobs(&[graph::tool(tool, json!({}))]).remove(0);
             job.context.user = "ada".into();

@@ -8,7 +8,7 @@ use baton::{Ask, END, Effect, Go, Graph, GraphError, Message, ModelCall, Replies
 use serde::{Deserialize, Serialize};
 
 /// The name under which runs of this flow are stored.
-pub const NAME: &str = "new_flow";
+pub(crate) const NAME: &str = "new_flow";
 
 /// The prompt is a file, so that it can be read and changed as text. `{sentences}` stands for the setting.
 const PROMPT: &str = include_str!("answer.md");
@@ -16,7 +16,7 @@ const PROMPT: &str = include_str!("answer.md");
 /// What a caller may change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The longest answer, in sentences.
     pub sentences: u32,
 }
@@ -30,7 +30,7 @@ impl Default for Settings {
 /// What a run starts with, and what it has found out so far. It is stored as JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub(crate) struct State {
     pub question: String,
     /// The name of the text, for citations.
     pub source: String,
@@ -39,7 +39,7 @@ pub struct State {
     pub answer: String,
 }
 
-pub fn flow() -> Result<Graph, GraphError> {
+pub(crate) fn flow() -> Result<Graph, GraphError> {
     Graph::of::<State>(NAME).node("answer", (ask, fold), &[END]).build()
 }
 

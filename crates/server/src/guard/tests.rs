@@ -28,7 +28,7 @@ fn own_connection() -> (std::net::TcpStream, std::net::TcpStream, Peer) {
 }
 
 async fn status(guard: &Guard, request: &Request<Body>) -> u16 {
-    guard.who(request.headers(), peer(request).as_ref()).await.map_or_else(|problem| problem.status.as_u16(), |_| 200)
+    guard.who(request.headers(), guard.peer(request).as_ref()).await.map_or_else(|problem| problem.status.as_u16(), |_| 200)
 }
 
 /// Where the system does not say whose a connection is, the account itself needs the token of the start.

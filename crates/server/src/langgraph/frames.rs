@@ -22,7 +22,7 @@ use wire::langserve::Message;
 use super::begin::Begun;
 use super::calendar;
 use super::ids::{self, CheckpointId};
-use super::state::{JsonBody, answer_id, conversation, named_fault, values_of};
+use super::state::{SpokenLine, answer_id, conversation, named_fault, values_of};
 use crate::langserve::InputShape;
 
 /// The purpose of the model call whose text is the answer.
@@ -72,7 +72,7 @@ pub(super) struct StreamWriter {
     before: Vec<Message>,
     input: Value,
     more: Map<String, Value>,
-    said: Vec<JsonBody>,
+    said: Vec<SpokenLine>,
     output: Option<Value>,
     members: HashMap<RunId, Member>,
     /// Calls whose text is the answer.
@@ -345,7 +345,7 @@ impl StreamWriter {
 
     fn said(&mut self, frames: &mut Vec<Frame>, member: &mut Member, role: &str, content: &str) {
         let answers = self.said.iter().filter(|said| said.role != "user").count();
-        self.said.push(JsonBody { role: role.to_owned(), content: content.to_owned() });
+        self.said.push(SpokenLine { role: role.to_owned(), content: content.to_owned() });
         self.has_new = true;
         if role == "user" {
             return;

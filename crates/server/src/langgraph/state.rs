@@ -23,7 +23,7 @@ const MESSAGES_MAX: u64 = 2_000;
 
 /// What somebody said in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JsonBody {
+pub(super) struct SpokenLine {
     pub(super) role: String,
     pub(super) content: String,
 }
@@ -34,7 +34,7 @@ pub(super) fn conversation(
     input_shape: InputShape,
     before: &[Message],
     input: &Value,
-    said: &[JsonBody],
+    said: &[SpokenLine],
     output: Option<&Value>,
 ) -> Vec<Message> {
     let turns = |value: Option<&Value>| value.and_then(|value| value.get("messages")).and_then(Value::as_array).cloned();
@@ -149,13 +149,13 @@ impl LangGraph {
     }
 
     /// The conversation that a run of this thread began with.
-    pub(super) async fn before(&self, thread: &Thread, run: &RunId, created_ms: i64) -> Result<(Vec<Message>, Vec<JsonBody>), Refused> {
+    pub(super) async fn before(&self, thread: &Thread, run: &RunId, created_ms: i64) -> Result<(Vec<Message>, Vec<SpokenLine>), Refused> {
         let branch = thread.branch().filter(|branch| branch.at_ms <= created_ms);
         let (mut messages, mut own) = (branch.map(|branch| branch.messages.clone()).unwrap_or_default(), Vec::new());
         let mut before = Vec::new();
         for row in self.said_in(thread, branch).await? {
             match row.run == *run {
-                true => own.push(JsonBody { role: row.role, content: row.content }),
+                true => own.push(SpokenLine { role: row.role, content: row.content }),
                 false if own.is_empty() && row.created_ms <= created_ms => before.push(row),
                 false => {}
             }

@@ -13,7 +13,7 @@ use wire::langgraph::Checkpoint;
 use wire::langserve::{Message, Speaker};
 
 use super::ids::CheckpointId;
-use super::state::{JsonBody, conversation, fault_of, fresh_edit, output_of, values_of};
+use super::state::{SpokenLine, conversation, fault_of, fresh_edit, output_of, values_of};
 use super::threads::{Branch, Thread};
 use super::{Answer, LangGraph, Query, calendar, contains, ids, invalid, limit_of, not_found, read_or_default};
 use crate::guard::{Identity, now_ms};
@@ -101,7 +101,7 @@ impl LangGraph {
 
     /// Every place of a run, oldest first.
     pub(super) async fn moments(&self, thread: &Thread, row: &RunRow) -> Result<Vec<Moment>, Refused> {
-        let (past, trouble) = History::as_far_as_it_goes(self.store(), self.engine().flows(), &row.run).await.map_err(Refused::of)?;
+        let (past, trouble) = History::up_to_error(self.store(), self.engine().flows(), &row.run).await.map_err(Refused::of)?;
         if let Some(error) = trouble.filter(|_| past.events.is_empty()) {
             return Err(Refused::of(error));
         }
@@ -110,10 +110,10 @@ impl LangGraph {
         let input = past.start.as_ref().map(|start| start.input.clone()).unwrap_or_default();
         let more = thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default();
         let interrupts = self.interrupts(Some(row)).await?;
-        let (mut said, mut moments): (Vec<JsonBody>, Vec<Moment>) = (Vec::new(), Vec::new());
+        let (mut said, mut moments): (Vec<SpokenLine>, Vec<Moment>) = (Vec::new(), Vec::new());
         let run_id = ids::shown(row.run.as_str());
         let graph_id = &row.flow;
-        let moment = |id: CheckpointId, said: &[JsonBody], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
+        let moment = |id: CheckpointId, said: &[SpokenLine], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
             let messages = conversation(&row.run, input_shape, &before, &input, said, output);
             Moment {
                 parent: moments.last().map(|moment| moment.id.clone()),
@@ -134,7 +134,7 @@ impl LangGraph {
                     let next = moment(id, &said, None, vec![node.to_string()], json!(step), at_ms, &moments);
                     moments.push(next);
                 }
-                Event::Said { role, content } => said.push(JsonBody { role: role.clone(), content: content.clone() }),
+                Event::Said { role, content } => said.push(SpokenLine { role: role.clone(), content: content.clone() }),
                 _ => {}
             }
         }

@@ -11,7 +11,7 @@ use super::{counted, files_of, known, threads};
 use crate::exit::{Exit, Result, ServiceError};
 use crate::home::{DataHome, files_below};
 use service::global_args::GlobalArgs;
-use service::{audited, shelf, thread_files, wiring};
+use service::{audited, caches, thread_files, wiring};
 
 pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool) -> Result<Exit> {
     let home = DataHome::of(globals)?;
