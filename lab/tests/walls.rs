@@ -51,8 +51,20 @@ fn pure_crates_pull_in_no_runtime_no_http_no_sql() {
 #[test]
 fn the_engine_stands_alone() {
     let all = tree("engine", "99");
-    for heavy in ["hyper", "reqwest", "axum", "rmcp", "genai", "candle-core", "tokenizers", "tantivy", "baton-models", "baton-mcp-hub", "baton-wire", "tokio-postgres"]
-    {
+    for heavy in [
+        "hyper",
+        "reqwest",
+        "axum",
+        "rmcp",
+        "genai",
+        "candle-core",
+        "tokenizers",
+        "tantivy",
+        "baton-models",
+        "baton-mcp-hub",
+        "baton-wire",
+        "tokio-postgres",
+    ] {
         assert!(!all.contains(heavy), "engine pulls in {heavy}");
     }
     assert!(all.len() < ENGINE_PACKAGES_MAX, "engine pulls in {} packages", all.len());

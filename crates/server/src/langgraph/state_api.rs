@@ -113,19 +113,20 @@ impl LangGraph {
         let (mut said, mut moments): (Vec<SpokenLine>, Vec<Moment>) = (Vec::new(), Vec::new());
         let run_id = ids::shown(row.run.as_str());
         let graph_id = &row.flow;
-        let moment = |id: CheckpointId, said: &[SpokenLine], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
-            let messages = conversation(&row.run, input_shape, &before, &input, said, output);
-            Moment {
-                parent: moments.last().map(|moment| moment.id.clone()),
-                values: values_of(input_shape, &messages, output, &more),
-                tasks: next.iter().map(|node| task(&row.run, &id, node)).collect(),
-                metadata: json!({ "source": "loop", "step": step, "run_id": run_id, "thread_id": thread.id, "graph_id": graph_id }),
-                messages,
-                next,
-                id,
-                at_ms,
-            }
-        };
+        let moment =
+            |id: CheckpointId, said: &[SpokenLine], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
+                let messages = conversation(&row.run, input_shape, &before, &input, said, output);
+                Moment {
+                    parent: moments.last().map(|moment| moment.id.clone()),
+                    values: values_of(input_shape, &messages, output, &more),
+                    tasks: next.iter().map(|node| task(&row.run, &id, node)).collect(),
+                    metadata: json!({ "source": "loop", "step": step, "run_id": run_id, "thread_id": thread.id, "graph_id": graph_id }),
+                    messages,
+                    next,
+                    id,
+                    at_ms,
+                }
+            };
         let times = past.told_ms.iter().copied().chain(std::iter::repeat(row.updated_ms));
         for (told, at_ms) in past.events.iter().zip(times) {
             match &told.event {

@@ -10,6 +10,7 @@ mod beginnings;
 mod cards;
 #[path = "../../../store/tests/promises/commits.rs"]
 mod commits;
+mod connections;
 #[path = "../../../store/tests/promises/hand.rs"]
 mod hand;
 #[path = "../../../store/tests/promises/leases.rs"]
@@ -24,13 +25,12 @@ mod permissions;
 mod records;
 #[path = "../../../store/tests/promises/retention.rs"]
 mod retention;
+mod several;
 #[path = "../../../store/tests/promises/signals.rs"]
 mod signals;
+mod throwaway;
 #[path = "../../../store/tests/promises/tokens.rs"]
 mod tokens;
-mod connections;
-mod several;
-mod throwaway;
 
 use std::sync::Arc;
 
