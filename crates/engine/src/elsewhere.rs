@@ -28,6 +28,6 @@ impl Elsewhere {
                 Err(RecvError::Closed) => self.0 = None,
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -72,6 +72,8 @@ pub enum Calls {
     Nothing,
     /// One of those with a [`Routing`], whose answer it passes on. A flow of this kind is the router.
     Routed,
+    /// The one that its input names, whose answer it passes on.
+    Given,
     /// Those with an [`Agent`].
     Agents,
 }

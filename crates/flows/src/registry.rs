@@ -157,7 +157,7 @@ impl Registry {
         match self.get(flow).map(|flow| flow.calls) {
             Some(Calls::Routed) => self.routed().map(|flow| flow.name).collect(),
             Some(Calls::Agents) => self.iter().filter(|flow| flow.agent.is_some()).map(|flow| flow.name).collect(),
-            Some(Calls::Nothing) | None => Vec::new(),
+            Some(Calls::Nothing | Calls::Given) | None => Vec::new(),
         }
     }
 
@@ -203,8 +203,8 @@ mod tests {
             assert!(substitutes.copied().all(|other| registry.get(other).is_some_and(|other| other.routing.is_some())), "{}", flow.name);
         }
         for graph in registry.graphs().unwrap() {
-            let is_router = registry.get(graph.name()).is_some_and(|flow| flow.calls == Calls::Routed);
-            assert_eq!(graph.delegates(), is_router, "{}", graph.name());
+            let passes_on = registry.get(graph.name()).is_some_and(|flow| matches!(flow.calls, Calls::Routed | Calls::Given));
+            assert_eq!(graph.delegates(), passes_on, "{}", graph.name());
         }
         // The classifier was trained on these; another order or name would need other weights.
         assert_eq!(registry.routed().map(|flow| flow.name).collect::<Vec<_>>(), crate::auto::classify::FLOWS);

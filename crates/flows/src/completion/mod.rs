@@ -15,7 +15,7 @@ use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Messa
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::descriptor::{Descriptor, InputKind, Visibility};
+use crate::descriptor::{Calls, Descriptor, InputKind, Visibility};
 use crate::input::{self, ModelProfile};
 use crate::prompt;
 
@@ -24,6 +24,7 @@ pub const FLOW: Descriptor = Descriptor {
     title: "Completion",
     description: "Answers a chat client that has tools or a form of its own",
     visibility: Visibility::Internal,
+    calls: Calls::Given,
     input: InputKind::Own(|question| json!({ "flow": "direct", "question": question.text, "input": question.input() })),
     ..Descriptor::new("completion", |_| flow())
 };
