@@ -1,4 +1,5 @@
 //! The whole model, tiny: a made-up network of a few thousand numbers in a real GGUF file, and damaged copies of it.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashSet;
 use std::fs;

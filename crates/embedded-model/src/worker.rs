@@ -176,7 +176,7 @@ impl LoadedModel {
 
     /// Room for `capacity` tokens that begins with as much of the prompt as is known.
     fn remember(&mut self, prompt: &[u32], capacity: usize) -> Result<Kv, EmbeddedError> {
-        if let Some(kv) = self.from_file(prompt, capacity)? {
+        if let Some(kv) = self.read_prefix(prompt, capacity)? {
             return Ok(kv);
         }
         let sizes = &self.net.sizes;
@@ -191,7 +191,7 @@ impl LoadedModel {
 
 impl LoadedModel {
     /// What a file has of the prompt, where that is more than is in memory.
-    fn from_file(&mut self, prompt: &[u32], capacity: usize) -> Result<Option<Kv>, EmbeddedError> {
+    fn read_prefix(&mut self, prompt: &[u32], capacity: usize) -> Result<Option<Kv>, EmbeddedError> {
         let Some(files) = &mut self.files else { return Ok(None) };
         let Some((at, len)) = files.find(prompt, self.prefixes.known(prompt)) else { return Ok(None) };
         let like = self.net.kv(1)?;

@@ -233,17 +233,11 @@ mod tests {
             "assistant_id": "chat", "interrupt_before": null, "interrupt_after": null, "if_not_exists": "create", "metadata": null, "command": null,
         });
         let run: RunCreate = serde_json::from_value(body).unwrap();
-        assert_eq!((run.if_not_exists, run.from_checkpoint_is_none()), (Some(IfNotExists::Create), true));
+        assert_eq!((run.if_not_exists, run.from_checkpoint().is_none()), (Some(IfNotExists::Create), true));
         assert_eq!(run.stream_mode.map(OneOrMany::into_vec).unwrap(), [StreamMode::Values, StreamMode::Updates, StreamMode::MessagesTuple]);
         let resume: RunCreate = serde_json::from_value(json!({ "assistant_id": "a", "command": { "resume": null, "goto": [] } })).unwrap();
         let command = resume.command.unwrap();
         assert_eq!((&command.resume, command.goes_somewhere()), (&Some(Value::Null), false));
         assert_eq!(Command::default().resume, None);
-    }
-
-    impl RunCreate {
-        fn from_checkpoint_is_none(&self) -> bool {
-            self.from_checkpoint().is_none()
-        }
     }
 }

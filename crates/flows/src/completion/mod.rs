@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use crate::driven::{Driven, ScriptedReply, drive};
 
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn input(more: Value) -> Value {
         let mut input = json!({ "flow": "direct", "question": "Weather in Paris?", "input": { "question": "Weather in Paris?" } });
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -161,7 +161,7 @@ impl StreamWriter {
             Event::Started { .. } if is_root => {
                 frames.push(self.metadata());
                 self.add(&mut frames, StreamMode::Values, "values", || Value::Object(self.values()));
-                self.event(&mut frames, &member, "on_chain_start", &self.graph_id, json!({ "input": self.input }));
+                self.event(&mut frames, &member, "on_chain_start", &self.graph_id, &json!({ "input": self.input }));
             }
             Event::Entered { step, node } => {
                 (member.step, member.node, member.noted) = (*step, node.to_string(), Map::new());
@@ -181,7 +181,7 @@ impl StreamWriter {
                         Effect::CallAgent(_) | Effect::AskPerson(_) => None,
                     };
                     if let Some((event, data)) = input {
-                        self.event(&mut frames, &member, event, effect.name(), data);
+                        self.event(&mut frames, &member, event, effect.name(), &data);
                     }
                 }
             }
@@ -251,7 +251,7 @@ impl StreamWriter {
         })
     }
 
-    fn event(&self, frames: &mut Vec<Frame>, member: &Member, event: &str, name: &str, data: Value) {
+    fn event(&self, frames: &mut Vec<Frame>, member: &Member, event: &str, name: &str, data: &Value) {
         let event_name = self.named("events", member);
         self.add(frames, StreamMode::Events, &event_name, || {
             let run_id = ids::shown(self.run.as_str());
@@ -296,7 +296,7 @@ impl StreamWriter {
         let event = self.named("tasks", member);
         self.add(frames, StreamMode::Tasks, &event, || payload.clone());
         self.debug(frames, member, at_ms, "task", &payload);
-        self.event(frames, member, "on_chain_start", &member.node, json!({}));
+        self.event(frames, member, "on_chain_start", &member.node, &json!({}));
     }
 
     /// A piece of the answer, under the name that the whole will have.
@@ -316,7 +316,7 @@ impl StreamWriter {
             self.add(&mut frames, StreamMode::Messages, "messages/metadata", || json!({ id.as_str(): { "metadata": self.about(member) } }));
         }
         self.add(&mut frames, StreamMode::Messages, "messages/partial", || json!([message(&self.text)]));
-        self.event(&mut frames, member, "on_chat_model_stream", "model", json!({ "chunk": message(text) }));
+        self.event(&mut frames, member, "on_chat_model_stream", "model", &json!({ "chunk": message(text) }));
         frames
     }
 
@@ -336,9 +336,9 @@ impl StreamWriter {
                 let event = self.named("messages", member);
                 self.add(frames, StreamMode::MessagesTuple, &event, || json!([message, self.about(member)]));
                 self.add(frames, StreamMode::Messages, "messages/complete", || json!([message]));
-                self.event(frames, member, "on_tool_end", name, json!({ "output": message }));
+                self.event(frames, member, "on_tool_end", name, &json!({ "output": message }));
             }
-            "model" => self.event(frames, member, "on_chat_model_end", name, json!({ "output": reply.result.as_ref().ok() })),
+            "model" => self.event(frames, member, "on_chat_model_end", name, &json!({ "output": reply.result.as_ref().ok() })),
             _ => {}
         }
     }
@@ -373,7 +373,7 @@ impl StreamWriter {
         let event = self.named("tasks", member);
         self.add(frames, StreamMode::Tasks, &event, || result.clone());
         self.debug(frames, member, at_ms, "task_result", &result);
-        self.event(frames, member, "on_chain_end", node, json!({ "output": update }));
+        self.event(frames, member, "on_chain_end", node, &json!({ "output": update }));
         if heard.parent.is_none() && std::mem::take(&mut self.has_new) {
             self.add(frames, StreamMode::Values, "values", || Value::Object(self.values()));
         }
@@ -393,7 +393,7 @@ impl StreamWriter {
                     self.add(frames, StreamMode::Messages, "messages/complete", || json!([answer]));
                 }
                 self.add(frames, StreamMode::Updates, "updates", || json!({ member.flow.as_str(): values }));
-                self.event(frames, member, "on_chain_end", &self.graph_id, json!({ "output": values }));
+                self.event(frames, member, "on_chain_end", &self.graph_id, &json!({ "output": values }));
                 self.add(frames, StreamMode::Values, "values", || Value::Object(values.clone()));
             }
             Outcome::Failed { fault } => {

@@ -181,7 +181,7 @@ pub(super) fn located(mut response: Response, begun: &Begun, what: &str) -> Resp
 
 async fn begin(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8], is_watched: bool) -> Result<(Begun, RunCreate), Refused> {
     let wish: RunCreate = read(body)?;
-    let begun = graph.begin(Wanted { caller, thread, wish: wish.clone(), run: None, is_watched }).await?;
+    let begun = Box::pin(graph.begin(Wanted { caller, thread, wish: wish.clone(), run: None, is_watched })).await?;
     Ok((begun, wish))
 }
 

@@ -50,7 +50,7 @@ async fn keep_looking(inner: Weak<super::Inner>) {
     }
     loop {
         let Some(graph) = inner.upgrade().map(LangGraph) else { return };
-        let has_more = match look(&graph).await {
+        let has_more = match Box::pin(look(&graph)).await {
             Ok(has_more) => has_more,
             Err(refused) => {
                 tracing::debug!("queued runs could not be looked at: {}", refused.words());
@@ -64,7 +64,7 @@ async fn keep_looking(inner: Weak<super::Inner>) {
 
 /// Begins what is due. Says whether something waits for another run to end.
 async fn look(graph: &LangGraph) -> Result<bool, Refused> {
-    crons::begin_due(graph).await?;
+    Box::pin(crons::begin_due(graph)).await?;
     let queued: Vec<Kept<Queued>> = records::list(graph.store(), None, QUEUED, "").await?;
     let mut has_more = false;
     let mut seen = std::collections::BTreeSet::new();

@@ -128,6 +128,7 @@ fn asks(text: &str) -> Value {
     json!({ "assistant_id": "answers", "input": { "messages": [{ "type": "human", "content": text }] } })
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
 fn with(mut body: Value, fields: Value) -> Value {
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     body

@@ -68,10 +68,10 @@ fn form(asks: &Asks) -> Value {
 }
 
 /// A filled form as the value that the question takes; `None` if it is none.
-pub(super) fn value(asks: &Asks, content: Value) -> Option<Value> {
+pub(super) fn value(asks: &Asks, content: &Value) -> Option<Value> {
     let has_fields = asks.waiting.question.schema.as_ref().is_some_and(|schema| schema.get("properties").is_some());
     match content.get(ANSWER) {
-        Some(Value::String(text)) if !has_fields || !content_is_form(asks, &content) => answer_value(text, &asks.waiting).ok(),
+        Some(Value::String(text)) if !has_fields || !content_is_form(asks, content) => answer_value(text, &asks.waiting).ok(),
         Some(answer) if !has_fields => Some(answer.clone()),
         _ => {
             let defaults = asks.waiting.question.schema.as_ref().and_then(|schema| schema["properties"].as_object());

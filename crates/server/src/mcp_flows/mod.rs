@@ -214,7 +214,7 @@ impl Flows {
         let refused = |problem: Problem| failed(&problem);
         let (row, asks) = turn::open_question(&self.api, who, run).await.map_err(refused)?;
         let value = match action {
-            ElicitationAction::Accept => elicit::value(&asks, content.unwrap_or_default()),
+            ElicitationAction::Accept => elicit::value(&asks, &content.unwrap_or_default()),
             // A no where the question has one.
             ElicitationAction::Decline => turn::answer_value("no", &asks.waiting).ok().filter(|value| !value.is_string()),
             // It is not exhaustive: whatever else there will be is no answer.

@@ -72,7 +72,7 @@ pub(super) async fn create(
         message["tool_calls"] = json!(done.calls);
     }
     let choice = json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": done.finish });
-    let mut body = head.object("chat.completion", json!([choice]));
+    let mut body = head.object("chat.completion", &json!([choice]));
     body["usage"] = object::chat_usage(done.usage);
     body["baton"] = baton(&begun, &rest);
     Ok((StatusCode::OK, Json(body)).into_response())
@@ -112,7 +112,7 @@ struct Head {
 }
 
 impl Head {
-    fn object(&self, kind: &str, choices: Value) -> Value {
+    fn object(&self, kind: &str, choices: &Value) -> Value {
         json!({ "id": self.id, "object": kind, "created": self.created_s, "model": self.model, "choices": choices })
     }
 }
@@ -162,7 +162,7 @@ impl StreamWriter {
 
     async fn chunk(&self, delta: Value, finish: Option<&str>) -> bool {
         let choice = json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish });
-        let mut chunk = self.head.object("chat.completion.chunk", json!([choice]));
+        let mut chunk = self.head.object("chat.completion.chunk", &json!([choice]));
         if self.wants_usage() {
             chunk["usage"] = Value::Null;
         }
@@ -226,7 +226,7 @@ impl StreamWriter {
             return false;
         }
         if self.wants_usage() {
-            let mut last = self.head.object("chat.completion.chunk", json!([]));
+            let mut last = self.head.object("chat.completion.chunk", &json!([]));
             last["usage"] = object::chat_usage(done.usage);
             self.sink.send(format!("data: {last}\n\n")).await;
         }

@@ -1,4 +1,5 @@
 //! Texts in, files out: what is in them, what cannot get into them, and where they are put.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::io::Read;
 
