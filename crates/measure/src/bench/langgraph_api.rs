@@ -168,12 +168,12 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The rows of the report: medians, and how many times faster ours is.
-pub(super) fn rows(ours: &mut Times, mut theirs: Option<&mut Times>, report: &mut Map<String, Value>) {
+pub(super) fn rows(ours: &mut Times, theirs: Option<&mut Times>, report: &mut Map<String, Value>) {
     remark("LangGraph's rows are medians of single calls, one after the other");
-    let of: [(&str, fn(&mut Times) -> &mut Vec<u64>); 2] = [("runs_wait", |times| &mut times.wait), ("first_event", |times| &mut times.first_event)];
-    for (name, of) in of {
-        let ours = median_ms(of(ours));
-        let theirs = theirs.as_deref_mut().map(|times| median_ms(of(times)));
+    let medians = |times: &mut Times| [median_ms(&mut times.wait), median_ms(&mut times.first_event)];
+    let (ours, theirs) = (medians(ours), theirs.map(medians));
+    for (at, name) in ["runs_wait", "first_event"].into_iter().enumerate() {
+        let (ours, theirs) = (ours[at], theirs.map(|theirs| theirs[at]));
         let row = json!({ "baton_ms": round(ours), "peer_ms": theirs.map(round), "ratio": theirs.map(|theirs| round(theirs / ours.max(0.001))) });
         report.insert(name.to_owned(), row);
     }
