@@ -279,7 +279,7 @@ fn tests() -> (Vec<FoundTest>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for file in ["crates", "lab"].iter().flat_map(|folder| files(&root().join(folder), "rs")) {
         // Promises of the store are functions in a list; a macro makes a test of each.
-        let list = fs::read_to_string(file.with_file_name("main.rs")).ok().filter(|text| text.contains("promises! {")).unwrap_or_default();
+        let list = fs::read_to_string(file.with_file_name("list.rs")).ok().filter(|text| text.contains("promises! {")).unwrap_or_default();
         for (name, has_test) in functions(&fs::read_to_string(&file).unwrap()) {
             if has_test || list.lines().any(|line| line.trim().strip_suffix(',') == Some(&name)) {
                 found.push(FoundTest { name, path: shown(&file) });
@@ -311,7 +311,9 @@ fn functions(text: &str) -> Vec<(String, bool)> {
         let attributes: Vec<&&str> = lines[..at].iter().rev().take_while(|above| above.starts_with("#[") || above.starts_with("//")).collect();
         let has_test = attributes.iter().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"));
         let is_ignored = attributes.iter().any(|line| line.starts_with("#[ignore"));
-        let is_called = text.contains("fn main()") && name != "main" && text.matches(&format!("{name}()")).count() > 1;
+        // A harness may have its `main` in another file, which calls `run` in this one.
+        let has_harness = text.contains("fn main()") || text.contains("pub(crate) fn run()");
+        let is_called = has_harness && name != "main" && text.matches(&format!("{name}()")).count() > 1;
         found.push((name.to_owned(), (has_test && !is_ignored) || is_called));
     }
     found

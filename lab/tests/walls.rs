@@ -157,6 +157,7 @@ const MEASURE: &[&str] = &[
     "server",
     "service",
     "store",
+    "store-postgres",
     "structured",
     "terminal",
     "tools",

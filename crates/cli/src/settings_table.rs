@@ -64,7 +64,7 @@ mod tests {
         let text = anstream::adapter::strip_str(&table(&service::settings::Configured::default().list("search"))).to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        assert!(lines[1].starts_with("  max_turn_iterations  integer  1        1 to 10  How often"), "{text}");
-        assert!(lines[2].starts_with("  enabled_tools        list     empty    -        Tools or servers"), "{text}");
+        assert!(lines[1].starts_with("  max_turn_iterations  integer  1        1 to 10             How often"), "{text}");
+        assert!(lines[2].starts_with("  enabled_tools        list     empty    -                   Tools or servers"), "{text}");
     }
 }

@@ -107,8 +107,9 @@ impl fmt::Display for SettingError {
             SettingError::NoSettings { flow } => write!(f, "the flow {flow} has no settings"),
             SettingError::Unknown { flow, name, known } => {
                 write!(f, "the flow {flow} has no setting {name:?}")?;
-                if let Some(nearest) = nearest(name, known) {
-                    write!(f, "; did you mean {nearest}?")?;
+                match nearest(name, known) {
+                    Some(nearest) => write!(f, "; did you mean {nearest}?")?,
+                    None => f.write_str(".")?,
                 }
                 write!(f, " Its settings are: {}", known.join(", "))
             }

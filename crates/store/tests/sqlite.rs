@@ -284,7 +284,7 @@ async fn a_newer_database_is_refused() {
     make(&path).await;
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("PRAGMA user_version = 1000").unwrap();
-    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 5 };
+    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 6 };
     assert!(bytes_of(&wal_of(&path)) > 0);
     assert_refused(&path, |error| *error == newer);
     drop(raw);

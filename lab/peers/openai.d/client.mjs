@@ -17,9 +17,9 @@ const tests = {
   },
   async jsChat() {
     const done = await client.chat.completions.create({ model: "direct", messages: user("what are tides?") });
-    assert.equal(done.choices[0].message.content, "Tides are caused by the moon.");
+    assert.match(done.choices[0].message.content, /^Tides are caused by the moon/);
     const runner = client.chat.completions.stream({ model: "direct", messages: user("what are tides?") });
-    assert.equal(await runner.finalContent(), "Tides are caused by the moon.");
+    assert.match(await runner.finalContent(), /^Tides are caused by the moon/);
   },
   async jsTools() {
     // The SDK performs the function and sends its result back by itself.
@@ -47,7 +47,7 @@ const tests = {
     assert.deepEqual(kinds.slice(-2), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
     for (const kind of ["STATE_SNAPSHOT", "STEP_STARTED", "STEP_FINISHED", "TEXT_MESSAGE_START"]) assert(kinds.includes(kind), `${kind}: ${kinds}`);
     assert(kinds.filter((kind) => kind === "TEXT_MESSAGE_CONTENT").length > 3, kinds);
-    assert.equal(agent.messages.at(-1).content, "Tides are caused by the moon.");
+    assert.match(agent.messages.at(-1).content, /^Tides are caused by the moon/);
     assert.equal(events.at(-1).outcome.type, "success");
   },
   async aguiTools() {

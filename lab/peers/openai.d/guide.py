@@ -11,7 +11,7 @@ from processes import started  # noqa: E402
 baton, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 guide = Path(__file__).parents[3].joinpath("guide", "src", "other-clients.md").read_text()
 blocks = re.findall(r"^```(\w+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
-EXPECTED = {"python": ["Tides are caused by the moon.", "Your name is Ada.", "Tides are caused by the moon."], "javascript": ["Tides are caused by the moon."] * 2}
+EXPECTED = {"python": ["Tides are caused by the moon", "Your name is Ada.", "Tides are caused by the moon"], "javascript": ["Tides are caused by the moon"] * 2}
 command = [baton, "--script", Path(__file__).with_name("agent.script"), "--db", folder / "guide.db", "serve", "--port", "0", "--json"]
 with started(command, folder / "serve.log") as said:
     for language, expected in EXPECTED.items():

@@ -24,6 +24,9 @@ class Weather(BaseModel):
     city: str
     degrees: int
 
+# What it is found in is cited after it.
+TIDES = "Tides are caused by the moon"
+
 
 def asked(text, *before):
     return [*before, {"role": "user", "content": text}]
@@ -47,7 +50,7 @@ def models():
 def chat():
     done = ada.chat.completions.create(model="direct", messages=asked("what are tides?"))
     choice = done.choices[0]
-    assert choice.message.content == "Tides are caused by the moon." and choice.finish_reason == "stop", done
+    assert choice.message.content.startswith(TIDES) and choice.finish_reason == "stop", done
     assert done.object == "chat.completion" and done.usage.total_tokens == 27 and done.usage.prompt_tokens == 20, done.usage
     before = [{"role": "system", "content": "rhyme in verse"}]
     assert ada.chat.completions.create(model="direct", messages=asked("hello", *before)).choices[0].message.content == "Roses are red."
@@ -60,7 +63,7 @@ def chat():
 def stream():
     chunks = list(ada.chat.completions.create(model="direct", messages=asked("what are tides?"), stream=True, stream_options={"include_usage": True}))
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]
-    assert len(pieces) > 3 and "".join(pieces) == "Tides are caused by the moon.", pieces
+    assert len(pieces) > 3 and "".join(pieces).startswith(TIDES), pieces
     assert chunks[0].choices[0].delta.role == "assistant" and chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage.total_tokens == 27 and not chunks[-1].choices
     assert len({chunk.id for chunk in chunks}) == 1
@@ -186,20 +189,20 @@ def reconnect():
     assert kinds[:2] == ["response.created", "response.in_progress"] and kinds[-1] == "response.completed", kinds
     assert [event.sequence_number for event in whole] == list(range(len(whole)))
     text = "".join(event.delta for event in whole if event.type == "response.output_text.delta")
-    assert text == whole[-1].response.output_text == "Tides are caused by the moon." and kinds.count("response.output_text.delta") > 3, kinds
+    assert text == whole[-1].response.output_text and text.startswith(TIDES) and kinds.count("response.output_text.delta") > 3, kinds
     rest = list(ada.responses.retrieve(whole[0].response.id, stream=True, starting_after=5))
     assert [event.sequence_number for event in rest] == list(range(6, len(whole))), rest
     with ada.responses.stream(model="direct", input="what are tides?") as stream:
         for _ in stream:
             pass
-        assert stream.get_final_response().output_text == "Tides are caused by the moon."
+        assert stream.get_final_response().output_text.startswith(TIDES)
     return whole[0].response.id, whole[-1].sequence_number
 
 
 def restarted(response, last):
     """After a restart the stream is told from what is stored; whoever has seen more than that is told the end."""
     events = list(ada.responses.retrieve(response, stream=True))
-    assert events[-1].type == "response.completed" and events[-1].response.output_text == "Tides are caused by the moon."
+    assert events[-1].type == "response.completed" and events[-1].response.output_text.startswith(TIDES)
     late = list(ada.responses.retrieve(response, stream=True, starting_after=last))
     assert [event.type for event in late] == ["response.completed"] and late[0].sequence_number == last + 1, late
 

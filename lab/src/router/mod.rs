@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    const MEASURED: [&str; 2] = ["crates/measure/src/eval/routes/dev.jsonl", "crates/cli/src/command/eval/routes/held.jsonl"];
+    const MEASURED: [&str; 2] = ["crates/measure/src/eval/routes/dev.jsonl", "crates/measure/src/eval/routes/held.jsonl"];
     /// Words in common of all words of both, from which on two requests are the same.
     const SAME_MIN: f64 = 0.8;
 

@@ -124,7 +124,7 @@ fn flows_are_drawn() {
     let listed = home.well(&["flows"]).out;
     assert_eq!(names(&listed), ["auto", "direct", "search", "chat", "reason", "panel", "supervise"]);
     assert!(listed.contains("looks things up with tools"), "each flow is described: {listed}");
-    assert_eq!(names(&home.well(&["flows", "--all"]).out).len(), 15);
+    assert_eq!(names(&home.well(&["flows", "--all"]).out).len(), 16);
     assert!(home.well(&["flows", "research"]).out.contains("critic → plan, approve"));
     assert!(home.well(&["flows", "team", "--mermaid"]).out.starts_with("flowchart TD\n"));
     assert_eq!(home.well(&["flows", "team", "--json"]).lines()[0]["start"], "gather");

@@ -59,7 +59,8 @@ fn s13_set_is_for_one_question_and_a_wrong_one_says_what_there_is() {
         ("search", "max_turns_iterations=3", "did you mean max_turn_iterations? Its settings are: max_turn_iterations, enabled_tools"),
         ("search", "max_turn_iterations", "is not KEY=VALUE"),
         ("reason", "remembered=[]", "has no setting \"remembered\""),
-        ("direct", "depth=3", "the flow direct has no settings"),
+        ("direct", "depth=3", "the flow direct has no setting \"depth\". Its settings are: verify"),
+        ("team", "depth=3", "the flow team has no settings"),
         ("auto", "panel.retry_limit=99", "a whole number from 1 to 50"),
     ] {
         ask(flow, &[pair]).complains(2, &[words]);
@@ -105,7 +106,7 @@ fn s13_flows_show_lists_exactly_what_the_struct_declares() {
     let config = home.config("[flows.search]\nmax_turn_iterations = 7\n");
     assert!(home.well(&["flows", "show", "search", "--config", &config]).out.contains("max_turn_iterations  integer  7"));
     assert!(home.well(&["flows", "show", "auto"]).out.contains("supervise.mailer.me"));
-    assert!(home.well(&["flows", "show", "direct"]).out.contains("It has no settings."));
+    assert!(home.well(&["flows", "show", "team"]).out.contains("It has no settings."));
     home.baton(&["flows", "show", "chess"]).complains(2, &["research, researcher, search"]);
 }
 
@@ -116,11 +117,11 @@ fn s13_a_session_sets_lists_and_takes_back() {
     let mut child = home.command(&["chat", "--script", &script, "--flow", "search", "--set", "max_turn_iterations=2"]);
     let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
     let lines =
-        format!("{QUESTION}\n/set max_turn_iterations=3\n{QUESTION}\n/set\n/set max_turn_iterations\n{QUESTION}\n/set turns=1\n/flow direct\n/set\n");
+        format!("{QUESTION}\n/set max_turn_iterations=3\n{QUESTION}\n/set\n/set max_turn_iterations\n{QUESTION}\n/set turns=1\n/flow team\n/set\n");
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let said = CommandOutput::of(child.wait_with_output().unwrap());
     said.complains(2, &["max_turn_iterations = 3", "max_turn_iterations is not set any more", "has no setting \"turns\""]);
-    assert!(said.out.contains("1 to 10") && said.out.contains("the flow direct has no settings"), "{}", said.out);
+    assert!(said.out.contains("1 to 10") && said.out.contains("the flow team has no settings"), "{}", said.out);
     let mut made: Vec<u64> = Vec::new();
     for run in home.runs() {
         let shown = home.well(&["runs", "show", run["run"].as_str().unwrap(), "--json"]).out;
@@ -186,7 +187,7 @@ async fn s13_langserve_takes_settings_as_configurable() {
     for (path, configurable, words) in [
         ("search", json!({ "max_turns": 3 }), "Its settings are: max_turn_iterations, enabled_tools"),
         ("search", json!({ "max_turn_iterations": 0 }), "from 1 to 10"),
-        ("direct", json!({ "max_turn_iterations": 1 }), "the flow direct has no settings"),
+        ("direct", json!({ "max_turn_iterations": 1 }), "the flow direct has no setting"),
         ("research", json!({ "rounds": 1 }), "the flow research has no settings"),
     ] {
         let (status, refused) = served.post(&format!("/{path}/invoke"), &invoke(configurable)).await;

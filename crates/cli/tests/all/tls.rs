@@ -16,7 +16,16 @@ impl Home {
         let (cert, key) = (self.db().with_file_name("tls.crt"), self.db().with_file_name("tls.key"));
         let made = Command::new("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
-            .args(["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key.to_str().unwrap(), "-out", cert.to_str().unwrap()])
+            .args([
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
+                "-addext",
+                "subjectAltName=IP:127.0.0.1",
+                "-keyout",
+                key.to_str().unwrap(),
+                "-out",
+                cert.to_str().unwrap(),
+            ])
             .output()
             .expect("openssl is installed");
         assert!(made.status.success(), "{made:?}");

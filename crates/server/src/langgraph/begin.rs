@@ -8,7 +8,7 @@
 //! ```
 
 use axum::http::StatusCode;
-use engine::{Fork, Known, Order, TreeWatcher, WatchScope};
+use engine::{EngineError, Fork, Known, Order, TreeWatcher, WatchScope};
 use graph::{RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{RunRow, Status};
@@ -335,7 +335,7 @@ impl LangGraph {
                 place
             }
             Start::Fork(run, fork, place) => {
-                self.engine().fork(&run, *fork).await.map_err(Refused::of)?;
+                self.engine().fork(&run, *fork).await.map_err(not_a_step)?;
                 place
             }
             Start::Answer(answers, place) => {
@@ -387,4 +387,14 @@ fn with_history(input_shape: InputShape, before: &[Message], is_own: bool, input
     let mut whole: Map<String, Value> = fields;
     whole.insert("messages".to_owned(), serde_json::json!(all));
     Ok(Value::Object(whole))
+}
+
+/// A checkpoint before a step that calls nothing cannot be begun at: such a step is part of the one before it.
+fn not_a_step(error: EngineError) -> Refused {
+    match error {
+        EngineError::NoStep { .. } => {
+            invalid("nothing can be run again from this checkpoint, because no model, tool or person is called after it; use an earlier one")
+        }
+        other => Refused::of(other),
+    }
 }
