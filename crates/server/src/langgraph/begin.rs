@@ -209,7 +209,7 @@ impl LangGraph {
     /// Ends a run and waits until it is over.
     pub(super) async fn stop(&self, row: &RunRow, reason: &str) -> Result<(), Refused> {
         match self.engine().cancel(&row.run, reason).await {
-            Ok(_) | Err(engine::EngineError::Over { .. }) => {}
+            Ok(_) | Err(EngineError::Over { .. }) => {}
             Err(error) => return Err(Refused::of(error)),
         }
         self.engine().wait(&row.run).await.map(drop).map_err(Refused::of)
