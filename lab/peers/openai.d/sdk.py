@@ -53,7 +53,7 @@ def chat():
     assert choice.message.content.startswith(TIDES) and choice.finish_reason == "stop", done
     assert done.object == "chat.completion" and done.usage.total_tokens == 27 and done.usage.prompt_tokens == 20, done.usage
     before = [{"role": "system", "content": "rhyme in verse"}]
-    assert ada.chat.completions.create(model="direct", messages=asked("hello", *before)).choices[0].message.content == "Roses are red."
+    assert ada.chat.completions.create(model="direct", messages=asked("hello", *before)).choices[0].message.content.startswith("Roses are red")
     before = [{"role": "user", "content": "my name is Ada"}, {"role": "assistant", "content": "Hello Ada"}]
     parts = [{"type": "text", "text": "what is"}, {"type": "text", "text": "my name"}]
     assert "moon" in ada.chat.completions.create(model="direct", messages=[{"role": "user", "content": parts}]).choices[0].message.content
