@@ -52,7 +52,13 @@ async def drive(name, connect):
             # A person is asked by the host.
             before = len(asked)
             result = await client.call_tool("research", {"question": "what are tides?", "approve": True})
-            assert "moon" in text_of(result) and len(asked) == before + 1 and "May I answer" in asked[-1].message, (result, asked)
+            if (name, mode) == ("stdio", "auto"):
+                # The newest revision has no handshake from which the server could know over stdio that the host can ask: it is told how to answer.
+                run = result.structured_content["run"]
+                result = await client.call_tool("answer_question", {"run": run, "answer": "yes"})
+            else:
+                assert len(asked) == before + 1 and "May I answer" in asked[-1].message, (result, asked)
+            assert "moon" in text_of(result), result
             prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
             assert "search" in prompts, prompts
             prompt = await client.get_prompt("search", {"question": "tides?"})
