@@ -39,6 +39,7 @@ async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
     let home = Home::new();
     let served = home.serve(&home.script(SCRIPT), &[]);
     let mut text = "# What each protocol sends\n\nThe same runs, told by every protocol: the kinds of events in the order in which they first come. \
+         Baton's API also sends `delta` to those who watch while a model writes. \
          This page is written by `crates/cli/tests/all/serve_protocols.rs` from a running server.\n"
         .to_owned();
     for scenario in SCENARIOS {
@@ -91,6 +92,8 @@ async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<Strin
             let events = served.events(&run, None, |event| event.event == "end").await;
             events
                 .iter()
+                // Who begins to watch later sees no pieces.
+                .filter(|event| event.event != "delta")
                 .map(|event| if event.event == "told" { event.data["event"].as_str().unwrap_or_default().to_owned() } else { event.event.clone() })
                 .collect()
         }

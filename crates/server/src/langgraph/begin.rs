@@ -54,7 +54,8 @@ pub(super) struct Begun {
 /// What to do to begin it.
 enum Start {
     New(Box<Order>, Option<OwnedSemaphorePermit>),
-    Fork(RunId, Box<Fork>, Option<OwnedSemaphorePermit>),
+    /// With the thread as it was, for when the fork is refused.
+    Fork(RunId, Box<Fork>, Box<ThreadRecord>, Option<OwnedSemaphorePermit>),
     Answer(Answers, Option<OwnedSemaphorePermit>),
     Queue {
         due_ms: i64,
@@ -234,11 +235,12 @@ impl LangGraph {
         begun.input = self.input_of(&row.run).await?;
         begun.input_shape = self.input_shape(&row.flow);
         let (before, _) = self.before(&begun.thread, &row.run, row.created_ms).await?;
+        let earlier = Box::new(begun.thread.kept());
         self.rebase(caller, &mut begun.thread, before.clone()).await?;
         begun.before = before;
         let place = self.place_of(caller, true).await?;
         let (thread, run) = (Some(begun.thread.engine.clone()), Some(begun.run.clone()));
-        Ok(Start::Fork(row.run, Box::new(Fork { at_step, thread, run, ..Fork::default() }), place))
+        Ok(Start::Fork(row.run, Box::new(Fork { at_step, thread, run, ..Fork::default() }), earlier, place))
     }
 
     /// With input: after the conversation as it is, or as it was at a checkpoint.
@@ -334,8 +336,11 @@ impl LangGraph {
                 self.engine().start(*order).await.map_err(Refused::of)?;
                 place
             }
-            Start::Fork(run, fork, place) => {
-                self.engine().fork(&run, *fork).await.map_err(not_a_step)?;
+            Start::Fork(run, fork, earlier, place) => {
+                if let Err(error) = self.engine().fork(&run, *fork).await {
+                    self.keep_thread(&caller.who, &begun.thread.id, &earlier).await?;
+                    return Err(not_a_step(error));
+                }
                 place
             }
             Start::Answer(answers, place) => {
