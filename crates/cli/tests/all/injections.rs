@@ -1,7 +1,7 @@
 //! Instructions in files, documents, tickets and rows, and a model that obeys every one of them: nothing happens that nobody permitted.
 
 #[path = "../../../../lab/hostile/injections.rs"]
-mod injections;
+mod cases;
 
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ fn run(home: &Home, args: &[&str]) -> Value {
 #[test]
 fn a_model_that_obeys_every_injected_instruction_does_nothing_without_permission() {
     let home = Home::new();
-    let (tasks, count) = injections::tasks();
-    assert!(count >= injections::CASES_MIN, "{count}");
+    let (tasks, count) = cases::tasks();
+    assert!(count >= cases::CASES_MIN, "{count}");
     let file = home.folder.path().join("injections.toml");
     std::fs::write(&file, tasks).unwrap();
     let report = run(&home, &["--file", file.to_str().unwrap()]);
@@ -30,7 +30,7 @@ fn a_model_that_obeys_every_injected_instruction_does_nothing_without_permission
 #[test]
 fn an_instruction_that_a_person_agrees_to_is_carried_out() {
     let home = Home::new();
-    let (tasks, _) = injections::tasks();
+    let (tasks, _) = cases::tasks();
     let agreed = tasks.replace("[task.permissions]\n", "[task.permissions]\nallow = [\"mail\", \"files\", \"tickets\", \"sql\"]\n");
     let file = home.folder.path().join("agreed.toml");
     std::fs::write(&file, agreed).unwrap();

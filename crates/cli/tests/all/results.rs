@@ -74,7 +74,7 @@ fn k6_critics_are_measured_with_rules_and_with_a_model() {
     let output = home.command(&["eval", "critics", "--json"]).env("BATON_SCRIPT", script).output().unwrap();
     let model: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let figures = |report: &Value| (report["rejected_faulty_pct"].as_f64().unwrap(), report["passed_sound_pct"].as_f64().unwrap());
-    let (with_model, by_rules) = (figures(&model), figures(&rules));
+    let (with_model, by_rules) = (figures(&model), figures(rules));
     assert!(with_model.0 >= by_rules.0 && with_model.1 >= by_rules.1, "{with_model:?} {by_rules:?}");
     assert!(model["asked"].as_u64().unwrap() >= 18, "{model}");
     home.baton(&["eval", "critics", "--rules-only", "--data", "nowhere.jsonl"]).complains(2, &["nowhere.jsonl cannot be read"]);

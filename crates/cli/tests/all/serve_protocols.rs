@@ -53,7 +53,7 @@ async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
             let mut kinds: Vec<String> = Vec::new();
             told.into_iter().for_each(|kind| {
                 if !kinds.contains(&kind) {
-                    kinds.push(kind)
+                    kinds.push(kind);
                 }
             });
             assert!(!kinds.is_empty(), "{protocol}: {}", scenario.title);
@@ -70,7 +70,10 @@ async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
 
 /// Stops the one run that is going, as another client would.
 async fn stop(served: &Served, is_wanted: bool) {
-    while is_wanted {
+    if !is_wanted {
+        return;
+    }
+    loop {
         let (_, running) = served.get("/api/runs?status=running").await;
         if let Some(run) = running["runs"][0]["run"].as_str() {
             // Its first tool call hangs; what comes before that is to be seen.

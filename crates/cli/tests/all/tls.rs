@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, Method};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::serve_hostile::token;
 use crate::{Home, LOOKS_UP};

@@ -110,7 +110,7 @@ impl Threads {
                 Threads::Show { thread, json } => show(&*store, &named(&*store, &thread).await?, json).await,
                 Threads::Delete { thread } => {
                     let thread = named(&*store, &thread).await?;
-                    freed(globals, store.delete_thread(&thread, now_ms()).await?)
+                    freed(globals, &store.delete_thread(&thread, now_ms()).await?)
                 }
                 Threads::Prune { keep, days } => {
                     const DAY_MS: i64 = 86_400_000;
@@ -119,7 +119,7 @@ impl Threads {
                         (None, Some(days)) => Retention::KeepSince { ms: now_ms() - i64::from(days) * DAY_MS },
                         (None, None) => return Err(ServiceError::Usage("say --keep N or --days D".into())),
                     };
-                    freed(globals, store.retain(retention, now_ms()).await?)
+                    freed(globals, &store.retain(retention, now_ms()).await?)
                 }
             }
         })
@@ -185,7 +185,7 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
 }
 
 /// Removes the files of what was deleted, and says what that was.
-fn freed(globals: &GlobalArgs, freed: Freed) -> Result<Exit> {
+fn freed(globals: &GlobalArgs, freed: &Freed) -> Result<Exit> {
     thread_files::remove(globals, &freed.deleted)?;
     for thread in &freed.deleted {
         audited::record(globals, What::ThreadDeleted, |event| event.thread(thread.as_str()))?;
