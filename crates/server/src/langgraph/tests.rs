@@ -176,11 +176,11 @@ async fn p3_a_thread_holds_a_conversation_with_its_state_and_history() {
     assert_eq!((last(&state["values"]), &state["values"]["mood"]), ("by hand", &json!("dry")));
     assert_eq!(state["checkpoint_id"], checkpoint["checkpoint"]["checkpoint_id"]);
     let values = server.json("POST", &format!("/threads/{id}/runs/wait"), asks("four")).await;
-    assert_eq!(last(&values), "to four after 3: null");
+    assert_eq!(last(&values), "to four after 5: null");
     let found = server.json("POST", "/threads/search", json!({ "limit": 5 })).await;
     assert_eq!(found.as_array().unwrap().len(), 2);
     assert_eq!(server.json("POST", "/threads/prune", json!({ "thread_ids": [id], "strategy": "keep_latest" })).await["pruned_count"], 1);
-    assert_eq!(last(&server.json("GET", &format!("/threads/{id}"), Value::Null).await["values"]), "to four after 3: null");
+    assert_eq!(last(&server.json("GET", &format!("/threads/{id}"), Value::Null).await["values"]), "to four after 5: null");
     assert_eq!(server.send("DELETE", &format!("/threads/{id}"), Value::Null, &[]).await.0, 204);
     assert_eq!(server.refused("GET", &format!("/threads/{id}"), Value::Null).await.0, 404);
 }
