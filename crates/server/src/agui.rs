@@ -21,7 +21,7 @@ use crate::api::params::JsonBody;
 use crate::guard::Identity;
 use crate::openai::{Form, call_list, turn_of};
 use crate::problem::Problem;
-use crate::turn::{self, Begun, Events, Happened, Rest, Sink, Terms};
+use crate::turn::{self, Events, Happened, Rest, Sink, StartedTurn, Terms};
 
 /// The flow at `/ag-ui`.
 const DEFAULT_FLOW: &str = "auto";
@@ -73,7 +73,7 @@ async fn run(
     Ok(response)
 }
 
-async fn resumed(api: &Api, who: &Identity, resume: &Resume) -> Result<Begun, Problem> {
+async fn resumed(api: &Api, who: &Identity, resume: &Resume) -> Result<StartedTurn, Problem> {
     let (row, asks) = turn::open_question(api, who, &resume.interrupt_id).await?;
     if resume.status == ResumeStatus::Cancelled {
         let begun = turn::found(api, who, row, true).await?;
@@ -104,7 +104,7 @@ impl StreamWriter {
     }
 
     /// Whether it was heard to its end.
-    async fn tell(&self, api: &Api, mut begun: Begun) -> bool {
+    async fn tell(&self, api: &Api, mut begun: StartedTurn) -> bool {
         let ids = json!({ "threadId": self.thread, "runId": self.run });
         let state = json!({ "run": begun.run, "thread": begun.thread, "flow": begun.flow, "notes": {}, "sources": [] });
         if !self.send("RUN_STARTED", ids).await || !self.send("STATE_SNAPSHOT", json!({ "snapshot": state })).await {
@@ -179,7 +179,7 @@ impl StreamWriter {
             && self.send("TOOL_CALL_END", json!({ "toolCallId": id })).await
     }
 
-    async fn rest(&self, begun: &Begun, rest: Rest, events: &Events, mut has_text: bool) -> bool {
+    async fn rest(&self, begun: &StartedTurn, rest: Rest, events: &Events, mut has_text: bool) -> bool {
         let finished = |outcome: Value, result: Value| json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome, "result": result });
         match rest {
             Rest::Answered(answered) => {

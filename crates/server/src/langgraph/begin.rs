@@ -32,7 +32,7 @@ use crate::problem::Problem;
 const AFTER_SECONDS_MAX: f64 = 30.0 * 86_400.0;
 
 /// A run that was begun, answered, queued, or found by its key.
-pub(super) struct Begun {
+pub(super) struct StartedTurn {
     pub(super) run: RunId,
     pub(super) thread: Thread,
     pub(super) input_shape: InputShape,
@@ -74,7 +74,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl LangGraph {
-    pub(super) async fn begin(&self, wanted: Wanted<'_>) -> Result<Begun, Refused> {
+    pub(super) async fn begin(&self, wanted: Wanted<'_>) -> Result<StartedTurn, Refused> {
         let Wanted { caller, thread: thread_id, mut wish, run: named, is_watched } = wanted;
         let is_due = named.is_some();
         let assistant = self
@@ -102,7 +102,7 @@ impl LangGraph {
         let lock = self.lock(&thread.engine).await;
         let config = assistant.configure(&wish);
         let settings = RunConfig::of(&self.0.service, served, caller, &config).await?;
-        let mut begun = Begun {
+        let mut begun = StartedTurn {
             run,
             input_shape,
             family: None,
@@ -141,7 +141,14 @@ impl LangGraph {
         }
     }
 
-    async fn decide(&self, begun: &mut Begun, caller: &Caller, wish: &mut RunCreate, config: RunConfig, is_due: bool) -> Result<Start, Refused> {
+    async fn decide(
+        &self,
+        begun: &mut StartedTurn,
+        caller: &Caller,
+        wish: &mut RunCreate,
+        config: RunConfig,
+        is_due: bool,
+    ) -> Result<Start, Refused> {
         let head = self.head(&begun.thread).await?;
         if let Some(command) = &wish.command
             && let Some(answer) = command.resume.clone()
@@ -175,7 +182,7 @@ impl LangGraph {
     }
 
     /// What becomes of a run that comes while another is active or waits. `None`: it may begin.
-    async fn multitask(&self, begun: &Begun, caller: &Caller, wish: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
+    async fn multitask(&self, begun: &StartedTurn, caller: &Caller, wish: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
         if let Some(seconds) = wish.after_seconds.filter(|seconds| *seconds > 0.0) {
             return Ok(Some(Start::Queue { due_ms: now_ms() + (seconds * 1_000.0) as i64 }));
         }
@@ -217,7 +224,7 @@ impl LangGraph {
     }
 
     /// Without input: from a checkpoint, or from where the newest run stopped.
-    async fn again(&self, begun: &mut Begun, caller: &Caller, head: Option<&RunRow>, from: Option<&str>) -> Result<Start, Refused> {
+    async fn again(&self, begun: &mut StartedTurn, caller: &Caller, head: Option<&RunRow>, from: Option<&str>) -> Result<Start, Refused> {
         let (run, at_step) = match from.map(|id| CheckpointId::parse(id).ok_or_else(|| not_found("Checkpoint", id))).transpose()? {
             Some(CheckpointId::Step { run, step }) => (run, step),
             Some(CheckpointId::End { .. } | CheckpointId::Edit(_)) => return Err(invalid("nothing is left to do from this checkpoint; send input")),
@@ -246,7 +253,7 @@ impl LangGraph {
     /// With input: after the conversation as it is, or as it was at a checkpoint.
     async fn anew(
         &self,
-        begun: &mut Begun,
+        begun: &mut StartedTurn,
         caller: &Caller,
         input: Value,
         from: Option<&str>,
@@ -295,7 +302,7 @@ impl LangGraph {
     }
 
     /// What a client attached to the run, where that is not what every run has.
-    async fn record(&self, begun: &Begun, caller: &Caller, wish: &RunCreate) -> Result<(), Refused> {
+    async fn record(&self, begun: &StartedTurn, caller: &Caller, wish: &RunCreate) -> Result<(), Refused> {
         let record = RunRecord {
             assistant_id: begun.assistant.assistant_id.clone(),
             metadata: wish.metadata.clone(),
@@ -311,13 +318,13 @@ impl LangGraph {
 
     async fn start(
         &self,
-        mut begun: Begun,
+        mut begun: StartedTurn,
         start: Start,
         caller: &Caller,
         wish: RunCreate,
         is_watched: bool,
         lock: OwnedMutexGuard<()>,
-    ) -> Result<Begun, Refused> {
+    ) -> Result<StartedTurn, Refused> {
         if is_watched {
             begun.family = Some(TreeWatcher::watch(self.engine(), &begun.thread.engine, &begun.run, begun.known.clone(), WatchScope::All));
         }

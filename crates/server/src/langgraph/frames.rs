@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use wire::langgraph::{Interrupt, StreamMode};
 use wire::langserve::Message;
 
-use super::begin::Begun;
+use super::begin::StartedTurn;
 use super::calendar;
 use super::ids::{self, CheckpointId};
 use super::state::{SpokenLine, answer_id, conversation, named_fault, values_of};
@@ -83,7 +83,7 @@ pub(super) struct StreamWriter {
 }
 
 impl StreamWriter {
-    pub(super) fn new(begun: &Begun, modes: Vec<StreamMode>, has_subgraphs: bool) -> StreamWriter {
+    pub(super) fn new(begun: &StartedTurn, modes: Vec<StreamMode>, has_subgraphs: bool) -> StreamWriter {
         StreamWriter {
             modes: modes.into_iter().collect(),
             has_subgraphs,

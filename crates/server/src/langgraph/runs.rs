@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use store::{RunRow, Status};
 use wire::langgraph::{MultitaskStrategy, Run, RunCreate, RunStatus, StreamMode};
 
-use super::begin::{Begun, Wanted};
+use super::begin::{StartedTurn, Wanted};
 use super::records::{self, RUN};
 use super::state::{conversation, named_fault, output_of, values_of};
 use super::threads::Thread;
@@ -167,7 +167,7 @@ impl LangGraph {
 }
 
 /// Where clients find a run again, after their line broke.
-pub(super) fn located(mut response: Response, begun: &Begun, what: &str) -> Response {
+pub(super) fn located(mut response: Response, begun: &StartedTurn, what: &str) -> Response {
     let place = format!("/threads/{}/runs/{}", begun.thread.id, ids::shown(begun.run.as_str()));
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&place) {
@@ -179,7 +179,7 @@ pub(super) fn located(mut response: Response, begun: &Begun, what: &str) -> Resp
     response
 }
 
-async fn begin(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8], is_watched: bool) -> Result<(Begun, RunCreate), Refused> {
+async fn begin(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8], is_watched: bool) -> Result<(StartedTurn, RunCreate), Refused> {
     let wish: RunCreate = read(body)?;
     let begun = Box::pin(graph.begin(Wanted { caller, thread, wish: wish.clone(), run: None, is_watched })).await?;
     Ok((begun, wish))
@@ -369,7 +369,7 @@ async fn join_stream(
         None => (Vec::new(), Value::Null),
     };
     let family = TreeWatcher::watch(graph.engine(), &thread.engine, &run, Known::new(), WatchScope::All);
-    let begun = Begun {
+    let begun = StartedTurn {
         input_shape: graph.input_shape(&flow),
         run,
         thread,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::Status;
 use wire::langgraph::{Run, RunCreate, RunStatus};
 
-use super::begin::{Begun, Wanted};
+use super::begin::{StartedTurn, Wanted};
 use super::crons;
 use super::records::{self, Kept, QUEUED};
 use super::threads::Thread;
@@ -125,7 +125,7 @@ async fn begin(graph: &LangGraph, kept: &Kept<Queued>) -> Result<bool, Refused> 
 }
 
 impl LangGraph {
-    pub(super) async fn enqueue(&self, caller: &Caller, begun: &Begun, wish: RunCreate, due_ms: i64) -> Result<(), Refused> {
+    pub(super) async fn enqueue(&self, caller: &Caller, begun: &StartedTurn, wish: RunCreate, due_ms: i64) -> Result<(), Refused> {
         let prefix = prefix(&begun.thread.id);
         if self.queued(&caller.who.user, &begun.thread.id).await?.len() >= QUEUED_MAX {
             return Err(invalid(format!("{QUEUED_MAX} runs wait in this thread already; wait for some, or cancel some")));

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 use wire::langgraph::StreamMode;
 
-use super::begin::Begun;
+use super::begin::StartedTurn;
 use super::frames::{Frame, StreamWriter};
 use super::runs::located;
 use super::{Answer, LangGraph};
@@ -129,7 +129,7 @@ impl Drop for Leaving {
 pub(super) fn follow(
     graph: &LangGraph,
     caller: &Caller,
-    mut begun: Begun,
+    mut begun: StartedTurn,
     modes: Vec<StreamMode>,
     has_subgraphs: bool,
     from: Option<Place>,

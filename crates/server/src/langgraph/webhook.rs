@@ -12,7 +12,7 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::begin::Begun;
+use super::begin::StartedTurn;
 use super::records::{self, Kept, WEBHOOK};
 use super::{LangGraph, invalid, runs};
 use crate::guard::Identity;
@@ -59,7 +59,7 @@ async fn resolved(graph: &LangGraph, url: &str) -> Result<(Url, Vec<SocketAddr>)
     }
 }
 
-pub(super) async fn remember(graph: &LangGraph, user: &UserId, begun: &Begun, url: &str) -> Result<(), Refused> {
+pub(super) async fn remember(graph: &LangGraph, user: &UserId, begun: &StartedTurn, url: &str) -> Result<(), Refused> {
     let record = WebhookRecord { url: url.to_owned(), thread: begun.thread.id.clone() };
     records::put(graph.store(), user, WEBHOOK, begun.run.as_str(), &record).await
 }
@@ -74,7 +74,7 @@ pub(super) async fn recover(graph: &LangGraph) {
 
 impl LangGraph {
     /// Keeps a user's place until the run rests, and then tells who wanted to be told.
-    pub(super) fn after_rest(&self, begun: &Begun, user: UserId, place: Option<OwnedSemaphorePermit>, has_webhook: bool) {
+    pub(super) fn after_rest(&self, begun: &StartedTurn, user: UserId, place: Option<OwnedSemaphorePermit>, has_webhook: bool) {
         let (graph, run) = (self.clone(), begun.run.clone());
         tokio::spawn(async move {
             // However it ended, it is in the store; here it is only counted.

@@ -9,7 +9,7 @@ use rmcp::model::{
 use rmcp::service::{ElicitationMode, Peer, RoleServer};
 use serde_json::{Map, Value, json};
 
-use crate::turn::{Asks, Begun, answer_value, hint};
+use crate::turn::{Asks, StartedTurn, answer_value, hint};
 
 /// The field of a form for a question whose answer is no object.
 const ANSWER: &str = "answer";
@@ -93,7 +93,7 @@ fn content_is_form(asks: &Asks, content: &Value) -> bool {
 }
 
 /// For hosts that can ask nobody: the question, and how to answer it.
-pub(super) fn told(begun: &Begun, asks: &Asks) -> CallToolResult {
+pub(super) fn told(begun: &StartedTurn, asks: &Asks) -> CallToolResult {
     let question = &asks.waiting.question;
     let words = format!(
         "A person must answer before this goes on.\n\n{}\n\n{} Ask the user, then call answer_question with run {:?} and their answer.",

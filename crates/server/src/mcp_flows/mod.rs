@@ -32,7 +32,7 @@ use crate::api::Api;
 use crate::guard::Identity;
 use crate::mcp;
 use crate::problem::Problem;
-use crate::turn::{self, Answered, Begun, Happened, Rest, Terms, Turn};
+use crate::turn::{self, Answered, Happened, Rest, StartedTurn, Terms, Turn};
 
 /// Sessions at the same time; idle ones end after some minutes.
 const SESSIONS_MAX: usize = 256;
@@ -149,7 +149,7 @@ impl Flows {
     }
 
     /// Follows a run to its rest, telling its progress. Stops it when the call is cancelled.
-    async fn follow(&self, begun: &mut Begun, context: &RequestContext<RoleServer>, steps: &mut f64) -> Result<Rest, ErrorData> {
+    async fn follow(&self, begun: &mut StartedTurn, context: &RequestContext<RoleServer>, steps: &mut f64) -> Result<Rest, ErrorData> {
         let token = context.meta.get_progress_token();
         if let Some(mut events) = begun.events() {
             loop {
@@ -179,7 +179,7 @@ impl Flows {
     }
 
     /// Follows a run until it is answered, asking the host what it asks.
-    async fn finish(&self, who: &Identity, mut begun: Begun, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+    async fn finish(&self, who: &Identity, mut begun: StartedTurn, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let mut steps = 0.0;
         for _ in 0..QUESTIONS_MAX {
             let asks = match self.follow(&mut begun, context, &mut steps).await? {
@@ -210,7 +210,7 @@ impl Flows {
     }
 
     /// Hands on what a person did with a question.
-    async fn answer(&self, who: &Identity, run: &str, action: &ElicitationAction, content: Option<Value>) -> Result<Begun, ErrorData> {
+    async fn answer(&self, who: &Identity, run: &str, action: &ElicitationAction, content: Option<Value>) -> Result<StartedTurn, ErrorData> {
         let refused = |problem: Problem| failed(&problem);
         let (row, asks) = turn::open_question(&self.api, who, run).await.map_err(refused)?;
         let value = match action {
@@ -245,7 +245,7 @@ fn output_schema() -> Value {
     })
 }
 
-fn result(begun: &Begun, answered: &Answered) -> CallToolResult {
+fn result(begun: &StartedTurn, answered: &Answered) -> CallToolResult {
     let mut content = vec![ContentBlock::text(answered.text.clone())];
     for (at, source) in answered.sources.iter().enumerate() {
         let uri = resources::source_uri(begun.run.as_str(), at + 1);

@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::api::params::JsonBody;
 use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
-use crate::turn::{self, Begun, Happened, Rest, Sink, Terms};
+use crate::turn::{self, Happened, Rest, Sink, StartedTurn, Terms};
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
@@ -97,7 +97,7 @@ fn check(request: &ChatRequest) -> Result<(), Problem> {
 }
 
 /// The run behind an answer, for programs that know Baton.
-pub(super) fn baton(begun: &Begun, rest: &Rest) -> Value {
+pub(super) fn baton(begun: &StartedTurn, rest: &Rest) -> Value {
     let mut about = json!({ "run": begun.run, "thread": begun.thread });
     if let Rest::Asks(asks) = rest {
         about["asks"] = json!({ "run": asks.run, "task": asks.waiting.task, "question": asks.waiting.question });
@@ -169,7 +169,7 @@ impl StreamWriter {
         self.sink.send(format!("data: {chunk}\n\n")).await
     }
 
-    async fn tell(self, mut begun: Begun) {
+    async fn tell(self, mut begun: StartedTurn) {
         let is_heard = self.told(&mut begun).await;
         if !is_heard && self.stops {
             // One that is over by now is not stopped.
@@ -178,7 +178,7 @@ impl StreamWriter {
     }
 
     /// Whether it was heard to its end.
-    async fn told(&self, begun: &mut Begun) -> bool {
+    async fn told(&self, begun: &mut StartedTurn) -> bool {
         if !self.chunk(json!({ "role": "assistant", "content": "" }), None).await {
             return false;
         }

@@ -19,7 +19,7 @@ use crate::api::Api;
 use crate::api::params::{JsonBody, QueryParams};
 use crate::guard::{Identity, now_ms};
 use crate::problem::{Problem, StatusCode};
-use crate::turn::{self, Begun, Happened, Rest, Terms};
+use crate::turn::{self, Happened, Rest, StartedTurn, Terms};
 
 const PREFIX: &str = "resp_";
 const WRAPPER: &str = "completion";
@@ -355,7 +355,7 @@ pub(super) async fn input_items(
 }
 
 /// Streams the events of a response; whoever is first has them written.
-fn stream(openai: &OpenAi, who: &Identity, id: &str, begun: Begun, after: Option<u64>) -> Result<Response, Problem> {
+fn stream(openai: &OpenAi, who: &Identity, id: &str, begun: StartedTurn, after: Option<u64>) -> Result<Response, Problem> {
     let (sink, response) = turn::channel(&openai.api, who)?;
     let (log, is_new) = openai.streams.log(id);
     if is_new {
@@ -373,7 +373,7 @@ fn stream(openai: &OpenAi, who: &Identity, id: &str, begun: Begun, after: Option
     Ok(response)
 }
 
-async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: Begun, log: &super::stored::Log) -> Result<(), Problem> {
+async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: StartedTurn, log: &super::stored::Log) -> Result<(), Problem> {
     let api = &openai.api;
     let row = api.run(who, begun.run.as_str()).await?;
     let request = request_of(api, &row).await?;

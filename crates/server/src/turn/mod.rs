@@ -1,7 +1,7 @@
 //! One turn of a conversation, as every protocol has it: a question that becomes a run, what happens meanwhile, and how it comes to rest.
 //!
 //! ```text
-//!   Turn ─► begin ─► Begun ─► events() ─► Happened, Happened, … ─► rest() ─► Rest: answered, asks a person, failed, cancelled
+//!   Turn ─► begin ─► StartedTurn ─► events() ─► Happened, Happened, … ─► rest() ─► Rest: answered, asks a person, failed, cancelled
 //!                      ▲
 //!   answer (a person's word to a run that waits)
 //! ```
@@ -92,7 +92,7 @@ impl Terms {
 }
 
 /// A run that was started, or answered, or found by its key.
-pub(crate) struct Begun {
+pub(crate) struct StartedTurn {
     pub(crate) run: RunId,
     pub(crate) thread: ThreadId,
     pub(crate) flow: String,
@@ -100,7 +100,7 @@ pub(crate) struct Begun {
     events: Option<Events>,
 }
 
-impl Begun {
+impl StartedTurn {
     /// What happens in it from now on; only if it was begun with `is_watched`.
     pub(crate) fn events(&mut self) -> Option<Events> {
         self.events.take()
@@ -108,7 +108,7 @@ impl Begun {
 }
 
 /// Starts the run of a turn, or finds it by its key. `protocol` keeps the keys of protocols apart.
-pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Terms, turn: Turn, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Terms, turn: Turn, is_watched: bool) -> Result<StartedTurn, Problem> {
     let engine = &api.0.engine;
     let named = terms.run(who, protocol);
     if let Some(run) = &named
@@ -127,14 +127,14 @@ pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Ter
     let events = is_watched.then(|| Events::of(engine, &thread, &run, Known::new()));
     let (run, thread, place) = crate::api::runs::begin(api, &who.user, order).await?;
     hold(engine, &run, place);
-    Ok(Begun { run, thread, flow, created_ms: crate::guard::now_ms(), events })
+    Ok(StartedTurn { run, thread, flow, created_ms: crate::guard::now_ms(), events })
 }
 
 /// A run that is there already, to be followed.
-pub(crate) async fn found(api: &Api, who: &Identity, row: RunRow, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn found(api: &Api, who: &Identity, row: RunRow, is_watched: bool) -> Result<StartedTurn, Problem> {
     let row = api.run(who, row.run.as_str()).await?;
     let events = is_watched.then(|| Events::of(&api.0.engine, &row.thread, &row.run, Known::new()));
-    Ok(Begun { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
+    Ok(StartedTurn { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
 }
 
 fn order(api: &Api, who: &Identity, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
@@ -157,14 +157,14 @@ fn order(api: &Api, who: &Identity, thread: &ThreadId, turn: Turn) -> Result<Ord
 }
 
 /// Gives a person's word to the first question of a run, and follows the run from there.
-pub(crate) async fn answer(api: &Api, who: &Identity, run: &str, text: &str, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn answer(api: &Api, who: &Identity, run: &str, text: &str, is_watched: bool) -> Result<StartedTurn, Problem> {
     let (row, asks) = open_question(api, who, run).await?;
     let value = answer_value(text, &asks.waiting).map_err(|why| Problem::invalid(format!("{why} {}", hint(&asks.waiting))))?;
     give(api, who, row, &asks, value, is_watched).await
 }
 
 /// The same with a value that is one already.
-pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<Begun, Problem> {
+pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<StartedTurn, Problem> {
     let engine = &api.0.engine;
     let events = match is_watched {
         true => {
@@ -178,7 +178,7 @@ pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, va
     // The run above the one that asked rests too until its child goes on.
     awake(engine, &row.run).await;
     hold(engine, &row.run, place);
-    Ok(Begun { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
+    Ok(StartedTurn { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
 }
 
 /// A run of this user's that waits for a person, with its first question.
