@@ -31,19 +31,19 @@ pub struct Answer {
     pub text: String,
     /// The same for a terminal.
     pub plain: String,
-    /// What was asked for in a few words, where a model said it.
+    /// The short form of the answer, if the model gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<String>,
-    /// A sanitized fragment, of flows that promise one.
+    /// Sanitized HTML fragment, set by flows whose output includes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
     /// `[1]` is the first of these.
     pub sources: Vec<Source>,
     pub sentences: Vec<Sentence>,
-    /// Numbers the model cited that nothing had.
+    /// Citation numbers written by the model that match no passage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<usize>,
-    /// How many sentences `strict` took out.
+    /// Number of sentences removed by `strict`.
     #[serde(default)]
     pub removed: usize,
     /// The Markdown without the list of sources; `sentences` have ranges in it.
@@ -55,9 +55,9 @@ pub fn show(spans: &[Span], question: &str, budget_tokens: usize) -> (Vec<Messag
     (messages(&shown), shown)
 }
 
-/// The spans that fit, in their order, as they will be shown: one that only fits in part is that part.
+/// The spans that fit, in their order. The last one may be shortened to the part that fits.
 pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
-    // A search knows more of meaning than a count of words does.
+    // The rank of a search reflects meaning better than a word count does.
     let relevance = |number: usize| spans[number - 1].rank.map(evidence::by_rank);
     let options = PickOptions { relevance: Some(&relevance), ..PickOptions::default() };
     let picked = evidence::pick(question, &Spans::new(spans), budget_tokens, &options);
@@ -71,7 +71,7 @@ pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
     shown.collect()
 }
 
-/// Says of each span which call found it, where the world has not said so.
+/// Labels each span with the call that found it, where the tool host has not done so.
 pub fn label(spans: &mut [Span], tool: &str, arguments: &Value) {
     let label = evidence::task_label(tool, arguments);
     for span in spans.iter_mut().filter(|span| span.task.is_none()) {
@@ -79,7 +79,7 @@ pub fn label(spans: &mut [Span], tool: &str, arguments: &Value) {
     }
 }
 
-/// Whether two spans are one passage, though two calls found it. What a whole reply comes to is the reply's own.
+/// Whether two spans are the same passage found by two calls. A span computed from a whole reply belongs to that reply only.
 pub fn is_same(a: &Span, b: &Span) -> bool {
     let is_one = a.text == b.text && a.title == b.title && a.address == b.address && a.place == b.place && a.source == b.source;
     is_one && (a.task == b.task || !a.is_summary())
@@ -94,17 +94,17 @@ pub(crate) fn finish_said(said: DraftAnswer, shown: &[Span], strict: bool) -> An
 }
 
 pub(crate) fn finish_judged(said: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
-    // That nothing answers is no claim that a passage could support.
+    // "Not answered" is not a claim that a passage could support.
     if said.markdown == claims::NOT_ANSWERED {
         return finish_own(said, shown);
     }
     let answer = finished(&said.markdown, shown, strict, judged);
-    // `strict` may have taken it out.
+    // `strict` may have removed it.
     let short = said.short.filter(|short| answer.body.contains(short.as_str()));
     Answer { short, ..answer }
 }
 
-/// What a flow says by itself from tools' own replies: cited, and left as it is.
+/// For text that the flow writes itself from tool replies: cited, and otherwise unchanged.
 pub(crate) fn finish_own(said: DraftAnswer, shown: &[Span]) -> Answer {
     let mut answer = cited(&said.markdown, shown, Strict::Leave, None);
     mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
@@ -131,7 +131,7 @@ fn how(shown: &[Span], strict: bool) -> Strict {
     }
 }
 
-/// Claims that were compared with nothing are neither right nor wrong.
+/// Claims that were not compared with any passage get no status.
 fn mark_not_checked(sentences: &mut [Sentence], is_unchecked: impl Fn(&Sentence) -> bool) {
     for sentence in sentences.iter_mut().filter(|sentence| sentence.status != Status::NoClaim && is_unchecked(sentence)) {
         sentence.status = Status::NotChecked;
@@ -146,17 +146,17 @@ fn cited(raw_text: &str, shown: &[Span], how: Strict, judged: Option<&Judged>) -
     Answer { text, plain, short: None, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }
 }
 
-/// Of each span so much, when they are only listed.
+/// Characters of each span when spans are only listed.
 const LISTED_CHARS_MAX: usize = 400;
 
-/// What was found, one item each with its citation, under a line that says why there is no more.
+/// The passages found, one item each with its citation, below a line that explains why there is no written answer.
 pub fn listed(intro: &str, shown: &[Span]) -> String {
     let mut text = intro.to_owned();
     for (index, span) in shown.iter().enumerate() {
         let words = evidence::defused(&span.text).split_whitespace().collect::<Vec<_>>().join(" ");
         let is_long = words.chars().count() > LISTED_CHARS_MAX;
         let start: String = words.chars().take(LISTED_CHARS_MAX).collect();
-        // At a word's end, and then without a full stop, so that the citation belongs to it.
+        // Cut at the end of a word and without a full stop, so that the citation belongs to the sentence.
         let start = if is_long { start.rsplit_once(' ').map_or(start.as_str(), |(head, _)| head) } else { start.as_str() };
         let more = if is_long { " …" } else { "" };
         text.push_str(&format!("{}- {}{more} [{}]", if index == 0 { "\n\n" } else { "\n" }, start.trim_end_matches(['.', ' ']), index + 1));
@@ -165,7 +165,7 @@ pub fn listed(intro: &str, shown: &[Span]) -> String {
 }
 
 impl Answer {
-    /// What a run answers.
+    /// The output of a run.
     pub fn output(&self, flow: &str) -> Map<String, Value> {
         let mut output = Map::new();
         output.insert("answer".into(), json!(self.text));
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!((answer.text.as_str(), answer.refused.as_slice()), ("The sky is blue.", &[1][..]));
         assert_eq!((answer.count(Status::NotChecked), answer.count(Status::Unsupported)), (1, 0));
         assert!(answer.sentences[0].problems.is_empty(), "{answer:?}");
-        // Of what a flow says itself, only what its sources support has a status.
+        // In text that the flow writes itself, only supported sentences have a status.
         let own = DraftAnswer { markdown: "Cats sleep for 13 hours a day. This step was skipped by the user.".into(), short: None };
         let own = finish_own(own, &spans());
         assert_eq!((own.count(Status::Supported), own.count(Status::NotChecked), own.sentences.len()), (1, 1, 2), "{own:?}");

@@ -24,37 +24,37 @@ use crate::prompt;
 
 pub(crate) const PROMPT: &str = include_str!("claims.md");
 
-/// How a model that can abstain is told to.
+/// Instruction for models that can abstain.
 const ABSTAIN: &str = r#"If the evidence does not answer the question, reply {"facts": [], "short_answer": ""}."#;
 
-/// The answer where a model abstained.
+/// The answer if the model abstained.
 pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
 
-/// Instructions with how to abstain, for a model that can and is asked for facts.
+/// The instructions with the abstention instruction, for a model that can abstain and is asked for facts.
 pub(crate) fn with_abstention(instructions: &str, profile: &ModelProfile, passages: usize) -> String {
     let instructions = instructions.trim();
     if profile.can_abstain && is_asked(profile, passages) { format!("{instructions}\n{ABSTAIN}") } else { instructions.to_owned() }
 }
 
-/// What a model said, in Markdown with `[n]` for the n-th passage shown.
+/// A model's answer as Markdown, with `[n]` for the n-th passage shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DraftAnswer {
     pub(crate) markdown: String,
-    /// What was asked for in a few words, if the model was asked for that and said it.
+    /// The short form of the answer, if the model was asked for one and gave it.
     pub(crate) short: Option<String>,
 }
 
-/// One sentence takes so much; more is rambling.
+/// Longer sentences are cut; the rest is repetition.
 const SENTENCE_CHARS_MAX: usize = 320;
 const FACTS_MAX: usize = 4;
 const SHORT_CHARS_MAX: usize = 100;
 
-/// Whether a model of this kind is asked so.
+/// Whether a model of this kind is asked for facts.
 pub(crate) fn is_asked(profile: &ModelProfile, passages: usize) -> bool {
     profile.is_small && passages > 0
 }
 
-/// The fields in the order in which they are to be written: one that answers first finds facts to suit.
+/// In the order of generation: a model that writes the answer first picks facts to match it.
 pub(crate) fn properties(profile: &ModelProfile, passages: usize) -> Value {
     let fact = json!({
         "type": "object",
@@ -78,13 +78,13 @@ pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
     is_asked(profile, passages).then(schema)
 }
 
-/// What the first reply says. One that was to be `facts` and is not is still an answer, if a person could read it.
+/// The content of the first reply. A reply that should be `facts` and is not still counts as an answer if it is readable text.
 pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
     let words = |text: Option<String>| text.map(|markdown| DraftAnswer { markdown, short: None });
     let said = match replies.value(0) {
         Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
         Ok(value) => words(prompt::text_of(value)),
-        // A reply that does not fit its schema is refused, but its words come with the failure.
+        // A reply that does not fit its schema is a failure, but the failure contains its text.
         Err(failure) => {
             let said = failure.said.as_deref().filter(|_| is_asked).and_then(|said| read(&json!(said)).or_else(|| words(prompt::prose(said))));
             return said.ok_or(failure);
@@ -118,20 +118,21 @@ pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
     (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
 }
 
-/// Exactly what a model is told to reply when it abstains.
+/// Exactly the reply that a model is instructed to give when it abstains.
 fn is_abstention(json: &Value) -> bool {
     let has_no_facts = json.get("facts").and_then(Value::as_array).is_some_and(Vec::is_empty);
     has_no_facts && json.get("short_answer").and_then(Value::as_str).is_some_and(|short| short.trim().is_empty())
 }
 
-/// A sentence and the passage it is from.
+/// A sentence and the number of its passage.
 fn fact(fact: &Value) -> Option<(String, Option<u64>)> {
     let words = fact.get("sentence").or(fact.get("claim"))?.as_str()?;
     let words = whole(&uncited(words));
     (!words.is_empty()).then(|| (words, fact.get("source").and_then(Value::as_u64)))
 }
 
-/// Without the numbers a model wrote by itself: they are no citations where it was not shown passages, or named its source beside them.
+/// Removes numbers in brackets that a model wrote by itself: they are not citations if no passages were shown or the source is given
+/// separately.
 pub(crate) fn uncited(words: &str) -> String {
     let mut words = words.to_owned();
     for citation in evidence::citations(&words).into_iter().rev() {
@@ -140,7 +141,8 @@ pub(crate) fn uncited(words: &str) -> String {
     words.trim().to_owned()
 }
 
-/// Without the sentence that the limit cut off, and without a question: some say the user's again instead of an answer.
+/// Without the sentence that was cut off by the token limit, and without a question: some models repeat the user's question instead of
+/// answering.
 fn whole(words: &str) -> String {
     let is_cut = words.chars().count() >= SENTENCE_CHARS_MAX;
     let ends: Vec<usize> = words
@@ -166,7 +168,7 @@ fn whole(words: &str) -> String {
     if kept.is_empty() { rest.to_owned() } else { format!("{kept} {rest}") }
 }
 
-/// A few words, on one line, that nothing cut off and no Markdown is hidden in.
+/// A few words on one line, complete and without Markdown.
 fn brief(short: &str) -> Option<String> {
     let short = uncited(short).replace(['*', '_', '`', '\n'], " ");
     let short = short.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -174,7 +176,7 @@ fn brief(short: &str) -> Option<String> {
     (!short.is_empty() && short.chars().count() < SHORT_CHARS_MAX).then(|| short.to_owned())
 }
 
-/// The citation stands before the mark that ends the sentence.
+/// The citation precedes the punctuation that ends the sentence.
 fn cited(words: &str, sources: &[u64]) -> String {
     let (body, end) = match words.strip_suffix(['.', '!']) {
         Some(body) => (body.trim_end(), &words[words.len() - 1..]),

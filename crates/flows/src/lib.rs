@@ -45,7 +45,7 @@ pub use verify::Verify;
 
 use graph::Graph;
 
-/// Every flow that comes with Baton, in the order in which people are shown them. A new flow is added here.
+/// Every built-in flow, in display order. A new flow is added here.
 pub const BUILT_IN: &[Descriptor] = &[
     auto::FLOW,
     direct::FLOW,
@@ -68,10 +68,10 @@ pub const BUILT_IN: &[Descriptor] = &[
 /// The purpose of model calls whose text is the answer; see [`Descriptor::answer`].
 pub const ANSWER_CALL: &str = "answer";
 
-/// The graphs of every flow that comes with Baton.
+/// The graphs of all built-in flows.
 pub fn all() -> Result<Vec<Graph>, RegistryError> {
     Registry::default().graphs()
 }
 
-/// A script for `world`'s scripted world under which every sample runs from end to end.
+/// A script for the scripted handler under which every sample runs to completion.
 pub const SCRIPT: &str = include_str!("sample/sample.script");

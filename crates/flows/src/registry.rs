@@ -1,4 +1,4 @@
-//! The list of flows that a program has, and questions about it.
+//! The list of flows of a program.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use graph::{Graph, GraphError};
 use crate::descriptor::{Calls, Descriptor, Visibility};
 use crate::settings::Setting;
 
-/// The flows that a program has, in the order in which people are shown them. Cheap to clone.
+/// The flows of a program, in display order. Cheap to clone.
 #[derive(Clone)]
 pub struct Registry(Arc<[Entry]>);
 
@@ -25,7 +25,7 @@ pub struct Specialist {
     pub capability: &'static str,
     pub aliases: &'static [&'static str],
     pub about: &'static str,
-    /// Where it listens unless somebody names another port.
+    /// Default port.
     pub port: u16,
 }
 
@@ -33,7 +33,7 @@ pub struct Specialist {
 #[derive(Debug)]
 pub enum RegistryError {
     Graph(GraphError),
-    /// Two flows have one name, or the graph has another.
+    /// Two flows have the same name, or the graph has a different one.
     Name {
         flow: &'static str,
     },
@@ -56,7 +56,7 @@ impl fmt::Display for RegistryError {
     }
 }
 
-/// The flows that come with Baton.
+/// The built-in flows.
 impl Default for Registry {
     fn default() -> Self {
         Registry::new(crate::BUILT_IN.iter().copied())
@@ -68,7 +68,7 @@ impl Registry {
         Registry(flows.into_iter().map(|flow| Entry { flow, settings: OnceLock::new() }).collect())
     }
 
-    /// The same list with one flow more, at its end.
+    /// The same list with one flow appended.
     #[must_use]
     pub fn with(&self, flow: Descriptor) -> Registry {
         Registry::new(self.iter().copied().chain([flow]))
@@ -89,7 +89,7 @@ impl Registry {
         names
     }
 
-    /// The graphs of all flows, checked against what the descriptors say of them.
+    /// The graphs of all flows, checked against their descriptors.
     pub fn graphs(&self) -> Result<Vec<Graph>, RegistryError> {
         let mut graphs: Vec<Graph> = Vec::new();
         for flow in self.iter() {
@@ -117,7 +117,7 @@ impl Registry {
         self.iter().filter(|flow| flow.routing.is_some())
     }
 
-    /// The flow that answers where none is named: the router, or else the first one that people choose.
+    /// The flow used if none is named: the router, or else the first listed one.
     pub fn default_flow(&self) -> Option<&Descriptor> {
         self.router().or_else(|| self.iter().find(|flow| flow.visibility == Visibility::Listed))
     }
@@ -142,7 +142,7 @@ impl Registry {
         self.iter().filter_map(specialist).collect()
     }
 
-    /// The agent that goes by this name or capability, however it is spelled: `DocumentCreator`, `document_creator`, `create_document`.
+    /// The agent with this name or capability, in any spelling: `DocumentCreator`, `document_creator`, `create_document`.
     pub fn specialist(&self, name: &str) -> Option<Specialist> {
         self.specialists().into_iter().find(|one| one.is_named(name))
     }
@@ -176,7 +176,7 @@ impl fmt::Debug for Registry {
 }
 
 impl Specialist {
-    /// Whether this is one of its names, however it is spelled.
+    /// Whether this is one of its names, in any spelling.
     pub fn is_named(&self, name: &str) -> bool {
         let plain = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
         let wanted = plain(name);
@@ -206,7 +206,7 @@ mod tests {
             let passes_on = registry.get(graph.name()).is_some_and(|flow| matches!(flow.calls, Calls::Routed | Calls::Given));
             assert_eq!(graph.delegates(), passes_on, "{}", graph.name());
         }
-        // The classifier was trained on these; another order or name would need other weights.
+        // The classifier was trained on these; another order or name needs new weights.
         assert_eq!(registry.routed().map(|flow| flow.name).collect::<Vec<_>>(), crate::auto::classify::FLOWS);
     }
 

@@ -21,10 +21,10 @@ use crate::input::{Approve, ModelProfile, QUESTION_BYTES_MAX};
 /// One message of a team's conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// `user`, `assistant`, `system`, `tool`; what others call it is turned into these at the border.
+    /// `user`, `assistant`, `system`, `tool`; other names are converted at the boundary.
     pub role: String,
     pub content: String,
-    /// Whatever else it has. It is passed on and not read.
+    /// Further fields, passed on unread.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -53,20 +53,20 @@ impl Turn {
     }
 }
 
-/// What the words of an agent say about its errand. Nothing else of them is looked at.
+/// The completion state in an agent's message. Nothing else of the message is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     Completed(String),
-    /// It says itself that another try would not help.
+    /// The agent reports that a retry would not help.
     GivenUp {
         capability: String,
         reason: String,
     },
-    /// Talk.
+    /// Plain text.
     None,
 }
 
-/// Places in a text where JSON may begin that are looked into.
+/// Maximum number of positions in a text where JSON is looked for.
 const STARTS_MAX: usize = 64;
 
 pub fn signal(text: &str) -> Signal {
@@ -88,7 +88,7 @@ fn of_object(object: &Map<String, Value>) -> Signal {
     }
 }
 
-/// The outermost JSON objects of a text. What lies inside one is its data, and no signal.
+/// The outermost JSON objects of a text. Nested objects are data, not signals.
 fn objects(text: &str) -> Vec<Map<String, Value>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -106,7 +106,7 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
     found
 }
 
-/// What an agent of a team is given.
+/// Input of a team's agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Given<S>", bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Visit<S> {
@@ -124,12 +124,12 @@ impl<S> Visit<S> {
     }
 }
 
-/// What people last said.
+/// The last message of a person.
 pub fn asked(messages: &[Turn]) -> String {
     messages.iter().rev().find(|turn| turn.is_a_persons()).map(|turn| turn.content.clone()).unwrap_or_default()
 }
 
-/// As it comes: a state, or what every other flow is given.
+/// The input before conversion: a state, or the input of any other flow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 struct Given<S> {
@@ -179,12 +179,12 @@ impl<S> TryFrom<Given<S>> for Visit<S> {
     }
 }
 
-/// Whoever brings messages brings all of the conversation.
+/// A caller that sends messages sends the whole conversation.
 pub fn recall(turns: usize) -> impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static {
     move |input, before| input.get("messages").is_none() && context::fill(input, before, 2 * turns)
 }
 
-/// What an agent answers: the whole state, and its last words for those who asked a question.
+/// Output of an agent: the whole state, and its last message for callers that sent a question.
 pub fn state(messages: &[Turn], next: &str, context: &Map<String, Value>, flow: &str, answer: &str) -> Map<String, Value> {
     let mut output = Map::new();
     output.insert("messages".into(), json!(messages));

@@ -1,4 +1,4 @@
-//! Approval of a plan: what a person approves is what runs, and they may send a plan of their own instead.
+//! Approval of a plan: the plan that a person approves is the plan that runs; they may also send an edited plan.
 
 use graph::{Ask, Digest, Effect, Go, Question, Replies, Request};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
     Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
 }
 
-/// A plan by its hash: what is approved is what runs.
+/// The hash of a plan: the plan that was approved is the plan that runs.
 fn digest(plan: &Plan) -> Digest {
     Digest::of(&graph::tool("plan", json!(plan.steps)))
 }
@@ -48,7 +48,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
                 s.plan = Some(plan);
                 execute::prepare(s);
             }
-            // A person's own plan is taken whole or not at all.
+            // An edited plan is accepted completely or not at all.
             Err(mistakes) => {
                 let text = format!("The plan that was sent cannot be carried out: {}.", mistakes.join("; "));
                 return respond::end(s, crate::answer::finish(&text, &[], false)).note("approval", json!({ "wrong": mistakes }));

@@ -1,4 +1,4 @@
-//! A question to the user about what only they can say.
+//! A question to the user.
 
 use graph::{Ask, Effect, Go, Question, Replies, Request};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Reason;
 use crate::prompt;
 
-/// Questions to the user in one run.
+/// Maximum number of questions to the user in one run.
 pub(super) const QUESTIONS_MAX: usize = 2;
 pub(super) const QUESTION_TOKENS_MAX: usize = 150;
 const REPLY_TOKENS_MAX: usize = 500;
@@ -29,7 +29,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
     let said = replies.value(0).ok().map(|value| match value {
         Value::String(text) => text.clone(),
-        // A form may wrap the words.
+        // The reply may be an object with the text in its fields.
         Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     });

@@ -1,32 +1,32 @@
 //! Which of the listed tools a planner is shown.
 //!
-//! `registry.tools` ranks by meaning for the question, and that order decides. A large model sees the whole list. A small one reads slowly and chooses badly
-//! from many, so it sees the first of the list, with room kept for what a question's words seldom name: look-ups, the user's documents and, where tasks are
-//! carried out, the built-in tools for files, code and sums. No word of the question is looked at here.
+//! `registry.tools` ranks by similarity to the question, and that order decides. A large model sees the whole list. A small one reads
+//! slowly and chooses badly from many, so it sees the first of the list, with slots reserved for tools that questions seldom name: lookups,
+//! the user's documents and, for tasks, the built-in tools for files, code and arithmetic. No word of the question is matched here.
 
 use super::{Tool, Toolbox};
 use crate::input::ModelProfile;
 
-/// What a flow plans for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// Questions: look-ups come first.
+    /// Questions: lookups come first.
     Answers,
-    /// Tasks: the built-in acting tools have room of their own.
+    /// Tasks: the built-in acting tools have slots of their own.
     Tasks,
 }
 
-/// Tools that a small model is shown where it answers questions.
+/// Tools shown to a small model for questions.
 const SMALL_ANSWER_TOOLS_MAX: usize = 6;
-/// Tools that a small model is shown where it carries out tasks.
+/// Tools shown to a small model for tasks.
 const SMALL_TASK_TOOLS_MAX: usize = 8;
-/// Look-ups that have room in every list for a small model.
+/// Slots for lookups in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// Of the list's own order, so many come before any room that is kept.
+/// The first tools of the ranking precede any reserved slot.
 const RANKED_MIN: usize = 2;
-/// Where the user's own documents are found.
+/// The tool that searches the user's documents.
 const DOCUMENTS: &str = "docs.search";
-/// Built-in tools that carry out what people most often ask for.
+/// Built-in tools for the most common tasks.
 const ACTING: [&str; 4] = ["calc.calculate", "code.run_python", "files.read", "files.write"];
 /// Servers of the built-in acting tools.
 pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
