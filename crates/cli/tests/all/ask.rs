@@ -77,7 +77,7 @@ impl Home {
     }
 }
 
-/// A world with documents in which the model cannot be reached.
+/// A script with documents in which the model cannot be reached.
 const MODEL_DOWN: &str = r#"
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "docs.search", "description": "Searches", "read_only": true, "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}}]}, "spans": []}
 when tool docs.search reply {"text": "", "data": {"passages": [{"text": "After a crash the log is replayed from the last checkpoint.", "title": "Recovery", "address": "https://example.org/wal"}]}, "spans": []}
