@@ -1,4 +1,4 @@
-//! A key that can be used and not shown: no `Display`, no `Serialize`, and a `Debug` that says nothing.
+//! A key that cannot be printed: no `Display`, no `Serialize`, and an empty `Debug`.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// `None` for what is only white space: an empty variable is a key that was not given.
+    /// `None` for white space: an empty variable counts as unset.
     pub fn new(text: &str) -> Option<Secret> {
         let text = text.trim();
         (!text.is_empty()).then(|| Secret(text.to_owned()))
     }
 
-    /// For the one line that puts it into a request.
+    /// For the line that puts it into a request.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Other people's error texts now and then repeat the key they were given.
+    /// Removes the key from a text; error messages of providers may repeat it.
     pub fn struck_from(&self, text: &str) -> String {
-        // A very short key is a placeholder such as `x`, and striking it would garble every sentence.
+        // A very short key is a placeholder such as `x`, and removing it would garble every sentence.
         if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }
