@@ -1,4 +1,4 @@
-//! `baton bench scale`: what a step costs on each store, beside plain commits of the same database, and how that grows with what is stored.
+//! `baton bench scale`: cost of a step on each store, beside plain commits of the same database, and its growth with the stored data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::{How, wrong};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ScaleBench {
-    /// Threads that are stored for the second measurement; the first has 100
+    /// Threads stored for the second measurement; the first has 100
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     threads: u64,
-    /// Runs that go at once
+    /// Concurrent runs
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     together: u64,
     #[command(flatten)]
@@ -44,7 +44,7 @@ Examples:
   BATON_STORE=postgres://me@localhost/baton baton bench scale --threads 1000000 --json";
 
 const FEW_THREADS: u64 = 100;
-/// As many bytes as a journal line of the measured runs has, about.
+/// About the size of a journal line of the measured runs.
 const LINE_BYTES: usize = 200;
 const BARE_CLIENTS: usize = 32;
 const PUT_ROWS: u64 = 500;
@@ -60,7 +60,7 @@ impl ScaleBench {
             match place.shared()? {
                 Some(at) => {
                     let schema = BenchSchema::new(at.address()).await?;
-                    // Also after a failure the schema is dropped.
+                    // The schema is dropped after a failure too.
                     let measured = self.postgres(&schema, &ground).await;
                     schema.drop_schema().await?;
                     report.insert("postgres", measured?);
@@ -143,7 +143,7 @@ struct Steps {
     per_s: f64,
 }
 
-/// Threads with a finished run of one line and two messages each, as numbers from `first` on.
+/// Threads with a finished run of one line and two messages each, numbered from `first`.
 async fn fill(store: &dyn Transfer, first: i64, threads: u64) -> Result<()> {
     let text = |text: String| Cell::Text(text);
     let mut done = 0;
