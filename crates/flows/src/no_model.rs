@@ -1,4 +1,4 @@
-//! How a run ends whose model did not answer: as failed, with the cause, and with what was found until then in the note [`FOUND`].
+//! Ends a run whose model did not answer: as failed, with the cause, and with the results so far in the note [`FOUND`].
 //!
 //! ```text
 //! is_down(&failure) -> bool                    the model could not be reached or refused; not: a limit was reached, or its reply was unusable

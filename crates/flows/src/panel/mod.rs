@@ -1,20 +1,19 @@
-//! A planner, critics, researchers, an expert and a finalizer, who answer a question by the rules of one table.
+//! A planner, critics, researchers, an expert and a finalizer, which answer a question by the rules of one table.
 //!
 //! ```text
 //!   input ► planner ──► critic_planner ──► researcher ──► critic_researcher ──► expert ──► critic_expert ──► finalizer ► end
 //!              ▲              │ │              ▲ ▲                │ │              ▲              │              ▲
 //!              └─ rejected ───┘ │              │ └─ rejected, or ─┘ │              └── rejected ──┘              │
 //!                               │              │    more steps      │                                            │
-//!                               └ approve_plan ┴ (if a person is to agree)     retries spent, or an error ───────┘
+//!                               └ approve_plan ┴ (if a person is to approve)   retries spent, or an error ───────┘
 //! ```
 //!
-//! [`table`] is the whole of who follows whom. Each node carries out one step and reports; [`orchestrate`] looks the report up, counts retries, and
-//! tells the next agent what to do in a message. The state is held against [`Panel::check`] before and after every step, which matters when
-//! somebody branches a run with an edit.
+//! [`table`] has all transitions. Each node carries out one step and reports; [`orchestrate`] looks the report up, counts retries, and instructs the next
+//! agent in a message. The state is checked by [`Panel::check`] before and after every step, which matters when a run is forked with an edit.
 //!
-//! As in the document, a retry is spent by every rejection and every error, and the question is given up when their number reaches `retry_limit`. A
-//! critic may say that trying again cannot help; the row of the table for that is the same one, `RetriesSpent`. Either way the answer says why.
-//! `approve_plan` is not in the document's table: it stands between the planner's critic and the next step, and only if the user wants it.
+//! As in the specification, every rejection and every error costs a retry, and the question is given up when their number reaches `retry_limit`. A
+//! critic may report that trying again cannot help; the row of the table for that is the same one, `RetriesSpent`. In both cases the answer gives the reason.
+//! `approve_plan` is not in the specification's table: it is between the planner's critic and the next step, and only if the user wants it.
 
 mod agents;
 mod critics;
@@ -40,7 +39,7 @@ use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::direct::ANSWER;
 use crate::input::{Approve, Input};
 use crate::settings::SettingsType;
-use state::{Ending, Error, Kind, Panel, Word};
+use state::{AgentMessage, Ending, Error, Kind, Panel};
 use table::{Report, Step, When};
 
 pub use critics::{Judged, ask_about, judge};
@@ -149,7 +148,7 @@ fn output(s: &Panel) -> Value {
 }
 
 /// Result of one step.
-enum Done {
+enum StepResult {
     /// A report, and a one-line note about it.
     Report(Report, Value),
     Wrong(Vec<Error>),
@@ -162,7 +161,7 @@ enum Done {
 struct Agent {
     step: Step,
     ask: fn(&Panel) -> Ask,
-    fold: fn(&mut Panel, &Replies<'_>) -> Done,
+    fold: fn(&mut Panel, &Replies<'_>) -> StepResult,
 }
 
 impl Node<Panel> for Agent {
@@ -183,21 +182,21 @@ impl Node<Panel> for Agent {
             return orchestrate(s, self.step, Report::Critical, 1);
         }
         match (self.fold)(s, replies) {
-            Done::Report(report, note) => {
+            StepResult::Report(report, note) => {
                 let count = if report == Report::Rejected { rejections(s, self.step) } else { 1 };
                 orchestrate(s, self.step, report, count).note(self.step.name(), note)
             }
-            Done::Wrong(errors) => {
+            StepResult::Wrong(errors) => {
                 let is_critical = errors.iter().any(|error| !error.is_recoverable);
                 let note = json!(errors);
                 for error in errors {
                     let content = format!("{:?}: {}", error.kind, error.message).to_lowercase();
-                    s.say(Word { sender: error.component.clone(), receiver: ORCHESTRATOR.into(), kind: Kind::Error, content, step_id: None });
+                    s.say(AgentMessage { sender: error.component.clone(), receiver: ORCHESTRATOR.into(), kind: Kind::Error, content, step_id: None });
                     s.errors.push(error);
                 }
                 orchestrate(s, self.step, if is_critical { Report::Critical } else { Report::Failed }, 1).note("error", note)
             }
-            Done::End(go) | Done::Aside(go) => go,
+            StepResult::End(go) | StepResult::Aside(go) => go,
         }
     }
 }
@@ -292,7 +291,7 @@ fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
 fn instruct(s: &mut Panel, to: Step, when: When) {
     let is_again = when == When::Failed;
     let rejected = |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == When::Rejected).map(|verdict| verdict.feedback.clone());
-    let told: Vec<(String, Option<usize>)> = match to {
+    let instruction: Vec<(String, Option<usize>)> = match to {
         Step::Input => Vec::new(),
         _ if is_again => {
             let open: Vec<Option<usize>> = match to {
@@ -300,7 +299,7 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
                 Step::CriticResearcher => s.to_review().into_iter().map(Some).collect(),
                 _ => vec![None],
             };
-            open.into_iter().map(|step_id| (last_told(s, to, step_id), step_id)).collect()
+            open.into_iter().map(|step_id| (last_instruction(s, to, step_id), step_id)).collect()
         }
         Step::Planner => {
             let first = format!("Develop a logical plan to answer: {}", s.question);
@@ -314,8 +313,8 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
                     Some(index) => Some((index + 1).min(s.research.len() - 1)),
                 };
             }
-            let told = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
-            s.to_research().into_iter().map(|index| (told(index), Some(index))).collect()
+            let instruction = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
+            s.to_research().into_iter().map(|index| (instruction(index), Some(index))).collect()
         }
         Step::Expert => {
             let first = format!("Perform steps: {}", s.expert_steps.join(" "));
@@ -323,8 +322,8 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
         }
         Step::CriticPlanner => vec![(format!("Review plan: {}", agents::logical_plan(s)), None)],
         Step::CriticResearcher => {
-            let told = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
-            s.to_review().into_iter().map(|index| (told(index), Some(index))).collect()
+            let instruction = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
+            s.to_review().into_iter().map(|index| (instruction(index), Some(index))).collect()
         }
         Step::CriticExpert => {
             let answer = s.expert.as_ref().map_or("", |expert| expert.answer.as_str());
@@ -332,12 +331,12 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
         }
         Step::Finalizer => vec![("Generate final answer and reasoning trace".to_owned(), None)],
     };
-    for (content, step_id) in told {
-        s.say(Word { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
+    for (content, step_id) in instruction {
+        s.say(AgentMessage { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
     }
 }
 
-fn last_told(s: &Panel, to: Step, step_id: Option<usize>) -> String {
-    let told = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
-    told.map(|word| word.content.clone()).unwrap_or_default()
+fn last_instruction(s: &Panel, to: Step, step_id: Option<usize>) -> String {
+    let instruction = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
+    instruction.map(|word| word.content.clone()).unwrap_or_default()
 }

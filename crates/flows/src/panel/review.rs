@@ -1,14 +1,14 @@
-//! What a critic knows before a model is asked: a draft's claims, held against the evidence, and whether it answers at all.
+//! Checks a draft without a model: its claims against the evidence, and whether it answers at all.
 //!
 //! ```text
 //!   draft ── evidence::check ──▶ wrong numbers, names, dates, quotations; contradictions      hard
 //!            (rules, verifier)
 //!         ── rules ────────────▶ nothing answered; another subject; nothing of it in the sources  hard
-//!                              ▶ words that seem turned around                                 for the model to judge
+//!                              ▶ word order that seems changed                                 for the model to judge
 //! ```
 //!
-//! Every finding is told to the critic. A small model approves whatever reads well, so hard findings reject by themselves where the critic is one, and
-//! it is not asked at all then. The feedback names the sentence and what the sources say instead.
+//! The critic's prompt lists every finding. A small model approves whatever reads well, so with a small critic hard findings reject by themselves, and no
+//! model is called. The feedback names the sentence and what the sources say instead.
 
 use evidence::{DecidedBy, Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ impl Finding {
     }
 
     /// For a critic, who has the sources.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         match self.sentence.as_str() {
             "" => self.words.clone(),
             sentence => format!("“{sentence}”: {}", self.words),
@@ -153,11 +153,11 @@ pub fn is_rejected(findings: &[Finding]) -> bool {
 
 /// Feedback for the author of the draft.
 pub fn feedback(findings: &[Finding]) -> String {
-    let told = |finding: &Finding| match finding.source.as_str() {
-        "" => finding.told(),
-        source => format!("{} They say: “{source}”", finding.told()),
+    let describe = |finding: &Finding| match finding.source.as_str() {
+        "" => finding.describe(),
+        source => format!("{} They say: “{source}”", finding.describe()),
     };
-    findings.iter().filter(|finding| finding.is_hard()).map(told).collect::<Vec<_>>().join(" ")
+    findings.iter().filter(|finding| finding.is_hard()).map(describe).collect::<Vec<_>>().join(" ")
 }
 
 fn whole(kind: FindingKind, words: &str) -> Finding {

@@ -27,14 +27,14 @@ fn digest(plan: &Plan) -> Digest {
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
-    struct Word {
+    struct ApprovalReply {
         approve: bool,
         #[serde(default)]
         steps: Option<Vec<Step>>,
     }
     let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(Word { approve: *approve, steps: None }),
-        Ok(value) => Word::deserialize(value).ok(),
+        Ok(Value::Bool(approve)) => Some(ApprovalReply { approve: *approve, steps: None }),
+        Ok(value) => ApprovalReply::deserialize(value).ok(),
         Err(_) => None,
     };
     let Some(word) = word.filter(|word| word.approve) else {
@@ -44,7 +44,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         s.draft = None;
         match plan::checked(plan::Draft::of_steps(steps), &s.toolbox, s.complexity()) {
             Ok(plan) => {
-                s.doing = plan.steps.iter().map(execute::Doing::new).collect();
+                s.doing = plan.steps.iter().map(execute::StepRun::new).collect();
                 s.plan = Some(plan);
                 execute::prepare(s);
             }

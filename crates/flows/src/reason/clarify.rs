@@ -27,13 +27,13 @@ pub(super) fn ask(s: &Reason) -> Ask {
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
-    let said = replies.value(0).ok().map(|value| match value {
+    let text = replies.value(0).ok().map(|value| match value {
         Value::String(text) => text.clone(),
         // The reply may be an object with the text in its fields.
         Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     });
-    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
+    let answer = text.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
     let answer = answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| prompt::clipped(&text, REPLY_TOKENS_MAX));
     let clarified = Clarified { question, answer };
     let note = json!(clarified);

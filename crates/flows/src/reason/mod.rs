@@ -1,27 +1,27 @@
-//! Carries a request out where that takes more than an answer: think, plan, execute, reflect, respond.
+//! Carries out requests that need more than an answer: think, plan, execute, reflect, respond.
 //!
 //! ```text
 //!   decide ── direct ───────────────────────────────────────────────────────────────────────────► respond ► end
 //!     │ agentic, by rules                                                                          ▲ │  │ no model
-//!     ▼            ┌───────────────── not there yet, at most `max_iterations` times ─────────────┬─┼─┘  ▼
+//!     ▼            ┌───────────────── not reached yet, at most `max_iterations` times ───────────┬─┼─┘  ▼
 //!   iterate ► think ► plan ──► approve_plan ──► execute ⟲ ──► reflect ────────────────────────────┴─┘    direct ► end
-//!                     │  ▲      (if asked)        │ in waves; again with other arguments, then another way
+//!                     │  ▲      (if asked)        │ in waves; again with other arguments, then another tool
 //!                     ▼  │
-//!          find_tools, clarify, or the plan again with what was wrong with it
+//!          find_tools, clarify, or the plan again with its errors
 //! ```
 //!
-//! `think` lists the tools; what is wanted is said by the call that plans, so that thinking costs no call of its own. A request skips that call only if it
-//! names its tool and has the arguments ([`certain`]), or if a similar one was planned before ([`memory`]). Everything else is planned by the model with
-//! every tool there is.
+//! `think` lists the tools; the planning call also states the goal, so that thinking costs no call of its own. A request skips that call only if it names
+//! its tool and arguments ([`certain`]), or if a similar one was planned before ([`memory`]). Everything else is planned by the model with every tool.
 //!
-//! A plan that cannot be used is made again with what was wrong, then with one step, then the request is answered directly. Each phase, an iteration and
-//! the whole run have a clock ([`Limits`]); what has no time left fails, and what follows makes do with less.
+//! An unusable plan is requested again with its errors, then as one step, then the request is answered directly. Each phase, an iteration and the whole
+//! run have a time limit ([`Limits`]); a phase without time left fails, and the following ones work with less.
 //!
-//! The planner may also write the answer beforehand, with references to results. It counts only if what the steps return supports every sentence
-//! ([`conclude`]), and then a plan takes one model call in all; otherwise a plan of one step takes two, the second of which also judges whether that was
-//! enough. Plans of more steps are reflected on by a call of their own.
+//! The planner may also draft the answer, with references to results. The draft counts only if the results support every sentence ([`conclude`]), and
+//! then a plan takes one model call in all; otherwise a plan of one step takes two, the second of which also judges whether that was enough. Plans of
+//! more steps are reflected on by a separate call.
 //!
-//! What was learnt ([`memory`]) comes in with the input and is kept when the run ends well. Nothing of a run that may have changed anything is ever kept.
+//! Notes of similar requests ([`memory`]) are part of the input, and new ones are kept when the run succeeds. Nothing is kept of a run that may have
+//! changed anything.
 
 mod approve;
 mod certain;
@@ -53,7 +53,7 @@ use crate::input::{Approve, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
-use crate::verify::{Means, Unchecked, Verify};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 pub use decide::{Complexity, Facts, ToolFit, Way, Why, complexity, decide};
 pub use execute::{ExecutionResult, WrittenFile};
@@ -195,13 +195,13 @@ pub(super) struct Reason {
     /// The planner's question to the user.
     question_to_user: Option<String>,
     clarified: Vec<clarify::Clarified>,
-    doing: Vec<execute::Doing>,
+    doing: Vec<execute::StepRun>,
     results: Vec<ExecutionResult>,
     /// Lines for the planner: earlier steps and failures.
     done: Vec<String>,
     failed: Vec<String>,
     /// Calls of earlier iterations that may have changed something.
-    acted: Vec<execute::Acted>,
+    acted: Vec<execute::PastCall>,
     files: Vec<WrittenFile>,
     spans: Vec<Span>,
     reflections: Vec<ReflectionResult>,
@@ -284,12 +284,12 @@ fn output(s: &Reason) -> Value {
 
 impl Reason {
     /// The question in full, for tools that are not given the conversation.
-    fn asked(&self) -> String {
+    fn full_question(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn depth(&self) -> Depth {
@@ -310,11 +310,11 @@ impl Reason {
     }
 
     fn recall(&self, kind: Kind) -> Option<&Remembered> {
-        recall(&self.settings.remembered, kind, &key(&self.asked()))
+        recall(&self.settings.remembered, kind, &key(&self.full_question()))
     }
 
     fn remember(&mut self, kind: Kind, value: Value) {
-        let key = key(&self.asked());
+        let key = key(&self.full_question());
         self.to_remember.push(Remembered { kind, key, value });
     }
 
@@ -341,7 +341,7 @@ impl Reason {
     }
 
     /// System prompt, history and question; the question is last and alone.
-    fn told(&self, system: String) -> Vec<Message> {
+    fn messages(&self, system: String) -> Vec<Message> {
         let mut messages = vec![prompt::system(system)];
         messages.extend(crate::input::fitted(&crate::input::recent(&self.history, TURNS_MAX), self.model.history_tokens()));
         messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
@@ -356,7 +356,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
         messages_before: crate::input::last_messages(&s.history, usize::MAX).len(),
         has_failed_before: s.settings.previous_failed,
         has_documents: s.has_documents,
-        told: s.settings.way,
+        requested: s.settings.way,
         preference: s.settings.prefers,
         depth: s.depth(),
         tool_fit,
@@ -367,7 +367,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
 /// A plain question is answered directly unless it needs one of the tools; they are listed to decide that.
 fn ask_decide(s: &Reason) -> Ask {
     match decide::depends_on_tools(decide_by_rules(s, None)) {
-        true => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
+        true => Ask::one(toolbox::ask_named(&s.full_question(), &s.settings.enabled_tools)),
         false => Ask::nothing(),
     }
 }
@@ -396,7 +396,7 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     s.iteration += 1;
     execute::remember_acts(s);
     for doing in &s.doing {
-        if doing.is_well() { s.done.push(doing.told()) } else { s.failed.push(doing.told()) }
+        if doing.has_succeeded() { s.done.push(doing.describe()) } else { s.failed.push(doing.describe()) }
     }
     (s.plan_failures, s.draft, s.is_certain) = (Vec::new(), None, false);
     Go::to(if s.iteration == 1 { "think" } else { "plan" }).note("iteration", s.iteration)
@@ -405,7 +405,7 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
 /// Lists the tools that fit the request best, and the built-in tools for tasks regardless of their rank.
 fn ask_think(s: &Reason) -> Ask {
     let names = &s.settings.enabled_tools;
-    let mut ask = Ask::one(toolbox::ask_named(&s.asked(), names));
+    let mut ask = Ask::one(toolbox::ask_named(&s.full_question(), names));
     if names.is_empty() {
         ask.add(toolbox::ask_acting());
     }
@@ -481,7 +481,7 @@ fn ask_plan(s: &Reason) -> Ask {
     let text = prompt::render(
         PLAN.of(&s.model),
         json!({
-            "tools": s.toolbox.told(&s.model),
+            "tools": s.toolbox.describe(&s.model),
             "steps_max": form.steps_max,
             "may_ask": form.may_ask,
             "examples": plan::examples(&s.toolbox, &s.model),
@@ -496,7 +496,7 @@ fn ask_plan(s: &Reason) -> Ask {
         }),
     );
     let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
-    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&s.toolbox, &s.model, form)), tokens_max).label("planning"))
+    Ask::one(prompt::call("plan", s.messages(text), Some(plan::schema(&s.toolbox, &s.model, form)), tokens_max).label("planning"))
 }
 
 fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
@@ -516,7 +516,7 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
             // A question can be looked up as it is. A possible request to act cannot: nothing is done, and the answer says so.
             let is_question = s.has_documents || !decide::may_act(&s.question);
             s.degraded.push(format!("{}: {failure}", if is_question { "planned by rule" } else { "not planned" }));
-            let plan = if is_question { plan::look_up(&s.asked(), &s.toolbox) } else { plan::nothing() };
+            let plan = if is_question { plan::look_up(&s.full_question(), &s.toolbox) } else { plan::nothing() };
             return adopt(s, plan, true);
         }
     };
@@ -555,7 +555,7 @@ fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
 
 fn adopt(s: &mut Reason, plan: Plan, is_by_rule: bool) -> Go {
     s.is_by_rule = is_by_rule;
-    s.doing = plan.steps.iter().map(execute::Doing::new).collect();
+    s.doing = plan.steps.iter().map(execute::StepRun::new).collect();
     s.results = Vec::new();
     let to = match (plan.steps.is_empty(), s.asks_approval) {
         (true, _) => "reflect",

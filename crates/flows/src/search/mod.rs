@@ -10,16 +10,17 @@
 //!                                                max_turn_iterations allows
 //! ```
 //!
-//! Two model calls, however many tasks. An unusable plan becomes one task, a task that fails is left out of the evidence and named to the model, and a
-//! synthesis that is not JSON is read as text. If the model is down, the run fails and its note `found_before_failure` lists what was gathered; if a budget ended or the
-//! reply was unusable, that list is the answer.
-//! The answer comes as Markdown and as HTML (`response_content`), both from the same checked text.
+//! Two model calls, however many tasks. An unusable plan becomes one task, a failed task is left out of the evidence and named to the model, and a
+//! synthesis that is not JSON is read as text. If the model is down, the run fails and its note `found_before_failure` lists the results; if a budget
+//! ended or the reply was unusable, that list is the answer. The answer comes as Markdown and as HTML (`response_content`), both from the same checked
+//! text.
 //!
-//! Every tool is offered to the planner, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check
-//! when it is called. One that may have happened is never called a second time by itself.
+//! Every tool is offered to the planner, labelled as read-only or not; the host's permission check decides whether one that may change something runs.
+//! A call that may have taken effect is never repeated automatically.
 //!
-//! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also ask for others by a tool-search step, which costs a
-//! model call more and so is not there in the default of two calls; the listing is long enough ([`toolbox`]) that most installations need no such step.
+//! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also request others by a tool-search step, which
+//! costs an extra model call and so is not available with the default of two calls; the listing is long enough ([`toolbox`]) that most installations
+//! need no such step.
 
 pub mod html;
 mod plan;
@@ -47,7 +48,7 @@ use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
-use crate::verify::{Means, Unchecked, Verify};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 pub use plan::{Status, Task};
 
@@ -71,7 +72,11 @@ pub const FLOW: Descriptor = Descriptor {
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
-        .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
+        .node(
+            "discover",
+            (|s: &Search| Ask::one(toolbox::ask_named(&s.full_question(), &s.settings.enabled_tools)), discover),
+            &["plan", "synthesize"],
+        )
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
         .node("find_tools", (ask_tools, fold_tools), &["plan"])
         .node("approve", (ask_person, fold_person), &["approve", "execute", END])
@@ -185,7 +190,7 @@ impl Search {
     }
 
     /// The question in full, for tools that are not given the conversation.
-    fn asked(&self) -> String {
+    fn full_question(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
@@ -200,8 +205,8 @@ impl Search {
         self.thinking_steps.iter_mut().filter(move |task| task.iteration == iteration)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn may_go_on(&self) -> bool {
@@ -225,7 +230,7 @@ impl Search {
     fn pick(&mut self) {
         let bare = self.messages(self.instructions(true), Vec::new());
         let budget = self.model.evidence_tokens(prompt::tokens_of(&bare), self.reply_tokens());
-        self.shown = answer::pick(&self.spans(), &self.asked(), budget);
+        self.shown = answer::pick(&self.spans(), &self.full_question(), budget);
     }
 
     fn reply_tokens(&self) -> u32 {
@@ -305,7 +310,7 @@ fn ask_plan(s: &Search) -> Ask {
         .collect();
     let example = s.tools.tools.iter().find(|tool| tool.text_argument() == Some("query")).map(|tool| &tool.name);
     let context =
-        json!({ "tools": s.tools.told(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n"), "example": example });
+        json!({ "tools": s.tools.describe(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n"), "example": example });
     let evidence = if s.missing.is_empty() { Vec::new() } else { answer::messages(&s.shown) };
     let messages = s.messages(prompt::render(PLAN.of(&s.model), context), evidence);
     let mut more = Map::new();
@@ -343,7 +348,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
             let tasks = plan::tasks(planned.tasks, &s.tools, s.iteration);
             let why = match tasks.is_empty() {
                 true => "it has no tasks".to_owned(),
-                false => format!("none of its tasks can be called:\n{}", plan::told(&tasks)),
+                false => format!("none of its tasks can be called:\n{}", plan::describe(&tasks)),
             };
             (tasks, why)
         }
@@ -358,7 +363,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes = Vec::new();
     if !is_usable {
         // The errors of the model's tasks are in the note; only the fallback step counts.
-        tasks = plan::fallback(&s.asked(), &s.tools, s.iteration).into_iter().collect();
+        tasks = plan::fallback(&s.full_question(), &s.tools, s.iteration).into_iter().collect();
         let instead = tasks.first().map_or("nothing is looked up, because no tool takes a plain question".to_owned(), |task| {
             format!("one task takes its place: {} {}", task.tool_name, task.tool_arguments)
         });
@@ -373,7 +378,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
             Go::to("synthesize")
         }
         true if s.approve == Approve::Plan => {
-            (s.asked, s.objection) = (0, String::new());
+            (s.full_question, s.objection) = (0, String::new());
             Go::to("approve")
         }
         true => {
@@ -401,7 +406,7 @@ fn listed(tasks: &[Task]) -> Value {
 fn ask_person(s: &Search) -> Ask {
     let hash = plan::hash(s.current());
     let mut prompt =
-        format!("Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::told(s.current()));
+        format!("Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::describe(s.current()));
     if !s.objection.is_empty() {
         prompt = format!("{}\n{prompt}", s.objection);
     }
@@ -429,7 +434,7 @@ fn ask_person(s: &Search) -> Ask {
 
 fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
-    struct Word {
+    struct ApprovalReply {
         #[serde(default)]
         approve: Option<bool>,
         #[serde(default)]
@@ -437,18 +442,18 @@ fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
         #[serde(default)]
         tasks: Option<Vec<plan::PlannedTask>>,
     }
-    s.asked += 1;
+    s.full_question += 1;
     let word = match replies.value(0) {
-        Ok(Value::Bool(yes)) => Ok(Word { approve: Some(*yes), plan_hash: None, tasks: None }),
+        Ok(Value::Bool(yes)) => Ok(ApprovalReply { approve: Some(*yes), plan_hash: None, tasks: None }),
         Ok(Value::String(word)) => {
             let yes = matches!(word.trim().to_lowercase().as_str(), "yes" | "y" | "ok" | "approve" | "true");
-            Ok(Word { approve: Some(yes), plan_hash: None, tasks: None })
+            Ok(ApprovalReply { approve: Some(yes), plan_hash: None, tasks: None })
         }
-        Ok(value) => serde_json::from_value::<Word>(value.clone()).map_err(|error| error.to_string()),
+        Ok(value) => serde_json::from_value::<ApprovalReply>(value.clone()).map_err(|error| error.to_string()),
         Err(failure) => return declined(s, &failure.to_string()),
     };
     let again = |s: &mut Search, why: String| {
-        if s.asked >= ASKED_MAX {
+        if s.full_question >= ASKED_MAX {
             return declined(s, &format!("{why}; asked {ASKED_MAX} times"));
         }
         s.objection = format!("That cannot be run: {why}");
@@ -470,7 +475,7 @@ fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
         let tasks = plan::tasks(planned, &s.tools, s.iteration);
         // An edited plan is accepted completely or not at all.
         if tasks.iter().any(|task| task.status == Status::Failed) {
-            return again(s, plan::told(&tasks));
+            return again(s, plan::describe(&tasks));
         }
         let iteration = s.iteration;
         s.thinking_steps.retain(|task| task.iteration != iteration);
@@ -550,13 +555,13 @@ fn ask_synthesis(s: &Search) -> Ask {
 fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes: Vec<(&str, Value)> = Vec::new();
     // Text written by this flow is not checked.
-    let said = match synthesis::read(replies.value(0)) {
+    let draft = match synthesis::read(replies.value(0)) {
         Ok(read) => {
             if let Some(how) = read.salvaged {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
-            let unchecked = Unchecked::new(read.said, s.shown.clone(), s.strict, s.means());
+            let unchecked = Unchecked::new(read.draft, s.shown.clone(), s.strict, s.means());
             let go = checked(s, unchecked, read.missing);
             return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
         }
@@ -578,7 +583,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
             DraftAnswer { markdown: raw, short: None }
         }
     };
-    let answer = answer::finish_said(said, &s.shown, false);
+    let answer = answer::finish_draft(draft, &s.shown, false);
     let go = concluded(s, answer, String::new());
     notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
 }

@@ -24,8 +24,8 @@ use crate::panel;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, Tool, Toolbox};
-use crate::turn::{self, Turn, Visit};
-use crate::verify::{Means, Unchecked, Verify};
+use crate::turn::{self, AgentInput, Turn};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 pub const NAME: &str = "researcher";
 pub const CAPABILITY: &str = "research";
@@ -107,7 +107,7 @@ struct Researcher {
 }
 
 impl Researcher {
-    fn of(visit: Visit<Settings>) -> Researcher {
+    fn of(visit: AgentInput<Settings>) -> Researcher {
         Researcher {
             settings: visit.settings.unwrap_or_default(),
             messages: visit.messages,
@@ -127,7 +127,7 @@ impl Researcher {
     }
 
     fn request(&self) -> String {
-        turn::asked(&self.messages)
+        turn::last_user_text(&self.messages)
     }
 
     /// The supervisor has planned research, so it is needed.
@@ -157,12 +157,12 @@ impl Researcher {
 
     fn end(&self) -> Go {
         let words = self.last.as_ref().map_or("", |turn| turn.content.as_str());
-        let said = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
-        Go::end().say("user", self.request()).say("assistant", said)
+        let text = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
+        Go::end().say("user", self.request()).say("assistant", text)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn hand_in(&mut self, unchecked: Unchecked) -> Go {
@@ -272,7 +272,7 @@ fn ask_research(s: &Researcher) -> Ask {
 
 fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
-    struct Handed {
+    struct WorkerOutput {
         #[serde(default)]
         result: String,
         memory: Memory,
@@ -282,15 +282,16 @@ fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
     struct Memory {
         spans: Vec<Span>,
-        calls: Vec<Made>,
+        calls: Vec<CallRecord>,
     }
     #[derive(Deserialize)]
-    struct Made {
-        came: Result<String, String>,
+    struct CallRecord {
+        #[serde(rename = "came")]
+        result: Result<String, String>,
     }
-    match replies.parse::<Handed>(0) {
-        Ok(Handed { result, memory, error }) => {
-            s.tool_used = memory.calls.iter().any(|made| made.came.is_ok());
+    match replies.parse::<WorkerOutput>(0) {
+        Ok(WorkerOutput { result, memory, error }) => {
+            s.tool_used = memory.calls.iter().any(|made| made.result.is_ok());
             s.spans = memory.spans;
             s.result = result;
             match error {
@@ -359,6 +360,6 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         .filter(|point| !point.is_empty())
         .take(KEY_POINTS_MAX)
         .collect();
-    let said = DraftAnswer { markdown: summary, short: None };
-    s.hand_in(Unchecked::new(said, shown, false, s.means()))
+    let text = DraftAnswer { markdown: summary, short: None };
+    s.hand_in(Unchecked::new(text, shown, false, s.means()))
 }

@@ -1,4 +1,4 @@
-//! A supervisor: plans which capabilities a request needs, sends the state to one agent after the other, and looks only at whether each says it is done.
+//! A supervisor: plans which capabilities a request needs, sends the state to one agent after the other, and checks only whether each reports completion.
 //!
 //! ```text
 //!                                         nothing to do ► end
@@ -10,13 +10,13 @@
 //!                                                              └───┘ ▲───────────────────────────┘
 //! ```
 //!
-//! Completion is `completed_capability` in the last message of the agent that was asked, and nothing else; the data beside it is passed on and never
-//! read. A reply without it, or with another's, costs a retry of that capability; so many, and the work stops there and says so. An agent that
-//! cannot be reached or does not answer in time is called again by the machine, under the same key, before the flow hears of it. Whatever was done
-//! stays in the state and goes back to the caller.
+//! Completion is `completed_capability` in the last message of the called agent, and nothing else; the data beside it is passed on unread. A reply without
+//! it, or with another capability, costs a retry of that capability; when they are used up, the work stops with a report. The engine retries an agent
+//! that cannot be reached or times out, under the same key, before the flow gets the failure. Finished work stays in the state and is returned to the
+//! caller.
 //!
-//! An agent may need a person. Then it answers with the question under `waiting` in its context; the person at this end is asked, and the agent is called
-//! again with the answer under `answers`.
+//! An agent may need a person. Then it replies with the question under `waiting` in its context; the person here is asked, and the agent is called again
+//! with the answer under `answers`.
 
 mod plan;
 mod team;
@@ -37,7 +37,7 @@ use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::registry::Registry;
 use crate::settings::SettingsType;
-use crate::turn::{self, Signal, Turn, Visit};
+use crate::turn::{self, AgentInput, Signal, Turn};
 
 pub use team::{Member, REGISTRY};
 
@@ -135,7 +135,8 @@ struct Supervise {
     /// Per capability; removed when it is completed.
     retry_counts: BTreeMap<String, u32>,
     /// The result of the last call, until the supervisor has processed it.
-    heard: AgentResponse,
+    #[serde(rename = "heard")]
+    response: AgentResponse,
     questions: u32,
     /// People's answers to the agent's questions, until they are sent.
     answers: Option<Value>,
@@ -154,7 +155,8 @@ enum AgentResponse {
     /// The agent's last message is the last in `messages`.
     Reply,
     /// The reply is not a state.
-    Nonsense(String),
+    #[serde(rename = "nonsense")]
+    Invalid(String),
     Failed(Failure),
     /// Questions to a person.
     Asks(Vec<AgentQuestion>),
@@ -180,7 +182,7 @@ struct Stopped {
 }
 
 impl Supervise {
-    fn of(visit: Visit<Settings>) -> Supervise {
+    fn of(visit: AgentInput<Settings>) -> Supervise {
         Supervise {
             messages: visit.messages,
             context: visit.context,
@@ -193,7 +195,7 @@ impl Supervise {
             current_step_index: 0,
             completed_capabilities: Vec::new(),
             retry_counts: BTreeMap::new(),
-            heard: AgentResponse::Nothing,
+            response: AgentResponse::Nothing,
             questions: 0,
             answers: None,
             stopped: None,
@@ -203,7 +205,7 @@ impl Supervise {
     }
 
     fn request(&self) -> String {
-        turn::asked(&self.messages)
+        turn::last_user_text(&self.messages)
     }
 
     /// The current capability and its agent.
@@ -253,22 +255,22 @@ impl Supervise {
 
     fn finish(&mut self) -> Go {
         FINISH.clone_into(&mut self.next);
-        self.answer = self.told();
+        self.answer = self.report_text();
         let asked = self.request();
         self.messages.push(Turn::by("supervisor", self.answer.clone()));
         Go::end().note("next", FINISH).say("user", asked).say("assistant", self.answer.clone())
     }
 
     /// The result of the plan, for people. An agent may add a line about its work under `reports` in the context; its data is not read.
-    fn told(&self) -> String {
+    fn report_text(&self) -> String {
         let line = |capability: &str| {
-            let said = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
-            let said = evidence::visible(said);
-            if said.trim().is_empty() { "done".to_owned() } else { prompt::clipped(said.trim(), REPORT_TOKENS_MAX) }
+            let text = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
+            let text = evidence::visible(text);
+            if text.trim().is_empty() { "done".to_owned() } else { prompt::clipped(text.trim(), REPORT_TOKENS_MAX) }
         };
         let mut lines = Vec::new();
         for (index, capability) in self.plan.iter().enumerate() {
-            let came = match &self.stopped {
+            let status = match &self.stopped {
                 _ if index < self.current_step_index => line(capability),
                 Some(stopped) if index == self.current_step_index => format!("not done. {}", evidence::visible(&stopped.why)),
                 _ => "not tried, because what comes before it is not done".to_owned(),
@@ -276,7 +278,7 @@ impl Supervise {
             let is_tried = index < self.current_step_index || (index == self.current_step_index && self.stopped.is_some());
             let elsewhere = self.team.iter().find(|member| is_tried && member.capability == *capability && !member.address.is_empty());
             let by = elsewhere.map(|member| format!(" ({})", member.name_and_address())).unwrap_or_default();
-            lines.push(format!("- **{capability}**{by}: {came}"));
+            lines.push(format!("- **{capability}**{by}: {status}"));
         }
         lines.join("\n")
     }
@@ -342,12 +344,12 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
     let go = match (s.plan.is_empty(), s.approve, &s.model_failure) {
         (true, _, Some(failure)) => no_model::fail("supervise", failure, &[]),
         (true, _, None) => {
-            let said = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
+            let text = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
             FINISH.clone_into(&mut s.next);
-            s.answer.clone_from(&said);
+            s.answer.clone_from(&text);
             let asked = s.request();
-            s.messages.push(Turn::by("supervisor", said.clone()));
-            Go::end().say("user", asked).say("assistant", said)
+            s.messages.push(Turn::by("supervisor", text.clone()));
+            Go::end().say("user", asked).say("assistant", text)
         }
         (false, Approve::Plan, _) => Go::to("approve"),
         (false, Approve::None, _) => Go::to("supervisor"),
@@ -379,11 +381,11 @@ fn fold_approval(s: &mut Supervise, replies: &Replies<'_>) -> Go {
 
 /// Routing: checks whether the current agent is done, counts retries, and selects the next.
 fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
-    let heard = std::mem::replace(&mut s.heard, AgentResponse::Nothing);
+    let response = std::mem::replace(&mut s.response, AgentResponse::Nothing);
     let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
         return s.finish();
     };
-    let incomplete = match heard {
+    let incomplete = match response {
         AgentResponse::Nothing | AgentResponse::Asks(_) => None,
         AgentResponse::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
             Signal::Completed(completed) if is_same(&completed, &capability, registry) => {
@@ -400,7 +402,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
             }
             Signal::GivenUp { .. } | Signal::None => Some("it did not say that it is done".to_owned()),
         },
-        AgentResponse::Nonsense(why) => Some(why),
+        AgentResponse::Invalid(why) => Some(why),
         // The engine has already retried as often as allowed.
         AgentResponse::Failed(failure) => return s.stop(format!("{name} failed: {}", failure.message)),
     };
@@ -444,14 +446,14 @@ fn ask_agent(s: &Supervise) -> Ask {
 
 fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
     s.answers = None;
-    s.heard = match replies.value(0) {
+    s.response = match replies.value(0) {
         Err(failure) => AgentResponse::Failed(failure),
-        Ok(reply) => take(s, reply).unwrap_or_else(AgentResponse::Nonsense),
+        Ok(reply) => take(s, reply).unwrap_or_else(AgentResponse::Invalid),
     };
-    match s.heard {
+    match s.response {
         AgentResponse::Asks(_) if s.questions < QUESTIONS_MAX => Go::to("person"),
         AgentResponse::Asks(_) => {
-            s.heard = AgentResponse::Nonsense("it asks people too much".to_owned());
+            s.response = AgentResponse::Invalid("it asks people too much".to_owned());
             Go::to("supervisor")
         }
         _ => Go::to("supervisor"),
@@ -492,14 +494,14 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
 
 /// An agent replies with its own messages or with the whole conversation; both are common. Messages of role `user` or `system` are dropped:
 /// an agent must not speak for the user, least of all about recipients.
-fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
+fn new_ones(known: &[Turn], status: Vec<Turn>) -> Vec<Turn> {
     let is_same = |a: &Turn, b: &Turn| a.role == b.role && a.content == b.content;
-    let has_all = came.len() >= known.len() && known.iter().zip(&came).all(|(a, b)| is_same(a, b));
+    let has_all = status.len() >= known.len() && known.iter().zip(&status).all(|(a, b)| is_same(a, b));
     let skip = if has_all { known.len() } else { 0 };
     let id = |turn: &Turn| turn.rest.get("wire").and_then(|wire| wire.get("id")).and_then(Value::as_str).map(str::to_owned);
     let is_known = |turn: &Turn| id(turn).is_some_and(|id_of| known.iter().any(|other| id(other).as_deref() == Some(&id_of) && is_same(other, turn)));
     let may_say = |turn: &Turn| !turn.is_a_persons() && turn.role != "system";
-    came.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
+    status.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
 }
 
 /// Newer fields win; the reports of several agents are kept side by side.
@@ -513,7 +515,7 @@ fn merge(context: &mut Map<String, Value>, newer: Map<String, Value>) {
 }
 
 fn ask_person(s: &Supervise) -> Ask {
-    let AgentResponse::Asks(asks) = &s.heard else { return Ask::nothing() };
+    let AgentResponse::Asks(asks) = &s.response else { return Ask::nothing() };
     let requests = asks.iter().map(|asked| {
         let who = &s.next;
         let prompt = format!("{who} asks: {}", evidence::visible(&asked.prompt));
@@ -523,7 +525,7 @@ fn ask_person(s: &Supervise) -> Ask {
 }
 
 fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.heard, AgentResponse::Nothing) else { return Go::to("agent") };
+    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.response, AgentResponse::Nothing) else { return Go::to("agent") };
     s.questions += 1;
     let answers: Vec<Value> = asks
         .into_iter()

@@ -1,30 +1,29 @@
-//! The tools a run may use: listed by an effect, described to a model, and checked against what the model then wants to call.
+//! The tools of a run: listed by an effect, described to a model, and checked against the calls that the model plans.
 //!
 //! ```text
 //! ask(question) -> Request                         tool `registry.tools`; its reply is journalled like any other
-//! ask_named(question, &names) -> Request           those named and no others, if any is
-//! ask_acting() -> Request                          the built-in tools for files, code and sums, however they rank
+//! ask_named(question, &names) -> Request           only the named ones, if any are
+//! ask_acting() -> Request                          the built-in tools for files, code and arithmetic, whatever their rank
 //! ask_more(query) -> Request                       the tool-search step of a plan
 //! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
 //!   .enabled(&names)  .with(more)                  fewer of them, more of them
-//!   .fitting(&mind, aim, has_documents)            what a planner is shown: by the registry's order, with room for look-ups (`fit.rs`)
-//!   .is_full()  .with_finder()                     whether there may be other tools, and the step that looks for them
-//!   .get(name)                                     by its name, or by the part after the dot if only one has it
-//!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and arguments that fit; the error says what is wrong, for a model or a person
-//!   .fallback(text) -> Option<ToolCall>            the first tool that only reads and can do with just a text
+//!   .fitting(&profile, aim, has_documents)         the tools shown to a planner: in the registry's order, with slots for lookups (`fit.rs`)
+//!   .is_full()  .with_finder()                     whether there may be other tools, and the step that searches for them
+//!   .get(name)                                     by its name, or by the part after the dot if it is unique
+//!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and valid arguments; the error is worded for a model or a person
+//!   .fallback(text) -> Option<ToolCall>            the first read-only tool that needs only a text
 //!   .look_up(text) -> Option<ToolCall>             the same, but only where that text is a question
-//!   .told(&mind) -> String                         how a model is told of them, each labelled as read-only or not
-//!   .call_schema(&mind, name_field, arguments_field, more) -> Value   the schema of one call in a plan
-//! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: what another task of the same plan found
+//!   .describe(&profile) -> String                  their description for a model, each labelled as read-only or not
+//!   .call_schema(&profile, name_field, arguments_field, more) -> Value   the schema of one call in a plan
+//! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: the result of another task of the same plan
 //!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
 //! ```
 //!
-//! Every tool is offered to every planner. One that is not known to be read-only is labelled, and whether it may run is decided by the world's permission
-//! check when it is called, never by hiding it here.
+//! Every tool is offered to every planner. One that is not known to be read-only is labelled, and the host's permission check decides whether it may run;
+//! it is never hidden here.
 //!
-//! The check is structural and only of the top level: what is required is there, nothing is there that may not be, types are right. The hub holds
-//! every call against the whole schema before a server sees it. What servers say about their tools is other people's words:
-//! it is defused and clipped before a model reads it.
+//! The check covers only the structure of the top level: required arguments, unknown arguments, types. The hub validates every call against the whole
+//! schema before a server sees it. Descriptions of tools are untrusted text: they are neutralized and clipped before a model reads them.
 
 use graph::{Failure, FailureKind, Replies, Request, ToolCall};
 use serde::{Deserialize, Serialize};
@@ -159,8 +158,8 @@ impl Toolbox {
             let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() >= WORD_CHARS_MIN);
             words.map(|word| word.to_lowercase().trim_end_matches('s').to_owned()).collect()
         };
-        let said = words(text);
-        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| said.contains(part)))
+        let words_of_text = words(text);
+        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| words_of_text.contains(part)))
     }
 
     pub fn get(&self, name: &str) -> Option<&Tool> {
@@ -219,8 +218,8 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
-    pub fn told(&self, profile: &ModelProfile) -> String {
-        self.tools.iter().map(|tool| tool.told(profile.is_small)).collect::<Vec<_>>().join("\n")
+    pub fn describe(&self, profile: &ModelProfile) -> String {
+        self.tools.iter().map(|tool| tool.describe(profile.is_small)).collect::<Vec<_>>().join("\n")
     }
 
     /// The schema of one planned call, with `more` properties. For a small model it contains each tool's own arguments, which prevents
@@ -296,7 +295,7 @@ impl Tool {
         format!("- {}: {}", one_line(&self.name, NAME_CHARS_MAX), one_line(&self.description, SHORT_DESCRIPTION_CHARS_MAX))
     }
 
-    fn told(&self, is_short: bool) -> String {
+    fn describe(&self, is_short: bool) -> String {
         let arguments: Vec<String> = self
             .properties()
             .into_iter()
