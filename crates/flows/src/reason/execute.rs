@@ -51,9 +51,9 @@ pub(super) struct StepRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StepEnd {
-    #[serde(rename = "Well")]
+    #[serde(rename = "well")]
     Succeeded(Value),
-    #[serde(rename = "Badly")]
+    #[serde(rename = "badly")]
     Failed { kind: FailureKind, why: String },
 }
 
@@ -97,6 +97,12 @@ impl StepRun {
         };
         let execution_time_ms = self.spent_us / 1_000;
         ExecutionResult { step, success, output, error, execution_time_ms, tool_used: self.call.tool.clone(), attempts: self.tries }
+    }
+
+    /// The planned call, if it would fail again: a tool refused it for what it is, and it depends on no other step.
+    pub(super) fn call_that_fails(&self) -> Option<&ToolCall> {
+        let is_refused = matches!(self.end, Some(StepEnd::Failed { kind: FailureKind::Tool | FailureKind::Invalid, .. }));
+        (is_refused && references(&self.call.arguments).is_empty()).then_some(&self.call)
     }
 
     /// The call and its result, in one line for a planner. Tool text is neutralized.

@@ -1,8 +1,11 @@
 //! Which of the listed tools a planner is shown.
 //!
-//! `registry.tools` ranks by similarity to the question, and that order decides. A large model sees the whole list. A small one reads
-//! slowly and chooses badly from many, so it sees the first of the list, with slots reserved for tools that questions seldom name: lookups,
-//! the user's documents and, for tasks, the built-in tools for files, code and arithmetic. No word of the question is matched here.
+//! `registry.tools` ranks by similarity to the question, and that order decides. A large model sees the whole list. A small one reads slowly and chooses badly
+//! from many, so it sees the first of the list, with slots reserved for tools that questions seldom name: lookups, the user's documents
+//! and, for tasks, the built-in tools for files, code and arithmetic. No word of the question is matched here.
+//!
+//! A small model's list begins with the built-in tools, always in the same order, so that the prompts of different questions begin alike and what the network
+//! computed for that part is reused. The tools ranked highest for the question come last, next to the question.
 
 use super::{Tool, Toolbox};
 use crate::input::ModelProfile;
@@ -19,20 +22,24 @@ pub enum Aim {
 /// Tools shown to a small model for questions.
 const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 /// Tools shown to a small model for tasks.
-const SMALL_TASK_TOOLS_MAX: usize = 8;
+const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Slots for lookups in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// The first tools of the ranking precede any reserved slot.
-const RANKED_MIN: usize = 2;
+/// The first tools of the ranking precede any reserved slot: a server's tools are often used together, such as one that describes tables and
+/// one that queries them.
+const RANKED_MIN: usize = 4;
 /// The tool that searches the user's documents.
 const DOCUMENTS: &str = "docs.search";
+/// The built-in search of the web.
+const WEB: &str = "search.search";
 /// Built-in tools for the most common tasks.
 const ACTING: [&str; 4] = ["calc.calculate", "code.run_python", "files.read", "files.write"];
 /// Servers of the built-in acting tools.
 pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
 
 impl Toolbox {
-    /// The tools to show, in the list's order; with `has_documents` the user's documents come first.
+    /// The tools to show: for a large model in the list's order, for a small one with the built-in tools first. With `has_documents` the user's documents
+    /// come before all others.
     pub fn fitting(mut self, profile: &ModelProfile, aim: Aim, has_documents: bool) -> Toolbox {
         if has_documents || aim == Aim::Answers {
             self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
@@ -56,6 +63,11 @@ impl Toolbox {
         }
         let chosen: Vec<String> = chosen.into_iter().map(str::to_owned).collect();
         self.tools.retain(|tool| chosen.contains(&tool.name));
+        let acting = ACTING.iter().filter(|_| aim == Aim::Tasks);
+        let documents_first = [DOCUMENTS].into_iter().filter(|_| has_documents);
+        let fixed: Vec<&str> = documents_first.chain(acting.copied()).chain([DOCUMENTS, WEB]).collect();
+        // A stable sort: those without a fixed place keep the list's order.
+        self.tools.sort_by_key(|tool| fixed.iter().position(|name| *name == tool.name).unwrap_or(fixed.len()));
         self
     }
 }
@@ -84,15 +96,15 @@ mod tests {
     }
 
     #[test]
-    fn s11_the_registrys_order_decides_and_what_may_change_something_is_not_left_out() {
+    fn s11_the_registrys_order_decides_which_are_shown_and_what_may_change_something_is_not_left_out() {
         let small = ModelProfile::default();
         let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
         assert_eq!(
             shown(Aim::Tasks, false),
-            "tickets.close tickets.open search.search docs.search files.write files.read code.run_python calc.calculate"
+            "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open tickets.list tickets.note"
         );
-        assert!(shown(Aim::Tasks, true).starts_with("docs.search tickets.close"), "{}", shown(Aim::Tasks, true));
-        assert_eq!(shown(Aim::Answers, false), "docs.search tickets.close tickets.open tickets.list tickets.note search.search");
+        assert!(shown(Aim::Tasks, true).starts_with("docs.search calc.calculate"), "{}", shown(Aim::Tasks, true));
+        assert_eq!(shown(Aim::Answers, false), "docs.search search.search tickets.close tickets.open tickets.list tickets.note");
         let large = ModelProfile { is_small: false, ..small };
         assert_eq!(many().fitting(&large, Aim::Tasks, false).tools.len(), 15, "a large model sees the whole list");
         assert_eq!(many().fitting(&large, Aim::Answers, false).names()[0], "docs.search");
