@@ -7,7 +7,7 @@ use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use sse_stream::SseStream;
 use wire::a2a::error::{self, ErrorKind};
-use wire::a2a::{Message, SendMessage, StreamResponse};
+use wire::a2a::{Message, SendMessage, StreamResponse, TaskStatus};
 
 use super::card::Place;
 use crate::exchange::Exchange;
@@ -65,11 +65,13 @@ impl Trouble {
 pub(super) struct Heard {
     pub(super) task: Option<String>,
     pub(super) message: Option<Message>,
+    /// Nothing more is to be expected until somebody answers, or at all.
+    is_resting: bool,
 }
 
 impl Heard {
     pub(super) fn of(task: &str) -> Heard {
-        Heard { task: Some(task.to_owned()), message: None }
+        Heard { task: Some(task.to_owned()), ..Heard::default() }
     }
 
     pub(super) fn read(reply: &Value) -> Option<Heard> {
@@ -79,9 +81,16 @@ impl Heard {
     }
 
     fn hear(&mut self, told: StreamResponse, progress: &Progress) {
+        let rests = |status: &TaskStatus| status.state.is_terminal() || status.state.is_interrupted();
         let id = match told {
-            StreamResponse::Task(task) => task.id,
-            StreamResponse::StatusUpdate(update) => update.task_id,
+            StreamResponse::Task(task) => {
+                self.is_resting = rests(&task.status);
+                task.id
+            }
+            StreamResponse::StatusUpdate(update) => {
+                self.is_resting = rests(&update.status);
+                update.task_id
+            }
             StreamResponse::ArtifactUpdate(update) => {
                 for text in update.artifact.parts.into_iter().filter_map(|part| part.text).filter(|text| !text.is_empty()) {
                     progress.tell(&text);
@@ -89,6 +98,7 @@ impl Heard {
                 update.task_id
             }
             StreamResponse::Message(message) => {
+                self.is_resting = true;
                 self.message = Some(message);
                 return;
             }
@@ -193,6 +203,10 @@ impl Line<'_> {
                 Ok(told) => {
                     if let Ok(told) = serde_json::from_value(told) {
                         heard.hear(told, progress);
+                    }
+                    // Not every agent closes the stream then.
+                    if heard.is_resting {
+                        break;
                     }
                 }
                 Err(trouble) if heard.task.is_none() => return Err(trouble),

@@ -148,7 +148,7 @@ async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
 }
 
 #[tokio::test]
-async fn p8_what_goes_wrong_is_sorted_by_who_can_help() {
+async fn p8_what_an_agent_of_a2a_refuses_is_sorted_by_who_can_help() {
     use graph::Retry;
     for (reply, kind, retry, words) in [
         (error(wire::a2a::error::INVALID_PARAMS), FailureKind::Invalid, Retry::No, "refused: no"),
@@ -209,7 +209,7 @@ async fn p3_http_json_is_spoken_too() {
 
 /// Agents answer anything at all. `BATON_MANGLED` says how often.
 #[test]
-fn p8_mangled_replies_never_panic() {
+fn p8_mangled_tasks_never_panic() {
     let input = json!({ "messages": [{ "role": "user", "content": "x" }], "context": { "capability": "research" } });
     let told = json!({ "task": done() }).to_string();
     let (mut good, count) = (0, mangled::count());

@@ -44,8 +44,9 @@ pub(super) struct Push {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     config: PushConfig,
-    /// The state that the address was told last.
+    /// The state that the address was told last, and when the run had come to it.
     sent: String,
+    sent_ms: i64,
 }
 
 impl Push {
@@ -98,7 +99,7 @@ pub(super) async fn put(a2a: &A2a, user: &UserId, run: &str, mut config: PushCon
     }
     run.clone_into(&mut config.task_id);
     let is_over = a2a.store().run(&RunId::from(run)).await?.is_none_or(|row| row.status.is_over());
-    let record = Record { config: config.clone(), sent: String::new() };
+    let record = Record { config: config.clone(), sent: String::new(), sent_ms: 0 };
     records::put(a2a.store(), user, if is_over { DONE } else { OPEN }, &key_of(run, &config.id), &record).await?;
     look_again(a2a, &RunId::from(run));
     Ok(config)
@@ -157,7 +158,8 @@ async fn look(a2a: &A2a) -> Result<(), Problem> {
             let Some(run) = kept.key.split('/').next().map(RunId::from) else { continue };
             match a2a.store().run(&run).await? {
                 None => drop(records::remove(a2a.store(), &kept.user, OPEN, &kept.key).await?),
-                Some(row) if row.status == Status::Running => {}
+                // Nothing has happened since.
+                Some(row) if row.status == Status::Running || row.updated_ms == kept.value.sent_ms => {}
                 Some(_) => send_later(a2a, kept, run),
             }
         }
@@ -187,9 +189,10 @@ fn send_later(a2a: &A2a, kept: Kept<Record>, run: RunId) {
 }
 
 async fn send(a2a: &A2a, kept: Kept<Record>, run: &RunId) -> Result<(), Problem> {
-    let Kept { user, key, value: Record { config, sent }, .. } = kept;
+    let Kept { user, key, value: Record { config, sent, .. }, .. } = kept;
     let who = Identity { user, is_operator: false };
     let row = a2a.row(&who, run.as_str()).await?;
+    let sent_ms = row.updated_ms;
     let task = a2a.task(&who, row, Shape::of(None)?).await?;
     let state = mark(&task);
     let is_over = task.status.state.is_terminal();
@@ -205,7 +208,7 @@ async fn send(a2a: &A2a, kept: Kept<Record>, run: &RunId) -> Result<(), Problem>
     if records::get::<Record>(a2a.store(), &who.user, OPEN, &key).await?.is_none() {
         return Ok(());
     }
-    let record = Record { config, sent: state };
+    let record = Record { config, sent: state, sent_ms };
     match is_over {
         false => records::put(a2a.store(), &who.user, OPEN, &key, &record).await,
         true => {

@@ -143,7 +143,7 @@ async fn perform(a2a: &A2a, caller: &Caller, base: &str, id: &Value, method: &st
             done(id, Value::Null)
         }
         "GetExtendedAgentCard" => done(id, card::make(a2a.api(), caller.flow.as_deref(), base).await?),
-        older if older.contains('/') => Err(refusal(
+        older if ["message/", "tasks/", "agent/"].iter().any(|group| older.starts_with(group)) => Err(refusal(
             VERSION_NOT_SUPPORTED,
             format!("{older:?} is a method of A2A 0.3; {VERSION} is spoken here, whose methods are named like SendMessage"),
         )),
