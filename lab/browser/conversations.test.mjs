@@ -70,10 +70,10 @@ test("words are found in a conversation, turn by turn", async () => {
   await item(page, "Find in this conversation");
   await page.keyboard.type("apples");
   await page.locator(".find-count", { hasText: "1 of 2" }).waitFor();
-  assert.match(await page.locator(".turn.is-found").textContent(), /Apples\./);
+  await page.locator(".turn.is-found", { hasText: "Apples." }).waitFor();
   await page.keyboard.press("Enter");
   await page.locator(".find-count", { hasText: "2 of 2" }).waitFor();
-  assert.match(await page.locator(".turn.is-found").textContent(), /Apples again/);
+  await page.locator(".turn.is-found", { hasText: "Apples again" }).waitFor();
   await page.keyboard.press("Escape");
   await page.locator(".find").waitFor({ state: "detached" });
   assert.equal(await page.locator(".turn.is-found").count(), 0);
@@ -88,7 +88,7 @@ test("a whole conversation is exported, with one list of sources", async () => {
   const text = fs.readFileSync(await download.path(), "utf8");
   assert.match(text, /## How heavy is a relay baton\? For export\./);
   assert.match(text, /## And where was the first relay race\?/);
-  assert.match(text, /50 grams \[1\]/);
+  assert.match(text, /50 grams \[\^source-1\][\s\S]*50 grams \[\^source-1\]/);
   const id = idOf(page);
   for (const [ending, magic] of [["pdf", "%PDF"], ["docx", "PK"], ["html", "<!"]]) {
     const response = await fetch(`${house.url}/api/threads/${id}/export/${ending}`);

@@ -18,6 +18,9 @@ import { Latest, useStayAtEnd } from "./latest.js";
 import { Turn } from "./turn.js";
 import { useEffect, useState } from "preact/hooks";
 
+/// Turns before these are drawn when they are near what is seen.
+const NEAR_TURNS = 12;
+
 export function Conversation({ thread, run }) {
   useEffect(() => open(thread), [thread]);
   const known = useCell(conversation);
@@ -86,7 +89,7 @@ export function Conversation({ thread, run }) {
         ${isEmpty && sending === null && html`<${FirstRun} ask=${setExample} />`}
         <ol class="turn-list">
           ${path.map(
-            ({ turn, id, parent, siblings, at }, index) => html`<${Turn} key=${id} id=${id} turn=${turn} parent=${parent} siblings=${siblings} at=${at} isLast=${index === path.length - 1} isWanted=${run !== null && turn.run?.run === run} isFound=${found === id}
+            ({ turn, id, parent, siblings, at }, index) => html`<${Turn} key=${id} id=${id} turn=${turn} parent=${parent} siblings=${siblings} at=${at} isLast=${index === path.length - 1} isFar=${index < path.length - NEAR_TURNS} isWanted=${run !== null && turn.run?.run === run} isFound=${found === id}
               isBusy=${running !== null || sending !== null} show=${(other) => choose(thread, { [parent]: other })} again=${(question) => send(question, parent)} follow=${() => followTurn(turn)} />`,
           )}
           ${sending !== null && html`<li class="turn" key="sending"><h2 class="question" dir="auto">${sending}</h2></li>`}

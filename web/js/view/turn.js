@@ -21,7 +21,7 @@ import { Work } from "./work.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /// `again(question)` asks for another version of the turn, `show(id)` shows another one, `follow()` continues from here.
-export function Turn({ id, turn, siblings, at, isLast, isWanted, isFound, isBusy, show, again, follow }) {
+export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound, isBusy, show, again, follow }) {
   const { run, question, said } = turn;
   const item = useRef(null);
   const [isEditing, setEditing] = useState(false);
@@ -30,7 +30,7 @@ export function Turn({ id, turn, siblings, at, isLast, isWanted, isFound, isBusy
   }, [isWanted, isFound]);
   const branching = run && question && { isBusy, again: () => again(question), edit: () => setEditing(true), follow: isLast ? null : follow };
   return html`
-    <li class=${`turn ${isFound ? "is-found" : ""}`} ref=${item} data-turn=${id}>
+    <li class=${`turn ${isFar ? "is-far" : ""} ${isFound ? "is-found" : ""}`} ref=${item} data-turn=${id}>
       ${isEditing ? html`<${QuestionEditor} question=${question} send=${again} close=${() => setEditing(false)} />` : html`<${Question} question=${question} run=${run} />`}
       <${Switcher} siblings=${siblings} at=${at} show=${show} />
       ${run ? html`<${Answered} run=${run} said=${said} branching=${branching} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
