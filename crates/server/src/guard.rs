@@ -236,6 +236,11 @@ impl Guard {
         }
     }
 
+    /// Counts a secret that opened nothing. If there were too many from there, says how long to wait.
+    pub(crate) fn count_wrong(&self, peer: Option<&Peer>) -> Option<Duration> {
+        peer.and_then(|peer| self.0.failures.count(peer.remote.ip()))
+    }
+
     async fn find(&self, digest: &[u8; 32]) -> Result<Option<Identity>, Problem> {
         if self.is_operators(digest) {
             return Ok(Some(Identity { user: UserId::default(), is_operator: true }));

@@ -2,6 +2,7 @@
 //!
 //! - [`api`]: our own, under `/api`: REST and streams of events. [`backend`] is what it needs beyond the engine.
 //! - [`page`]: the page's files.
+//! - [`conversation`]: what users add to threads: titles, tags, branches, links for readers.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`langgraph`]: flows as assistants of a LangGraph server.
@@ -20,6 +21,7 @@ pub mod allowance;
 pub mod api;
 pub mod backend;
 mod bodies;
+pub mod conversation;
 mod events;
 mod feed;
 pub mod guard;

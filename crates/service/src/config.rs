@@ -14,6 +14,8 @@ use serde::Deserialize;
 
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
+use crate::hub;
+use crate::keys;
 use crate::settings::Configured;
 
 #[derive(Debug, Default, Deserialize)]
@@ -189,6 +191,7 @@ impl Default for Embedded {
 
 impl Config {
     pub fn read(globals: &GlobalArgs) -> Result<Config> {
+        keys::open(hub::folder(globals)?);
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
         let Some(path) = globals.config.clone().or(usual) else { return Ok(Config::empty(globals)) };
         let wrong = |why: String| ServiceError::Usage(format!("the configuration {} {why}", path.display()));
@@ -248,8 +251,13 @@ impl Embedded {
     }
 }
 
-/// Keys come from here, and nothing else of it is kept. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
+/// Keys come from here, or from what operators stored, and nothing else of it is kept. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
 pub fn env(name: &str) -> Option<String> {
+    from_environment(name).or_else(|| keys::stored(name))
+}
+
+/// The same without what operators stored.
+pub(crate) fn from_environment(name: &str) -> Option<String> {
     std::env::var(name).ok().or_else(|| {
         let path = PathBuf::from(std::env::var_os(format!("{name}_FILE"))?);
         match std::fs::read_to_string(&path) {
