@@ -33,12 +33,12 @@ fn the_weights_of_the_router_are_those_of_its_training_set() {
 
 /// One diagram each, as GitHub and others draw them.
 #[test]
-fn every_flow_is_drawn_in_the_architecture() {
+fn every_flow_is_drawn_in_the_guide() {
     const BEGIN: &str = "<!-- drawn: lab/tests/generated.rs -->\n";
     const END: &str = "<!-- end -->\n";
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let path = root.join("ARCHITECTURE.md");
-    let text = std::fs::read_to_string(&path).expect("ARCHITECTURE.md");
+    let path = root.join("guide/src/flow-graphs.md");
+    let text = std::fs::read_to_string(&path).expect("guide/src/flow-graphs.md");
     let (before, rest) = text.split_once(BEGIN).expect("the place where drawings begin");
     let (_, after) = rest.split_once(END).expect("the place where they end");
     let mut flows = flows::all().expect("the flows");
