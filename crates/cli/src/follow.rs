@@ -20,7 +20,7 @@ use terminal::{BOLD, DIM, YELLOW, paint, remark, spent, tail, took};
 
 use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
-use crate::editor::{Editor, Typed};
+use crate::editor::{Editor, InputLine};
 use crate::exit::{Exit, Result, ServiceError};
 use crate::plan::Plan;
 use crate::question::{self, Open};
@@ -66,7 +66,7 @@ pub(crate) enum OnInterrupt {
 }
 
 /// Why a run stopped.
-enum Rest {
+enum StopReason {
     Over(RunResult),
     Parked,
     Interrupted(Exit),
@@ -125,11 +125,11 @@ impl<'a> Follow<'a> {
             let rest = self.watch().await;
             self.view.clear();
             match rest? {
-                Rest::Over(closing) => return self.over(&closing).await,
-                Rest::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Cancel => self.cancel().await?,
-                Rest::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Leave => return Ok(Exit::Interrupted),
-                Rest::Interrupted(exit) => return self.stop(exit).await,
-                Rest::Parked => {
+                StopReason::Over(closing) => return self.over(&closing).await,
+                StopReason::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Cancel => self.cancel().await?,
+                StopReason::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Leave => return Ok(Exit::Interrupted),
+                StopReason::Interrupted(exit) => return self.stop(exit).await,
+                StopReason::Parked => {
                     let row = self.row().await?;
                     let open = self.engine.open_questions(&row).await?;
                     let is_attended = matches!(self.view, View::People(_)) && std::io::stdin().is_terminal();
@@ -147,7 +147,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Shows events until the run stops.
-    async fn watch(&mut self) -> Result<Rest> {
+    async fn watch(&mut self) -> Result<StopReason> {
         let (engine, run) = (self.engine, self.run);
         let wait = service::waiting::wait_until_idle(engine, run, self.answered.take());
         tokio::pin!(wait);
@@ -156,21 +156,21 @@ impl<'a> Follow<'a> {
             tokio::select! {
                 Some(heard) = self.family.next() => { self.see(&heard?)?; }
                 at = &mut wait => break at?,
-                exit = self.interrupts.next() => return Ok(Rest::Interrupted(exit)),
+                exit = self.interrupts.next() => return Ok(StopReason::Interrupted(exit)),
                 _ = ticks.tick() => self.view.tick(),
             }
         };
         match at {
             RunState::Over(closing) => {
                 self.see_until(|follow| matches!(&follow.view, View::People(live) if live.is_told())).await?;
-                Ok(Rest::Over((*closing).clone()))
+                Ok(StopReason::Over((*closing).clone()))
             }
             RunState::Parked(_) => {
                 let told = History::of(&**engine.store(), engine.flows(), run).await.map_or(0, |past| past.events.len() as u64);
                 self.see_until(|follow| follow.next_seq >= told).await?;
-                Ok(Rest::Parked)
+                Ok(StopReason::Parked)
             }
-            RunState::Going | RunState::Lost(_) => Ok(Rest::Parked),
+            RunState::Going | RunState::Lost(_) => Ok(StopReason::Parked),
         }
     }
 
@@ -265,13 +265,13 @@ impl<'a> Follow<'a> {
             None => self.ask_words(open).await?,
         };
         let value = match value {
-            Answered::With(value) => value,
-            Answered::Nothing => return Ok(None),
-            Answered::Later(exit) => {
+            PersonReply::With(value) => value,
+            PersonReply::Nothing => return Ok(None),
+            PersonReply::Later(exit) => {
                 remark(&format!("still open; {}", question::how(open, all)));
                 return Ok(Some(exit));
             }
-            Answered::Cancelled => {
+            PersonReply::Cancelled => {
                 self.cancel().await?;
                 return Ok(None);
             }
@@ -284,7 +284,7 @@ impl<'a> Follow<'a> {
         Ok(None)
     }
 
-    async fn ask_words(&mut self, open: &Open) -> Result<Answered> {
+    async fn ask_words(&mut self, open: &Open) -> Result<PersonReply> {
         let question = &open.waiting.question;
         let asked = evidence::visible(&question.prompt);
         let prompt = match question::legend(open) {
@@ -302,14 +302,14 @@ impl<'a> Follow<'a> {
             }
         };
         Ok(match self.typed(&mut Editor::new()?, &prompt).await? {
-            Ok(typed) if typed.trim().is_empty() => Answered::Nothing,
-            Ok(typed) => Answered::With(question::answer(question, &typed)),
+            Ok(typed) if typed.trim().is_empty() => PersonReply::Nothing,
+            Ok(typed) => PersonReply::With(question::answer(question, &typed)),
             Err(answered) => answered,
         })
     }
 
     /// Yes, no, or an edited plan, repeatedly.
-    async fn ask_plan(&mut self, open: &Open, proposal: &Proposal) -> Result<Answered> {
+    async fn ask_plan(&mut self, open: &Open, proposal: &Proposal) -> Result<PersonReply> {
         let question = &open.waiting.question;
         let mut edited: Option<Plan> = None;
         let hash = proposal.hash.as_ref().map(|hash| format!("plan {hash}")).unwrap_or_default();
@@ -324,8 +324,8 @@ impl<'a> Follow<'a> {
                 Err(answered) => return Ok(answered),
             };
             match typed.trim().to_lowercase().as_str() {
-                "y" | "yes" => return Ok(Answered::With(proposal.approved(question, edited.as_ref()))),
-                "n" | "no" => return Ok(Answered::With(approval::declined())),
+                "y" | "yes" => return Ok(PersonReply::With(proposal.approved(question, edited.as_ref()))),
+                "n" | "no" => return Ok(PersonReply::With(approval::declined())),
                 "e" | "edit" => match self.edit(question, edited.as_ref().unwrap_or(&proposal.plan)).await {
                     Ok(Some(plan)) => edited = Some(plan).filter(|plan| *plan != proposal.plan),
                     Ok(None) => {}
@@ -358,14 +358,14 @@ impl<'a> Follow<'a> {
     }
 
     /// The typed line, or the exit code if there is none.
-    async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, Answered>> {
+    async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, PersonReply>> {
         let typed = editor.read(prompt, &mut self.interrupts).await?;
         Ok(match (typed, self.on_interrupt) {
-            (Typed::Line(line), _) => Ok(line),
-            (Typed::End, _) => Err(Answered::Later(Exit::Asking)),
-            (Typed::Leave(exit), _) => Err(Answered::Later(exit)),
-            (Typed::Interrupted, OnInterrupt::Stop) => Err(Answered::Later(Exit::Interrupted)),
-            (Typed::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(Answered::Cancelled),
+            (InputLine::Line(line), _) => Ok(line),
+            (InputLine::End, _) => Err(PersonReply::Later(Exit::Asking)),
+            (InputLine::Leave(exit), _) => Err(PersonReply::Later(exit)),
+            (InputLine::Interrupted, OnInterrupt::Stop) => Err(PersonReply::Later(Exit::Interrupted)),
+            (InputLine::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(PersonReply::Cancelled),
         })
     }
 
@@ -414,7 +414,7 @@ impl<'a> Follow<'a> {
 }
 
 /// A person's reaction to a question.
-enum Answered {
+enum PersonReply {
     With(Value),
     /// The question is asked again.
     Nothing,

@@ -24,7 +24,7 @@ use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::keys;
 use crate::library::Library;
-use crate::model_options::{self, Look};
+use crate::model_options::{self, OllamaLookup};
 use crate::model_test;
 use crate::run_request::{self, RunRequest};
 use crate::settings::{self, Configured};
@@ -201,7 +201,7 @@ impl Backend for ServiceBackend {
 
     async fn models(&self) -> Result<api::Models> {
         let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
-        let choice = model_options::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
+        let choice = model_options::choose(self.wish.clone(), config, self.may_pull, OllamaLookup::Always).await;
         let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
         let option = |way: &models::choice::Way| api::ModelOption {
             name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),

@@ -34,13 +34,13 @@ struct Inner {
     uploads: PathBuf,
     /// Bytes that one user may have uploaded.
     bytes_max: u64,
-    looked: Mutex<Looked>,
+    looked: Mutex<LastRefresh>,
     wanted: tokio::sync::Notify,
 }
 
 /// The last refresh.
 #[derive(Default)]
-struct Looked {
+struct LastRefresh {
     /// Its start; files older than that were seen.
     began: Option<SystemTime>,
     report: Report,
@@ -179,7 +179,7 @@ async fn keep_up(library: std::sync::Weak<Inner>) {
         let mut looked = inner.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(Ok(report)) => {
-                *looked = Looked { began: Some(began), report, trouble: None };
+                *looked = LastRefresh { began: Some(began), report, trouble: None };
                 tries = 0;
             }
             Ok(Err(Error::Busy)) if tries < TRIES_MAX => {

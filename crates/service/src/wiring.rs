@@ -73,7 +73,7 @@ pub fn idle_engine_over(store: Arc<dyn Store>, globals: &GlobalArgs) -> Result<E
         globals,
         store,
         Arc::new(EffectHandlers::default()),
-        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max },
+        &EngineConfig { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max },
         RunModels::default(),
     )
 }
@@ -113,7 +113,7 @@ pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions,
 }
 
 /// Engine settings from the configuration.
-struct Kept {
+struct EngineConfig {
     notes_ms: i64,
     threads_ms: i64,
     /// Runs at the same time.
@@ -121,12 +121,12 @@ struct Kept {
 }
 
 /// With a script, the configuration is read only if it was named.
-fn memory(globals: &GlobalArgs) -> Result<Kept> {
+fn memory(globals: &GlobalArgs) -> Result<EngineConfig> {
     let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
-    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
+    Ok(EngineConfig { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
 }
 
-fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, kept: &Kept, models: RunModels) -> Result<Engine> {
+fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, kept: &EngineConfig, models: RunModels) -> Result<Engine> {
     // Several machines need one clock, and a stopped server is detected by its lease alone.
     let (clock, lease_ms, sweep_ms) = match store.clock() {
         Some(clock) => (clock, SHARED_LEASE_MS, SHARED_SWEEP_MS),

@@ -29,7 +29,7 @@ mod time;
 mod tool;
 pub mod workspace;
 
-pub use builtin::{Builtin, Held, Kind, Unready};
+pub use builtin::{Builtin, Kind, SessionFuture, Unready};
 pub use passage::{Passage, Passages};
 pub use secret::Secret;
 pub use settings::{Env, Settings};

@@ -85,7 +85,7 @@ impl Tokens {
             match self {
                 Tokens::Add { user, days, scope, json } => {
                     let user = named(&user)?;
-                    let Made { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
+                    let CreatedToken { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -99,7 +99,7 @@ impl Tokens {
                     let store = globals.open().await?;
                     let all = store.tokens().await?;
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
-                    let Made { number, token } = make(globals, &*store, &row.user, days, scope).await?;
+                    let CreatedToken { number, token } = make(globals, &*store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
                     // An earlier expiry is kept.
                     store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
@@ -166,7 +166,7 @@ pub(crate) enum TokenScope {
     Read,
 }
 
-struct Made {
+struct CreatedToken {
     number: u64,
     token: String,
 }
@@ -174,7 +174,7 @@ struct Made {
 const HOUR_MS: i64 = 3_600_000;
 
 /// Creates a token; only its digest is stored.
-async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
+async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<CreatedToken> {
     let scope = match scope {
         TokenScope::All => guard::Scope::All,
         TokenScope::Read => guard::Scope::Read,
@@ -184,7 +184,7 @@ async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Opti
     let number =
         store.keep_token(NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms }).await?;
     audited::record(globals, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
-    Ok(Made { number, token })
+    Ok(CreatedToken { number, token })
 }
 
 fn absent(token: u64) -> ServiceError {

@@ -14,7 +14,7 @@ use terminal::remark;
 
 use super::flow;
 use super::ground::{Ground, over, replay, us_since, whole};
-use super::{How, wrong};
+use super::{BenchOptions, wrong};
 
 /// Measure the stores: steps a second and the time of a step, on SQLite and on Postgres, with few and with many threads stored
 #[derive(clap::Args)]
@@ -27,7 +27,7 @@ pub struct ScaleBench {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     together: u64,
     #[command(flatten)]
-    how: How,
+    how: BenchOptions,
 }
 
 const AFTER_HELP: &str = "\

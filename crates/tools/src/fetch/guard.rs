@@ -93,7 +93,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         ([10, 0, 0, 0], 8),      // private
         ([100, 64, 0, 0], 10),   // behind a provider's NAT
         ([127, 0, 0, 0], 8),     // loopback
-        ([169, 254, 0, 0], 16), // link-local, and cloud metadata services
+        ([169, 254, 0, 0], 16),  // link-local, and cloud metadata services
         ([172, 16, 0, 0], 12),   // private
         ([192, 0, 0, 0], 24),    // protocol assignments
         ([192, 0, 2, 0], 24),    // documentation

@@ -78,7 +78,7 @@ pub enum MailError {
 }
 
 /// Result of handing a mail to a transport.
-enum Handed {
+enum SendResult {
     Accepted { reply: String },
     Refused { reply: String, again: bool },
     Unknown { why: String },
@@ -244,7 +244,7 @@ impl Inner {
         let mail = slot.read_mail()?;
         let handed = match &self.settings.transport {
             Transport::DryRun => {
-                Handed::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
+                SendResult::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
             }
             Transport::Smtp(smtp) => {
                 smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?
@@ -255,26 +255,33 @@ impl Inner {
             },
         };
         match handed {
-            Handed::Accepted { reply } => {
+            SendResult::Accepted { reply } => {
                 // If this record is lost, the outcome is unknown: the state stays `handed over`.
                 slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
                 Ok(slot.record.as_ref().map(|record| sent(&slot, record, false)).unwrap_or_else(|| sent(&slot, &record, false)))
             }
-            Handed::Refused { reply, again } => {
+            SendResult::Refused { reply, again } => {
                 slot.turn(State::Refused { at_ms: now_ms(), reply: reply.clone(), again })?;
                 Err(MailError::Refused { reply, again })
             }
-            Handed::Unknown { why } => Err(MailError::InDoubt { why }),
+            SendResult::Unknown { why } => Err(MailError::InDoubt { why }),
         }
     }
 
-    async fn send_by_gmail(&self, gmail: &Gmail, slot: &mut Slot, record: &Record, draft: Option<String>, mail: &[u8]) -> Result<Handed, MailError> {
+    async fn send_by_gmail(
+        &self,
+        gmail: &Gmail,
+        slot: &mut Slot,
+        record: &Record,
+        draft: Option<String>,
+        mail: &[u8],
+    ) -> Result<SendResult, MailError> {
         let draft = match draft {
             Some(draft) => draft,
             None => match gmail.draft(&record.message_id, mail).await {
                 Ok(draft) => draft,
                 // A draft is not a mail: nothing was sent in any case.
-                Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: fault.again }),
+                Err(fault) => return Ok(SendResult::Refused { reply: fault.words, again: fault.again }),
             },
         };
         slot.turn(State::HandedOver { at_ms: now_ms(), draft: Some(draft.clone()) })?;

@@ -13,7 +13,7 @@ use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter,
 use tokio::time::timeout;
 
 use super::settings::{Smtp, Tls};
-use super::{Handed, MailError};
+use super::{MailError, SendResult};
 
 /// Offered mechanisms; servers without any of these are rare.
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Login];
@@ -25,7 +25,7 @@ pub(super) async fn send(
     to: &[String],
     mail: &[u8],
     note: impl FnOnce() -> Result<(), MailError>,
-) -> Result<Handed, MailError> {
+) -> Result<SendResult, MailError> {
     let patience = Duration::from_secs(smtp.timeout_seconds.max(1));
     let mut connection = match timeout(patience, greet(smtp)).await {
         Ok(Ok(connection)) => connection,
@@ -49,12 +49,14 @@ pub(super) async fn send(
             let reply = response.message().collect::<Vec<_>>().join(" ");
             // It is accepted already; a failed QUIT changes nothing.
             let _ = timeout(Duration::from_secs(2), connection.quit()).await;
-            Ok(Handed::Accepted { reply: format!("{} {reply}", response.code()) })
+            Ok(SendResult::Accepted { reply: format!("{} {reply}", response.code()) })
         }
         // Only a reply with a status code is a rejection; a broken connection is not.
         Ok(Err(e)) if e.status().is_some() => Ok(refusal(&e, "when it was handed the mail")),
-        Ok(Err(e)) => Ok(Handed::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
-        Err(_) => Ok(Handed::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) }),
+        Ok(Err(e)) => Ok(SendResult::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
+        Err(_) => {
+            Ok(SendResult::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) })
+        }
     }
 }
 
@@ -118,13 +120,13 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
     Ok(())
 }
 
-fn refusal(e: &Error, when: &str) -> Handed {
+fn refusal(e: &Error, when: &str) -> SendResult {
     // A permanent error is final; an unreachable server may come back.
-    Handed::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
+    SendResult::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
 }
 
-fn late(smtp: &Smtp, what: &str) -> Handed {
-    Handed::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
+fn late(smtp: &Smtp, what: &str) -> SendResult {
+    SendResult::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
 }
 
 fn is_here(host: &str) -> bool {
