@@ -37,7 +37,17 @@ pub struct Gate {
 impl Gate {
     pub fn new(cut: Option<u64>, pace: Pace, turn: u64, is_loud: bool) -> Self {
         let is_cut_off = watch::Sender::new(false);
-        Gate { pace, turn, asked: AtomicU64::new(0), passed: AtomicU64::new(0), cut, is_dead: AtomicBool::new(false), died: Notify::new(), is_cut_off, is_loud }
+        Gate {
+            pace,
+            turn,
+            asked: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            cut,
+            is_dead: AtomicBool::new(false),
+            died: Notify::new(),
+            is_cut_off,
+            is_loud,
+        }
     }
 
     /// One instant. The process may die in it, and then this never returns.
