@@ -94,6 +94,8 @@ pub(crate) struct Inner {
     health: Health,
     /// Whether other processes can be told of something that is not stored.
     has_others: bool,
+    /// Runs of other processes that may be driven here at the same time: half of the places, so that new ones start meanwhile.
+    recoveries: Arc<Semaphore>,
     /// Runs whose process ended again and again are driven one at a time.
     suspects: Arc<Semaphore>,
 }
@@ -218,6 +220,7 @@ impl Engine {
             seen: Mutex::default(),
             health: Health::default(),
             has_others: store.changes().is_some(),
+            recoveries: Arc::new(Semaphore::new((settings.runs_max / 2).max(1))),
             suspects: Arc::new(Semaphore::new(1)),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
@@ -393,6 +396,7 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.places.close();
+        self.0.recoveries.close();
         let by = tokio::time::Instant::now() + grace;
         let going: Vec<_> = self.0.lock_active().values().cloned().collect();
         for active in going {
