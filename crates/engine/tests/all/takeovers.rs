@@ -62,7 +62,7 @@ fn a_run_that_ends_its_process_every_time_is_given_up_and_can_be_resumed_by_hand
 
         engine.resume(&run).await.unwrap();
         assert_eq!(output(&engine, &run).await, json!([1, 2]));
-        assert_eq!(given_up(&*ground.store, 9).await.unwrap(), []);
+        assert!(given_up(&*ground.store, 9).await.unwrap().is_empty());
     });
     assert_eq!(ground.calls("a"), 1, "what was answered is not asked again");
 }
