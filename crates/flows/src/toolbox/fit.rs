@@ -22,11 +22,12 @@ pub enum Aim {
 /// Tools that a small model is shown where it answers questions.
 const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 /// Tools that a small model is shown where it carries out tasks.
-const SMALL_TASK_TOOLS_MAX: usize = 8;
+const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Look-ups that have room in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// Of the list's own order, so many come before any room that is kept.
-const RANKED_MIN: usize = 2;
+/// Of the list's own order, so many come before any room that is kept: a server's tools are often used together, such as one that describes tables and
+/// one that queries them.
+const RANKED_MIN: usize = 4;
 /// Where the user's own documents are found.
 const DOCUMENTS: &str = "docs.search";
 /// The built-in search of the web.
@@ -100,7 +101,7 @@ mod tests {
         let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
         assert_eq!(
             shown(Aim::Tasks, false),
-            "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open"
+            "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open tickets.list tickets.note"
         );
         assert!(shown(Aim::Tasks, true).starts_with("docs.search calc.calculate"), "{}", shown(Aim::Tasks, true));
         assert_eq!(shown(Aim::Answers, false), "docs.search search.search tickets.close tickets.open tickets.list tickets.note");
