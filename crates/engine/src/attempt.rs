@@ -7,6 +7,7 @@ use std::time::Duration;
 use effects::{LookUp, Progress, Repeatability};
 use futures::FutureExt;
 use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
+use store::{Change, Piece};
 use tokio::time::Instant;
 
 use crate::active::Active;
@@ -66,10 +67,19 @@ pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut
     if job.after_ms > 0 {
         tokio::time::sleep(Duration::from_millis(job.after_ms)).await;
     }
-    let progress = match active.is_watched() {
+    let tells_others = engine.has_others;
+    let progress = match active.is_watched() || tells_others {
         true => {
-            let active = active.clone();
-            Progress::to(move |text| active.publish(FeedItem::Delta { task, attempt, text: text.into() }))
+            let (active, store) = (active.clone(), engine.store.clone());
+            Progress::to(move |text| {
+                if tells_others {
+                    for watched in active.watched_elsewhere() {
+                        let piece = Piece { watched: watched.clone(), run: active.run.clone(), task, attempt, text: text.to_owned() };
+                        store.tell(Change::Piece(piece));
+                    }
+                }
+                active.publish(FeedItem::Delta { task, attempt, text: text.into() });
+            })
         }
         false => Progress::nowhere(),
     };

@@ -20,6 +20,7 @@ mod driver;
 mod elsewhere;
 mod error;
 mod fork;
+mod health;
 mod lease;
 mod memory;
 mod open;
@@ -27,6 +28,7 @@ mod open_questions;
 mod permissions;
 mod replay;
 mod settings;
+mod takeover;
 pub mod trace;
 mod tree_watcher;
 mod upkeep;
@@ -46,15 +48,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 
 pub use error::EngineError;
 pub use fork::Fork;
+pub use health::HealthNow;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
+pub use takeover::{GivenUp, given_up};
 pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};
 
 use active::Active;
 use background::Background;
 use driver::{Driver, RunSource};
+use health::Health;
 use lease::Leases;
 
 /// With the error of the engine.
@@ -86,6 +91,13 @@ pub(crate) struct Inner {
     sweeping: AtomicBool,
     /// Runs that are being resumed, and those that failed to and are not tried again.
     seen: Mutex<HashSet<RunId>>,
+    health: Health,
+    /// Whether other processes can be told of something that is not stored.
+    has_others: bool,
+    /// Runs of other processes that may be driven here at the same time: half of the places, so that new ones start meanwhile.
+    recoveries: Arc<Semaphore>,
+    /// Runs whose process ended again and again are driven one at a time.
+    suspects: Arc<Semaphore>,
 }
 
 /// The state of a run.
@@ -209,6 +221,10 @@ impl Engine {
             background: Background::default(),
             sweeping: AtomicBool::new(false),
             seen: Mutex::default(),
+            health: Health::default(),
+            has_others: store.changes().is_some(),
+            recoveries: Arc::new(Semaphore::new((settings.runs_max / 2).max(1))),
+            suspects: Arc::new(Semaphore::new(1)),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
             handler,
@@ -232,6 +248,11 @@ impl Engine {
     /// How many runs are in memory here.
     pub fn going(&self) -> usize {
         self.0.lock_active().len()
+    }
+
+    /// What an operator is alarmed by.
+    pub fn health(&self) -> HealthNow {
+        self.0.health.now()
     }
 
     /// Starts a run. When this returns, the run is in the store and survives this process.
@@ -288,6 +309,7 @@ impl Engine {
 
     /// Resumes a run that is in the store and has not ended. A run that is in memory here is left as it is.
     pub async fn resume(&self, run: &RunId) -> Result<()> {
+        self.0.forget_takeovers(run).await?;
         let place = self.0.clone().place().await?;
         self.0.resume_stored(run, Some(place), None).await
     }
@@ -377,6 +399,7 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.places.close();
+        self.0.recoveries.close();
         let by = tokio::time::Instant::now() + grace;
         let going: Vec<_> = self.0.lock_active().values().cloned().collect();
         for active in going {

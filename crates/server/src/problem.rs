@@ -80,6 +80,10 @@ impl From<StoreError> for Problem {
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            StoreError::Full { .. } => {
+                tracing::error!("{words}");
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "full", "the server's disk is full; try again when its operator has made room")
+            }
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
             other => Problem::internal(&other),
         }
