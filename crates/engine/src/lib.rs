@@ -16,6 +16,9 @@ mod active;
 mod attempt;
 mod background;
 mod child;
+mod deltas;
+mod dispatch;
+mod drive;
 mod driver;
 mod elsewhere;
 mod error;
@@ -25,6 +28,7 @@ mod memory;
 mod open;
 mod open_questions;
 mod permissions;
+mod remote;
 mod replay;
 mod settings;
 pub mod trace;
@@ -41,12 +45,13 @@ use effects::EffectHandler;
 use graph::{Addresses, Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, ThreadId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{RunRow, SignalKind, Store, StoreError};
+use store::{Change, RunRow, SignalKind, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 
 pub use error::EngineError;
 pub use fork::Fork;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
+pub use remote::{Dispatcher, Errand, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
 pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
@@ -55,6 +60,7 @@ pub use watch::{FeedItem, Watcher};
 use active::Active;
 use background::Background;
 use driver::{Driver, RunSource};
+use elsewhere::Elsewhere;
 use lease::Leases;
 
 /// With the error of the engine.
@@ -86,6 +92,8 @@ pub(crate) struct Inner {
     sweeping: AtomicBool,
     /// Runs that are being resumed, and those that failed to and are not tried again.
     seen: Mutex<HashSet<RunId>>,
+    /// The last ticket with which a run was submitted to be driven elsewhere.
+    submitted: Mutex<HashMap<RunId, String>>,
 }
 
 /// The state of a run.
@@ -206,6 +214,7 @@ impl Engine {
             background: Background::default(),
             sweeping: AtomicBool::new(false),
             seen: Mutex::default(),
+            submitted: Mutex::default(),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
             handler,
@@ -213,6 +222,7 @@ impl Engine {
         };
         let engine = Engine(Arc::new(inner));
         upkeep::spawn(&engine.0);
+        deltas::spawn(&engine.0);
         engine
     }
 
@@ -271,20 +281,27 @@ impl Engine {
         let is_tainted = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.is_tainted;
         let (budget, depth) = (order.budget, order.depth);
         let start = Start { budget, context, is_tainted, addresses, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
-        let machine = Box::new(Run::start(&graph, start)?);
+        // Refuses an input that does not fit before it waits.
+        let machine = Run::start(&graph, start.clone())?;
         let place = self.0.clone().place().await?;
-        let source = RunSource::New { machine, title, past: Vec::new() };
-        let begun = Driver::begin(&self.0, source, Some(place)).await?;
-        match begun.started.await {
-            Ok(Ok(())) => Ok((run, Some(begun.at))),
-            Ok(Err(EngineError::Store(StoreError::Exists { .. }))) => Ok((run, None)),
-            Ok(Err(e)) => Err(e),
-            Err(_) => Err(EngineError::Stopping),
+        let first = Mutex::new(Some(machine));
+        let source = || {
+            let machine = first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            let machine = Box::new(machine.map_or_else(|| Run::start(&graph, start.clone()), Ok)?);
+            Ok(RunSource::New { machine, title: title.clone(), past: Vec::new() })
+        };
+        match self.0.begin_run(source, place).await {
+            Ok(at) => Ok((run, at)),
+            Err(EngineError::Store(StoreError::Exists { .. })) => Ok((run, None)),
+            Err(e) => Err(e),
         }
     }
 
     /// Resumes a run that is in the store and has not ended. A run that is in memory here is left as it is.
     pub async fn resume(&self, run: &RunId) -> Result<()> {
+        if let Some(dispatcher) = self.0.dispatcher() {
+            return self.0.dispatch_resume(&*dispatcher, run).await;
+        }
         let place = self.0.clone().place().await?;
         self.0.resume_stored(run, Some(place), None).await
     }
@@ -306,6 +323,7 @@ impl Engine {
 
     /// Waits until the run has ended or waits for a person.
     pub async fn wait(&self, run: &RunId) -> Result<RunState> {
+        let mut elsewhere = Elsewhere::of(&*self.0.store);
         loop {
             if let Some(active) = self.0.active(run) {
                 let mut at = active.at.subscribe();
@@ -318,7 +336,10 @@ impl Engine {
             }
             match self.at(run).await? {
                 // Driven by another process, or about to be registered in this one.
-                RunState::Going => tokio::time::sleep(Duration::from_millis(self.0.settings.poll_ms.min(50))).await,
+                RunState::Going => {
+                    let patience = Duration::from_millis(self.0.settings.poll_ms.min(50));
+                    elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)).await;
+                }
                 at => return Ok(at),
             }
         }
@@ -392,6 +413,9 @@ impl Engine {
     }
 
     async fn deliver(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
+        if let Some(dispatcher) = self.0.dispatcher() {
+            return self.0.dispatch_message(&*dispatcher, run, post).await;
+        }
         // A run may be parked between being found and receiving the message; then it is resumed and the message is sent again.
         for _ in 0..8 {
             let (done, taken) = oneshot::channel();

@@ -119,6 +119,9 @@ fn interval(every: Duration) -> Interval {
 
 /// Delivers signals for runs in memory here and, when sweeping, for runs that no process drives.
 async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_unheard(&*dispatcher).await;
+    }
     let mut signals = engine.store.signals(&engine.settings.owner).await?;
     if sweeps {
         signals.extend(engine.store.unheard((engine.settings.clock)()).await?);
@@ -140,6 +143,9 @@ async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
 
 pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
     engine.sweeping.store(true, Ordering::Relaxed);
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_forgotten(&*dispatcher).await;
+    }
     let mut found = 0;
     let mut before = None;
     loop {
@@ -167,6 +173,9 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
 
 /// Resumes runs whose lease has expired, of which there are few. More of them are found the next time.
 async fn recover_abandoned(engine: &Arc<Inner>) -> Result<usize> {
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_forgotten(&*dispatcher).await;
+    }
     let unheld_at_ms = Some((engine.settings.clock)());
     let filter = RunFilter { statuses: vec![Status::Running], roots_only: true, unheld_at_ms, limit: PAGE_RUNS, ..RunFilter::default() };
     let mut found = 0;

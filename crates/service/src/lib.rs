@@ -44,6 +44,7 @@ mod library;
 pub mod model_options;
 pub mod notices;
 mod owner;
+mod performing;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -51,6 +52,8 @@ pub mod pull;
 mod rank;
 #[doc(hidden)]
 pub mod reader;
+#[doc(hidden)]
+pub mod restate;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;

@@ -34,7 +34,7 @@ use async_trait::async_trait;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Change, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
+    CardFilter, CardRow, Change, Commit, Delta, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
     PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind,
     SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
@@ -381,6 +381,11 @@ impl Store for PostgresStore {
         self.uncounted.forget(thread);
         self.sweep().await?;
         Ok(Freed { deleted: vec![thread.clone()], threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
+    }
+
+    fn tell(&self, delta: Delta) {
+        // Where there are too many, some are left out: the reply has the whole text.
+        let _ = self.notifier.outgoing.try_send(Change::Delta(delta));
     }
 
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use graph::RunId;
+use graph::{RunId, TaskId};
 use serde::{Deserialize, Serialize};
-use store::Change;
+use store::{Change, Delta};
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -22,6 +22,8 @@ use crate::error::detail;
 const GATHER: Duration = Duration::from_millis(10);
 /// Postgres allows 8000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7_000;
+/// Of a piece of an answer, before it is written as JSON.
+const PIECE_BYTES_MAX: usize = 800;
 const CHANGES_MAX: usize = 4_096;
 const RECONNECT: Duration = Duration::from_secs(2);
 /// How often leftovers of deletions are removed and the clock is compared.
@@ -37,7 +39,13 @@ struct Payload {
     /// Runs that somebody left a signal for.
     #[serde(default)]
     signals: Vec<String>,
+    /// Pieces of answers, in order.
+    #[serde(default)]
+    deltas: Vec<Piece>,
 }
+
+/// A piece of an answer: run, step and index of the effect, attempt, text.
+type Piece = (String, u64, u32, u32, String);
 
 pub(crate) struct Notifier {
     pub(crate) outgoing: mpsc::Sender<Change>,
@@ -140,9 +148,11 @@ impl Work {
                 Ok(None) | Err(_) => break,
             }
         }
-        all.sort();
-        all.dedup();
-        payloads(&all)
+        let (deltas, mut changes): (Vec<Change>, Vec<Change>) = all.into_iter().partition(|change| matches!(change, Change::Delta(_)));
+        changes.sort();
+        changes.dedup();
+        changes.extend(deltas);
+        payloads(&changes)
     }
 
     async fn tidy(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
@@ -160,9 +170,23 @@ fn payloads(changes: &[Change]) -> Vec<String> {
     let (mut payload, mut bytes) = (Payload::default(), 0);
     let mut finish = |payload: &mut Payload| done.push(serde_json::to_string(&std::mem::take(payload)).expect("strings can be written as JSON"));
     for change in changes {
-        let (Change::Run(run) | Change::Signal(run)) = change;
-        // As JSON a character takes six bytes at most.
-        let more = run.as_str().len() * 6 + 3;
+        if let Change::Delta(delta) = change {
+            for text in pieces(&delta.text) {
+                let more = escaped_max(delta.run.as_str()) + escaped_max(text) + 64;
+                if more > PAYLOAD_BYTES_MAX {
+                    continue;
+                }
+                if bytes + more > PAYLOAD_BYTES_MAX {
+                    finish(&mut payload);
+                    bytes = 0;
+                }
+                bytes += more;
+                payload.deltas.push((delta.run.to_string(), delta.task.step, delta.task.index, delta.attempt, text.to_owned()));
+            }
+            continue;
+        }
+        let (Change::Run(run) | Change::Signal(run)) = change else { continue };
+        let more = escaped_max(run.as_str()) + 3;
         if more > PAYLOAD_BYTES_MAX {
             continue;
         }
@@ -174,12 +198,29 @@ fn payloads(changes: &[Change]) -> Vec<String> {
         match change {
             Change::Run(run) => payload.runs.push(run.to_string()),
             Change::Signal(run) => payload.signals.push(run.to_string()),
+            Change::Delta(_) => {}
         }
     }
     if bytes > 0 {
         finish(&mut payload);
     }
     done
+}
+
+/// As JSON a character takes six bytes at most.
+fn escaped_max(text: &str) -> usize {
+    text.len() * 6
+}
+
+/// A text in parts that fit into one message each.
+fn pieces(mut text: &str) -> Vec<&str> {
+    let mut all = Vec::new();
+    while !text.is_empty() {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE_BYTES_MAX));
+        all.push(piece);
+        text = rest;
+    }
+    all
 }
 
 fn hear(incoming: &broadcast::Sender<Change>, notification: &Notification) {
@@ -189,6 +230,10 @@ fn hear(incoming: &broadcast::Sender<Change>, notification: &Notification) {
             let tell = |change| drop(incoming.send(change));
             payload.runs.into_iter().map(|run| Change::Run(RunId::from(run))).for_each(tell);
             payload.signals.into_iter().map(|run| Change::Signal(RunId::from(run))).for_each(tell);
+            let delta = |(run, step, index, attempt, text): Piece| {
+                Change::Delta(Delta { run: RunId::from(run), task: TaskId { step, index }, attempt, text: text.into() })
+            };
+            payload.deltas.into_iter().map(delta).for_each(tell);
         }
         Err(error) => tracing::debug!("a notification of another program was ignored: {error}"),
     }
@@ -206,5 +251,11 @@ mod tests {
         let back: usize = made.iter().map(|payload| serde_json::from_str::<Payload>(payload).unwrap().runs.len()).sum();
         assert_eq!(back, 1_000);
         assert!(payloads(&[Change::Run(RunId::from("x".repeat(9_000)))]).is_empty());
+        let task = TaskId { step: 1, index: 2 };
+        let text = "ä\u{1}".repeat(5_000);
+        let made = payloads(&[Change::Delta(Delta { run: RunId::from("run"), task, attempt: 1, text: text.as_str().into() })]);
+        assert!(made.len() > 1 && made.iter().all(|payload| payload.len() < 8_000));
+        let back: String = made.iter().flat_map(|payload| serde_json::from_str::<Payload>(payload).unwrap().deltas).map(|piece| piece.4).collect();
+        assert_eq!(back, text);
     }
 }

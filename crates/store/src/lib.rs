@@ -23,7 +23,7 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
+    CardFilter, CardRow, Change, Commit, Delta, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
     NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
     RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
     ThreadRow, TokenRow,
@@ -132,6 +132,9 @@ pub trait Store: Send + Sync + 'static {
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
         None
     }
+
+    /// Passes a piece of an answer on to the other processes on this store, where it can. It may be lost.
+    fn tell(&self, _delta: Delta) {}
 
     /// Milliseconds since 1970 by the clock that all processes on this store share; `None` where that is their machine's.
     fn clock(&self) -> Option<Arc<dyn Fn() -> i64 + Send + Sync>> {

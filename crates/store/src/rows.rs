@@ -1,5 +1,7 @@
 //! What goes in and out of a store.
 
+use std::sync::Arc;
+
 use graph::{Key, Reach, RunId, TaskId, ThreadId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -457,6 +459,17 @@ pub enum Change {
     Run(RunId),
     /// There is a signal for the run.
     Signal(RunId),
+    /// A piece of an answer that is being generated.
+    Delta(Delta),
+}
+
+/// A piece of an answer that is being generated. It is passed on and not kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delta {
+    pub run: RunId,
+    pub task: TaskId,
+    pub attempt: u32,
+    pub text: Arc<str>,
 }
 
 /// Which threads to keep.
