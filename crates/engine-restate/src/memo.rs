@@ -21,8 +21,15 @@ pub(crate) struct InProgress(Arc<Mutex<HashMap<String, Going>>>);
 
 #[derive(Clone)]
 pub(crate) struct Going {
-    pub(crate) performed: watch::Receiver<Option<Performed>>,
+    performed: watch::Receiver<Option<Performed>>,
     pub(crate) task: AbortHandle,
+}
+
+impl Going {
+    /// How it ended; `None` if it was stopped.
+    pub(crate) async fn performed(&mut self) -> Option<Performed> {
+        self.performed.wait_for(Option::is_some).await.ok().and_then(|end| end.clone())
+    }
 }
 
 impl InProgress {

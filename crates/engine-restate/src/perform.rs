@@ -42,10 +42,10 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
     let performed = loop {
         invocation.flush().await?;
         tokio::select! {
-            done = going.performed.wait_for(Option::is_some) => match done.map(|done| done.clone()) {
-                Ok(Some(performed)) => break performed,
+            performed = going.performed() => match performed {
+                Some(performed) => break performed,
                 // Stopped by an invocation of the same call that was cancelled.
-                Ok(None) | Err(_) => return invocation.end(Err((409, "cancelled".to_owned()))).await,
+                None => return invocation.end(Err((409, "cancelled".to_owned()))).await,
             },
             heard = invocation.hear() => heard?,
         }

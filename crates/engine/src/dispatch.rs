@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use graph::{Reply, RunId};
+use graph::RunId;
 use store::{RunFilter, RunRow, SignalKind, Status, StoreError};
-use tokio::sync::watch as cell;
+use tokio::sync::{oneshot, watch as cell};
 
 use crate::driver::{Driver, RunSource};
 use crate::remote::{Dispatcher, Errand};
-use crate::{Delivery, EngineError, Inner, Result, RunState, must_be_open, open};
+use crate::{Control, Delivery, EngineError, Inner, Result, RunState, must_be_open};
 
 /// A run that was not touched for this long and that nobody holds was not submitted, or whoever got it is gone.
 const FORGOTTEN_MS: i64 = 5_000;
@@ -20,6 +20,8 @@ const ROUND_RUNS: usize = 256;
 const REMEMBERED_MAX: usize = 10_000;
 /// How long a new run waits for the one before it in its thread to be put away.
 const HELD_TRIES: u32 = 60;
+/// How often an answer is offered to a run that is parked in the same moment.
+const ANSWER_TRIES: u32 = 8;
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 impl Inner {
@@ -73,18 +75,42 @@ impl Inner {
         Ok(())
     }
 
-    /// Leaves a message for a run, and has somebody read it.
-    pub(crate) async fn dispatch_message(&self, dispatcher: &dyn Dispatcher, run: &RunId, message: SignalKind) -> Result<Delivery> {
+    /// Tells a run something. An answer is written here, so that it is taken or refused at once, unless somebody drives the run at the moment. A
+    /// cancellation is left for whoever drives it, because children and calls in flight are cancelled with it.
+    pub(crate) async fn dispatch_message(
+        self: &Arc<Self>,
+        dispatcher: &dyn Dispatcher,
+        run: &RunId,
+        message: SignalKind,
+        control: impl Fn(oneshot::Sender<Result<()>>) -> Control,
+    ) -> Result<Delivery> {
         let row = self.row(run).await?;
         must_be_open(&row)?;
-        if let SignalKind::Answer { task, attempt, value } = &message {
-            // Refused here, where somebody reads why, and not later.
-            let mut opened = open::open(&*self.store, &self.flows, run).await?;
-            open::guarded(&mut opened.machine)?;
-            opened.machine.feed(*task, *attempt, Reply::ok(value.clone()))?;
+        let ticket = uuid::Uuid::now_v7().simple().to_string();
+        if matches!(message, SignalKind::Answer { .. }) {
+            for _ in 0..ANSWER_TRIES {
+                let (done, taken) = oneshot::channel();
+                let source = RunSource::Stored { run: row.run.clone(), thread: row.thread.clone(), word: Some(control(done)) };
+                let mut begun = match Driver::begin(self, source, None).await {
+                    Ok(begun) => begun,
+                    Err(EngineError::Store(StoreError::Held { .. })) => break,
+                    Err(e) => return Err(e),
+                };
+                let taken = taken.await;
+                // Until then this process holds the thread. A closed channel says the same.
+                let _ = begun.at.wait_for(|at| !matches!(at, RunState::Going)).await;
+                match taken {
+                    Ok(Ok(())) => {
+                        self.submit(dispatcher, &row, &ticket).await;
+                        return Ok(Delivery::Taken);
+                    }
+                    Ok(Err(e)) => return Err(e),
+                    Err(_) => {}
+                }
+            }
         }
         self.store.post(run, message).await?;
-        self.submit(dispatcher, &row, &uuid::Uuid::now_v7().simple().to_string()).await;
+        self.submit(dispatcher, &row, &ticket).await;
         Ok(Delivery::Posted)
     }
 

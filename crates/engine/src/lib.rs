@@ -414,7 +414,7 @@ impl Engine {
 
     async fn deliver(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
         if let Some(dispatcher) = self.0.dispatcher() {
-            return self.0.dispatch_message(&*dispatcher, run, post).await;
+            return self.0.dispatch_message(&*dispatcher, run, post, control).await;
         }
         // A run may be parked between being found and receiving the message; then it is resumed and the message is sent again.
         for _ in 0..8 {
