@@ -68,7 +68,11 @@ enum ReplyPayload {
 enum Payload {
     Here(Value),
     /// In the store, in so many records of this user.
-    Stored { user: UserId, key: String, parts: usize },
+    Stored {
+        user: UserId,
+        key: String,
+        parts: usize,
+    },
 }
 
 /// Where the payloads of a job are kept if they are large.

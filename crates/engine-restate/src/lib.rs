@@ -20,6 +20,7 @@
 
 pub mod client;
 mod drive;
+mod identity;
 mod job;
 mod listen;
 mod manifest;

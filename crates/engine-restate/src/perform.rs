@@ -73,7 +73,10 @@ async fn work(shared: Arc<Shared>, job: Job, was_begun: bool, is_noted: bool) ->
     let is_repeatable = shared.engine.repeatability(&job) == Repeatability::Repeatable;
     let (run, task, attempt) = (job.run.clone(), job.task, job.attempt);
     let telling = store.clone();
-    let progress = Progress::to(move |text| telling.tell(Delta { run: run.clone(), task, attempt, text: text.into() }));
+    let progress = match shared.tells {
+        true => Progress::to(move |text| telling.tell(Delta { run: run.clone(), task, attempt, text: text.into() })),
+        false => Progress::nowhere(),
+    };
     let performed = shared.engine.perform_attempt(&job, was_begun && !is_repeatable, &progress).await;
     if is_noted {
         memo::keep(&*store, &job, &performed, (shared.clock)()).await;

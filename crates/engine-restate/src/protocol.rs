@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming};
 use restate_sdk_shared_core::{
-    AwaitResponse, AwaitingOnPolicy, CoreVM, Error, Input, JournalReplay, NonEmptyValue, NotificationHandle, PayloadOptions, ResponseHead, RetryPolicy,
-    RunExitResult, TerminalFailure, UnresolvedFuture, VM as _, VMOptions,
+    AwaitResponse, AwaitingOnPolicy, CoreVM, Error, Input, JournalReplay, NonEmptyValue, NotificationHandle, PayloadOptions, ResponseHead,
+    RetryPolicy, RunExitResult, TerminalFailure, UnresolvedFuture, VM as _, VMOptions,
 };
 use std::convert::Infallible;
 use std::pin::Pin;

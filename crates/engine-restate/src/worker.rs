@@ -7,11 +7,11 @@ use engine::{Clock, Engine};
 use http::{Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
-use restate_sdk_shared_core::IdentityVerifier;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::drive::drive;
+use crate::identity::Identity;
 use crate::memo::InProgress;
 use crate::perform::perform;
 use crate::protocol::{Gone, Invocation, Outgoing};
@@ -31,7 +31,9 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) in_progress: InProgress,
     pub(crate) clock: Clock,
-    verifier: IdentityVerifier,
+    /// Whether the store passes on what is told while an answer is generated.
+    pub(crate) tells: bool,
+    identity: Identity,
 }
 
 /// A worker that is bound to a port.
@@ -46,15 +48,15 @@ impl Worker {
     /// A worker at this address. `calls` is what the engine performs its effects with (`Settings::remote`). Several workers of one account can share a
     /// port of one machine.
     pub fn bind(address: SocketAddr, engine: Engine, calls: Calls, clock: Clock, settings: &WorkerSettings) -> Result<Worker, String> {
-        let keys: Vec<&str> = settings.identity_keys.iter().map(String::as_str).collect();
-        let verifier = IdentityVerifier::new(&keys).map_err(|error| format!("an identity key is wrong: {error}"))?;
-        if keys.is_empty() && !address.ip().is_loopback() {
+        let identity = Identity::new(&settings.identity_keys)?;
+        if identity.is_open() && !address.ip().is_loopback() {
             return Err(format!(
                 "whoever reaches {address} could have effects performed; name the public key of the Restate server with --identity-key, or listen on 127.0.0.1"
             ));
         }
         let listener = listen::bind(address).map_err(|error| format!("{address} cannot be listened on: {error}"))?;
-        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, verifier });
+        let tells = engine.store().changes().is_some();
+        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, tells, identity });
         Ok(Worker { shared, listener })
     }
 
@@ -73,7 +75,7 @@ impl Worker {
 fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    if let Err(error) = shared.verifier.verify_identity(&parts.headers, &path) {
+    if let Err(error) = shared.identity.verify(&parts.headers, &path) {
         tracing::warn!("a request for {path} was refused: {error}");
         return plain(StatusCode::UNAUTHORIZED, "the request is not signed by a server whose key this worker knows");
     }

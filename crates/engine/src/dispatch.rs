@@ -128,13 +128,8 @@ impl Inner {
     /// Submits unfinished runs that nobody drives, and returns their number.
     pub(crate) async fn dispatch_forgotten(&self, dispatcher: &dyn Dispatcher) -> Result<usize> {
         let now_ms = (self.settings.clock)();
-        let filter = RunFilter {
-            statuses: vec![Status::Running],
-            roots_only: true,
-            unheld_at_ms: Some(now_ms),
-            limit: ROUND_RUNS,
-            ..RunFilter::default()
-        };
+        let filter =
+            RunFilter { statuses: vec![Status::Running], roots_only: true, unheld_at_ms: Some(now_ms), limit: ROUND_RUNS, ..RunFilter::default() };
         let rows: Vec<RunRow> = self.store.runs(filter).await?.into_iter().filter(|row| row.updated_ms + FORGOTTEN_MS < now_ms).collect();
         for row in &rows {
             self.submit_once(dispatcher, row, &format!("forgotten-{}", row.updated_ms)).await;

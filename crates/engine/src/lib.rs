@@ -329,6 +329,8 @@ impl Engine {
                 let mut at = active.at.subscribe();
                 drop(active);
                 match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
+                    // It was here only to be told something, and is driven elsewhere.
+                    Ok(RunState::Lost(EngineError::Stopping)) if self.0.dispatcher().is_some() && !self.0.is_stopping() => {}
                     Ok(RunState::Lost(e)) => return Err(e),
                     Ok(at) => return Ok(at),
                     Err(_) => {}

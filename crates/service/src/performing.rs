@@ -25,7 +25,12 @@ pub(crate) struct Performing {
 }
 
 impl Performing {
-    pub(crate) async fn prepare(globals: &GlobalArgs, model_options: &mut ModelOptions, store: &Arc<dyn Store>, is_quiet: bool) -> Result<Performing> {
+    pub(crate) async fn prepare(
+        globals: &GlobalArgs,
+        model_options: &mut ModelOptions,
+        store: &Arc<dyn Store>,
+        is_quiet: bool,
+    ) -> Result<Performing> {
         let config = Config::for_run(globals)?;
         let uploads = hub::folder(globals)?.join("uploads");
         let library = Library::open(&model_options.servers.documents(&config), &uploads, config.server.uploads_bytes_max)?;

@@ -22,6 +22,7 @@ mod permissions;
 mod postgres;
 mod registry;
 mod restate;
+mod restate_failover;
 mod results;
 mod roles;
 mod runs;

@@ -14,15 +14,15 @@ use crate::postgres::{Shared, question};
 use crate::serve::{Event, PATIENCE, Served, told};
 use crate::{Home, LOOKS_UP};
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A process that ends with the test.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -35,7 +35,7 @@ impl Drop for Running {
 }
 
 /// One Restate server with its data.
-struct Restate {
+pub(crate) struct Restate {
     folder: tempfile::TempDir,
     ingress: u16,
     admin: u16,
@@ -59,7 +59,7 @@ impl Restate {
         restate
     }
 
-    fn spawn(config: PathBuf) -> Running {
+    pub(crate) fn spawn(config: PathBuf) -> Running {
         let program = std::env::var("BATON_RESTATE_SERVER").expect("`lab/peers/restate` names a Restate server and runs this");
         let log = std::fs::File::create(config.with_file_name("server.log")).unwrap();
         let mut command = Command::new(program);
@@ -77,7 +77,7 @@ impl Restate {
         }
     }
 
-    async fn kill_and_restart(&mut self) {
+    pub(crate) async fn kill_and_restart(&mut self) {
         self.process.kill();
         self.process = Restate::spawn(self.folder.path().join("restate.toml"));
         self.ready().await;
@@ -116,42 +116,64 @@ impl Restate {
 }
 
 /// A Restate server, a database, and programs of ours that use both.
-struct Cluster {
-    shared: Shared,
-    restate: Restate,
+pub(crate) struct Cluster {
+    pub(crate) shared: Shared,
+    pub(crate) restate: Restate,
     worker_port: u16,
 }
 
+/// Without a script, real models and tools.
+fn play(command: &mut Command, script: &str) {
+    match script {
+        "" => command.env_remove("BATON_SCRIPT"),
+        script => command.env("BATON_SCRIPT", script),
+    };
+}
+
+pub(crate) fn worker(shared: &Shared, admin: &str, port: u16, script: &str, more: &[&str]) -> Running {
+    let listen = format!("127.0.0.1:{port}");
+    let log = shared.home.db().with_file_name(format!("worker-{}.log", free_port()));
+    let mut command = shared.command(&["worker", "--restate", admin, "--listen", &listen, "--json"]);
+    command.args(more).env("BATON_LOG", "info").env("HERE_KEY", "key").stderr(std::fs::File::create(log).unwrap());
+    play(&mut command, script);
+    let mut process = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("registered"), "{line:?}");
+    Running(process)
+}
+
+pub(crate) fn server(shared: &Shared, ingress: &str, script: &str, more: &[&str]) -> Served {
+    let mut command = shared.command(&["serve", "--port", "0", "--json", "--engine", "restate", "--restate", ingress]);
+    command.args(more).env("HERE_KEY", "key").stderr(Stdio::null());
+    play(&mut command, script);
+    shared.home.started(&mut command)
+}
+
 impl Cluster {
-    async fn new() -> Cluster {
+    pub(crate) async fn new() -> Cluster {
         Cluster { shared: Shared::new().await, restate: Restate::start().await, worker_port: free_port() }
     }
 
-    fn worker_with(&self, script: &str, more: &[&str]) -> Running {
-        let (admin, listen) = (self.restate.admin_url(), format!("127.0.0.1:{}", self.worker_port));
-        let log = self.shared.home.db().with_file_name(format!("worker-{}.log", free_port()));
-        let mut command = self.shared.command(&["worker", "--restate", &admin, "--listen", &listen, "--json"]);
-        command.args(more).env("BATON_SCRIPT", script).env("BATON_LOG", "info").stderr(std::fs::File::create(log).unwrap());
-        let mut process = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("registered"), "{line:?}");
-        Running(process)
+    pub(crate) fn worker_with(&self, script: &str, more: &[&str]) -> Running {
+        worker(&self.shared, &self.restate.admin_url(), self.worker_port, script, more)
     }
 
     fn worker(&self, script: &str) -> Running {
         self.worker_with(script, &[])
     }
 
+    pub(crate) fn server_with(&self, script: &str, more: &[&str]) -> Served {
+        server(&self.shared, &self.restate.ingress_url(), script, more)
+    }
+
     fn server(&self, script: &str) -> Served {
-        let ingress = self.restate.ingress_url();
-        let mut command = self.shared.command(&["serve", "--port", "0", "--json", "--engine", "restate", "--restate", &ingress]);
-        self.shared.home.started(command.env("BATON_SCRIPT", script).stderr(Stdio::null()))
+        self.server_with(script, &[])
     }
 }
 
 /// Waits for a run without a stream, which a restart of something would cut.
-async fn until_done(server: &Served, run: &str) -> Value {
+pub(crate) async fn until_done(server: &Served, run: &str) -> Value {
     until(server, run, "done").await
 }
 
@@ -332,7 +354,6 @@ async fn cancelling_reaches_a_call_in_flight() {
     until(&server, &run, "cancelled").await;
     cluster.restate.until_idle().await;
     println!("nothing was in flight {} ms after the cancellation", begun.elapsed().as_millis());
-    // The thread is free again: the next run in another world of the same worker's port.
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
