@@ -122,7 +122,7 @@ impl Driving {
     }
 
     async fn call(&mut self, call: Call) -> Result<(), Gone> {
-        let Call { job, reply } = call;
+        let Call { job, watched, reply } = call;
         let (run, key) = (job.run.clone(), call_key(&job));
         let place = Place {
             store: &**self.shared.engine.store(),
@@ -130,7 +130,7 @@ impl Driving {
             key: format!("{}{key}-job", job::prefix(&job.thread)),
             now_ms: (self.shared.clock)(),
         };
-        let payload = match encode_job(job, &place).await {
+        let payload = match encode_job(job, watched, &place).await {
             Ok(payload) => payload,
             Err(error) => {
                 // The driver may have gone.

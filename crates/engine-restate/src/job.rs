@@ -32,7 +32,7 @@ pub(crate) enum PayloadError {
     Store(#[from] StoreError),
 }
 
-/// A job as it travels. It has every field of [`Job`].
+/// A job as it travels: every field of [`Job`], and who wants to see how it goes.
 #[derive(Serialize, Deserialize)]
 struct JobPayload {
     thread: ThreadId,
@@ -54,6 +54,9 @@ struct JobPayload {
     deadline_ms: u64,
     depth: u32,
     budget: Budget,
+    /// Runs whose watchers are told pieces of the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    watched: Vec<RunId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -94,7 +97,7 @@ pub(crate) fn prefix(thread: &ThreadId) -> String {
     format!("{}:{thread}/", thread.as_str().len())
 }
 
-pub(crate) async fn encode_job(job: Job, place: &Place<'_>) -> Result<Bytes, PayloadError> {
+pub(crate) async fn encode_job(job: Job, watched: Vec<RunId>, place: &Place<'_>) -> Result<Bytes, PayloadError> {
     let payload = JobPayload {
         key: job.key.to_string(),
         thread: job.thread,
@@ -115,14 +118,15 @@ pub(crate) async fn encode_job(job: Job, place: &Place<'_>) -> Result<Bytes, Pay
         deadline_ms: job.deadline_ms,
         depth: job.depth,
         budget: job.budget,
+        watched,
     };
     encode(&payload, place).await
 }
 
-pub(crate) async fn decode_job(bytes: &[u8], store: &dyn Store) -> Result<Job, PayloadError> {
+pub(crate) async fn decode_job(bytes: &[u8], store: &dyn Store) -> Result<(Job, Vec<RunId>), PayloadError> {
     let payload: JobPayload = decode(bytes, store).await?;
     let key: Key = payload.key.parse().map_err(|error| PayloadError::Unreadable(format!("{error:?}")))?;
-    Ok(Job {
+    let job = Job {
         key,
         thread: payload.thread,
         run: payload.run,
@@ -142,7 +146,8 @@ pub(crate) async fn decode_job(bytes: &[u8], store: &dyn Store) -> Result<Job, P
         deadline_ms: payload.deadline_ms,
         depth: payload.depth,
         budget: payload.budget,
-    })
+    };
+    Ok((job, payload.watched))
 }
 
 pub(crate) async fn encode_reply(performed: Performed, place: &Place<'_>) -> Result<Bytes, PayloadError> {
@@ -257,10 +262,11 @@ mod tests {
         let store = MemoryStore::default();
         for (bytes, is_inline) in [(10, true), (3 * PART_BYTES_MAX, false)] {
             let sent = job(json!({ "text": "ä".repeat(bytes) }));
-            let payload = encode_job(sent.clone(), &place(&store)).await.unwrap();
+            let payload = encode_job(sent.clone(), vec![RunId::from("above")], &place(&store)).await.unwrap();
             assert!(payload.len() < 2_000, "{} bytes go through", payload.len());
             assert_eq!(payload.starts_with(b"{\"here\""), is_inline);
-            let back = decode_job(&payload, &store).await.unwrap();
+            let (back, watched) = decode_job(&payload, &store).await.unwrap();
+            assert_eq!(watched, [RunId::from("above")]);
             assert_eq!(format!("{back:?}"), format!("{sent:?}"));
             forget(&store, &UserId::default(), &sent.thread, &[]).await.unwrap();
             assert_eq!(decode_job(&payload, &store).await.is_ok(), is_inline, "what was kept is deleted with the thread's runs");

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use effects::{Progress, Repeatability};
 use engine::Performed;
-use graph::{Effect, Job};
-use store::Delta;
+use graph::{Effect, Job, RunId};
+use store::{Change, Piece};
 
 use crate::job::{Place, call_key, decode_job, encode_reply, prefix};
 use crate::memo;
@@ -22,8 +22,8 @@ use crate::worker::Shared;
 
 pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> Result<(), Gone> {
     let input = invocation.input().await?;
-    let job = match decode_job(&input.input, &**shared.engine.store()).await {
-        Ok(job) => job,
+    let (job, watched) = match decode_job(&input.input, &**shared.engine.store()).await {
+        Ok(decoded) => decoded,
         Err(error) => return invocation.end(Err((422, error.to_string()))).await,
     };
     let repeatability = shared.engine.repeatability(&job);
@@ -37,7 +37,7 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
         },
     };
     let (key, user, thread) = (call_key(&job), job.context.user.clone(), job.thread.clone());
-    let work = work(shared.clone(), job, was_begun, is_noted);
+    let work = work(shared.clone(), job, watched, was_begun, is_noted);
     let mut going = shared.in_progress.join(&key, work);
     let performed = loop {
         invocation.flush().await?;
@@ -61,7 +61,7 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
     }
 }
 
-async fn work(shared: Arc<Shared>, job: Job, was_begun: bool, is_noted: bool) -> Performed {
+async fn work(shared: Arc<Shared>, job: Job, watched: Vec<RunId>, was_begun: bool, is_noted: bool) -> Performed {
     let store = shared.engine.store().clone();
     if was_begun {
         match memo::recall(&*store, &job).await {
@@ -73,9 +73,14 @@ async fn work(shared: Arc<Shared>, job: Job, was_begun: bool, is_noted: bool) ->
     let is_repeatable = shared.engine.repeatability(&job) == Repeatability::Repeatable;
     let (run, task, attempt) = (job.run.clone(), job.task, job.attempt);
     let telling = store.clone();
-    let progress = match shared.tells {
-        true => Progress::to(move |text| telling.tell(Delta { run: run.clone(), task, attempt, text: text.into() })),
-        false => Progress::nowhere(),
+    let progress = match watched.is_empty() {
+        true => Progress::nowhere(),
+        false => Progress::to(move |text| {
+            for watched in &watched {
+                let piece = Piece { watched: watched.clone(), run: run.clone(), task, attempt, text: text.to_owned() };
+                telling.tell(Change::Piece(piece));
+            }
+        }),
     };
     let performed = shared.engine.perform_attempt(&job, was_begun && !is_repeatable, &progress).await;
     if is_noted {

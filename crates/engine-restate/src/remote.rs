@@ -18,6 +18,8 @@ pub(crate) enum Word {
 
 pub(crate) struct Call {
     pub(crate) job: Job,
+    /// Runs that are watched elsewhere, and whose watchers see pieces of the answer.
+    pub(crate) watched: Vec<RunId>,
     pub(crate) reply: oneshot::Sender<Performed>,
 }
 
@@ -70,10 +72,10 @@ impl Drop for Opened {
 const NOBODY: &str = "no invocation of the Restate server drives this thread here any more";
 
 impl RemoteEffects for Calls {
-    fn perform(&self, job: Job) -> BoxFuture<'static, Performed> {
+    fn perform(&self, job: Job, watched: Vec<RunId>) -> BoxFuture<'static, Performed> {
         let (reply, replied) = oneshot::channel();
         let thread = job.thread.clone();
-        let is_told = self.tell(&thread, Word::Call(Box::new(Call { job, reply })));
+        let is_told = self.tell(&thread, Word::Call(Box::new(Call { job, watched, reply })));
         async move {
             match is_told {
                 true => replied.await.unwrap_or_else(|_| Performed::Lost(NOBODY.to_owned())),

@@ -31,8 +31,6 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) in_progress: InProgress,
     pub(crate) clock: Clock,
-    /// Whether the store passes on what is told while an answer is generated.
-    pub(crate) tells: bool,
     identity: Identity,
 }
 
@@ -55,8 +53,7 @@ impl Worker {
             ));
         }
         let listener = listen::bind(address).map_err(|error| format!("{address} cannot be listened on: {error}"))?;
-        let tells = engine.store().changes().is_some();
-        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, tells, identity });
+        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, identity });
         Ok(Worker { shared, listener })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use effects::{LookUp, Progress, Repeatability};
 use futures::FutureExt;
 use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
+use store::{Change, Piece};
 use tokio::time::Instant;
 
 use crate::active::Active;
@@ -57,18 +58,31 @@ pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut
         // Boxed, because the future that starts a child is large, and there may be a thousand attempts.
         return Box::pin(engine.child(&job, call)).await;
     }
-    let progress = match active.is_watched() {
+    if let Some(remote) = &engine.settings.remote {
+        // Whether it was begun before is known where it is performed.
+        let watched = active.watched_elsewhere().cloned().collect();
+        return of_performed(task, attempt, remote.perform(job, watched).await);
+    }
+    let tells_others = engine.has_others;
+    let progress = match active.is_watched() || tells_others {
         true => {
-            let active = active.clone();
-            Progress::to(move |text| active.publish(FeedItem::Delta { task, attempt, text: text.into() }))
+            let (active, store) = (active.clone(), engine.store.clone());
+            Progress::to(move |text| {
+                if tells_others {
+                    for watched in active.watched_elsewhere() {
+                        let piece = Piece { watched: watched.clone(), run: active.run.clone(), task, attempt, text: text.to_owned() };
+                        store.tell(Change::Piece(piece));
+                    }
+                }
+                active.publish(FeedItem::Delta { task, attempt, text: text.into() });
+            })
         }
         false => Progress::nowhere(),
     };
-    let performed = match &engine.settings.remote {
-        // Whether it was begun before is known where it is performed.
-        Some(remote) => remote.perform(job).await,
-        None => perform_here(&engine, &job, past, &progress).await,
-    };
+    of_performed(task, attempt, perform_here(&engine, &job, past, &progress).await)
+}
+
+fn of_performed(task: TaskId, attempt: u32, performed: Performed) -> AttemptResult {
     match performed {
         Performed::Replied(reply) => AttemptResult::Replied { task, attempt, reply },
         Performed::InDoubt => AttemptResult::InDoubt { task, attempt },

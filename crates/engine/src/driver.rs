@@ -352,7 +352,9 @@ impl Driver {
     /// The first commit of a new run also acquires the lease of its thread: one write, one fsync.
     async fn keep(&mut self, commit: Commit) -> Result<()> {
         if self.is_claimed() {
-            return Ok(self.engine.store.commit(commit).await?);
+            let written = self.engine.store.commit(commit).await;
+            self.engine.health.wrote(&written);
+            return Ok(written?);
         }
         self.lease = self.engine.open_with(commit).await?;
         self.commit.lease = self.lease.clone();

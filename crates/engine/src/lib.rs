@@ -16,13 +16,13 @@ mod active;
 mod attempt;
 mod background;
 mod child;
-mod deltas;
 mod dispatch;
 mod drive;
 mod driver;
 mod elsewhere;
 mod error;
 mod fork;
+mod health;
 mod lease;
 mod memory;
 mod open;
@@ -31,6 +31,7 @@ mod permissions;
 mod remote;
 mod replay;
 mod settings;
+mod takeover;
 pub mod trace;
 mod tree_watcher;
 mod upkeep;
@@ -50,10 +51,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 
 pub use error::EngineError;
 pub use fork::Fork;
+pub use health::HealthNow;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use remote::{Dispatcher, Errand, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
+pub use takeover::{GivenUp, given_up};
 pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};
 
@@ -61,6 +64,7 @@ use active::Active;
 use background::Background;
 use driver::{Driver, RunSource};
 use elsewhere::Elsewhere;
+use health::Health;
 use lease::Leases;
 
 /// With the error of the engine.
@@ -94,6 +98,11 @@ pub(crate) struct Inner {
     seen: Mutex<HashSet<RunId>>,
     /// The last ticket with which a run was submitted to be driven elsewhere.
     submitted: Mutex<HashMap<RunId, String>>,
+    health: Health,
+    /// Whether other processes can be told of something that is not stored.
+    has_others: bool,
+    /// Runs whose process ended again and again are driven one at a time.
+    suspects: Arc<Semaphore>,
 }
 
 /// The state of a run.
@@ -215,6 +224,9 @@ impl Engine {
             sweeping: AtomicBool::new(false),
             seen: Mutex::default(),
             submitted: Mutex::default(),
+            health: Health::default(),
+            has_others: store.changes().is_some(),
+            suspects: Arc::new(Semaphore::new(1)),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
             handler,
@@ -222,7 +234,6 @@ impl Engine {
         };
         let engine = Engine(Arc::new(inner));
         upkeep::spawn(&engine.0);
-        deltas::spawn(&engine.0);
         engine
     }
 
@@ -239,6 +250,11 @@ impl Engine {
     /// How many runs are in memory here.
     pub fn going(&self) -> usize {
         self.0.lock_active().len()
+    }
+
+    /// What an operator is alarmed by.
+    pub fn health(&self) -> HealthNow {
+        self.0.health.now()
     }
 
     /// Starts a run. When this returns, the run is in the store and survives this process.
@@ -302,6 +318,7 @@ impl Engine {
         if let Some(dispatcher) = self.0.dispatcher() {
             return self.0.dispatch_resume(&*dispatcher, run).await;
         }
+        self.0.forget_takeovers(run).await?;
         let place = self.0.clone().place().await?;
         self.0.resume_stored(run, Some(place), None).await
     }
@@ -323,7 +340,7 @@ impl Engine {
 
     /// Waits until the run has ended or waits for a person.
     pub async fn wait(&self, run: &RunId) -> Result<RunState> {
-        let mut elsewhere = Elsewhere::of(&*self.0.store);
+        let mut elsewhere = Elsewhere::of(&self.0.store);
         loop {
             if let Some(active) = self.0.active(run) {
                 let mut at = active.at.subscribe();

@@ -18,8 +18,9 @@ pub enum Performed {
 /// Performs effects where they survive the end of this process. The same attempt of the same effect, asked for again, is the same call: it is not
 /// performed twice, and its reply is there.
 pub trait RemoteEffects: Send + Sync + 'static {
-    /// Performs one attempt. Dropping the future leaves the call as it is.
-    fn perform(&self, job: Job) -> BoxFuture<'static, Performed>;
+    /// Performs one attempt. Dropping the future leaves the call as it is. `watched` are those of the run and the runs above it that are watched
+    /// in other processes, to whom pieces of the answer are of interest.
+    fn perform(&self, job: Job, watched: Vec<RunId>) -> BoxFuture<'static, Performed>;
 
     /// The run needs none of its calls any more; those in flight are stopped.
     fn cancel(&self, thread: &ThreadId, run: &RunId);

@@ -20,6 +20,8 @@ pub struct Settings {
     pub lease_ms: i64,
     /// How often to look for runs whose process ended without giving them back, once their leases have run out.
     pub sweep_ms: i64,
+    /// How often in a row a run's process may end before the run makes progress; after that it is ended as crashed.
+    pub takeovers_max: u32,
     /// Interval at which signals of other processes, and runs that other processes drive, are read from the store.
     pub poll_ms: u64,
     /// A snapshot is written when the journal has grown by this many bytes since the last, and by four times its size.
@@ -62,6 +64,7 @@ impl Default for Settings {
             is_gone: Arc::new(gone_never),
             lease_ms: 15_000,
             sweep_ms: 15_000,
+            takeovers_max: 5,
             poll_ms: 250,
             snapshot_bytes_min: 64 << 10,
             notes_ms: 30 * 86_400_000,

@@ -60,6 +60,7 @@ mod sample;
 mod service;
 #[doc(hidden)]
 pub mod settings;
+mod shared_uploads;
 pub mod signals;
 #[doc(hidden)]
 pub mod store_at;

@@ -33,7 +33,7 @@ impl Performing {
     ) -> Result<Performing> {
         let config = Config::for_run(globals)?;
         let uploads = hub::folder(globals)?.join("uploads");
-        let library = Library::open(&model_options.servers.documents(&config), &uploads, config.server.uploads_bytes_max)?;
+        let library = Library::open(&model_options.servers.documents(&config), &uploads, config.server.uploads_bytes_max, store.clone())?;
         model_options.servers.open_index = Some(library.folders().clone());
         let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);

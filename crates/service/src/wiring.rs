@@ -96,7 +96,7 @@ pub fn idle_engine_over(store: Arc<dyn Store>, globals: &GlobalArgs) -> Result<E
         globals,
         store,
         Arc::new(EffectHandlers::default()),
-        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max },
+        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max, takeovers_max: Settings::default().takeovers_max },
         RunModels::default(),
         EngineRole::Embedded,
     )
@@ -142,12 +142,18 @@ struct Kept {
     threads_ms: i64,
     /// Runs at the same time.
     runs_max: usize,
+    takeovers_max: u32,
 }
 
 /// With a script, the configuration is read only if it was named.
 fn memory(globals: &GlobalArgs) -> Result<Kept> {
     let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
-    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
+    Ok(Kept {
+        notes_ms: config.memory.notes_ms(),
+        threads_ms: config.memory.threads_ms(),
+        runs_max: count(config.server.runs_total_max),
+        takeovers_max: u32::try_from(config.server.takeovers_max).unwrap_or(u32::MAX),
+    })
 }
 
 fn engine(
@@ -176,6 +182,7 @@ fn engine(
         notes_ms: kept.notes_ms,
         threads_ms: kept.threads_ms,
         runs_max: kept.runs_max,
+        takeovers_max: kept.takeovers_max,
         default_model: models.default,
         model_override: models.replacing,
         ..Settings::default()
@@ -197,9 +204,9 @@ fn engine(
 
 /// The names of processes in whose threads another worker may go on.
 const RESTATE_OWNER: &str = "restate:";
-/// On a store of several servers: one that stopped is replaced after four seconds at most.
+/// On a store of several servers: one that stopped is replaced after three and a half seconds at most.
 const SHARED_LEASE_MS: i64 = 3_000;
-const SHARED_SWEEP_MS: i64 = 1_000;
+const SHARED_SWEEP_MS: i64 = 500;
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.enable_all().build().map_err(|error| ServiceError::Failed(format!("no runtime: {error}")))?;

@@ -7,6 +7,7 @@
 //! what time it is.
 
 mod error;
+mod files;
 mod memory;
 mod rows;
 mod scratch;
@@ -21,10 +22,11 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
 pub use error::StoreError;
+pub use files::{FileVersion, NewFile, SharedFiles};
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Change, Commit, Delta, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
-    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
+    CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
+    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Piece,
     RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
     ThreadRow, TokenRow,
 };
@@ -133,8 +135,13 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
-    /// Passes a piece of an answer on to the other processes on this store, where it can. It may be lost.
-    fn tell(&self, _delta: Delta) {}
+    /// Tells other processes something that is not written, where the store can. It may get lost, and never waits.
+    fn tell(&self, _change: Change) {}
+
+    /// The files of users that all processes share, where the store keeps them; `None` where they lie on this machine's disk alone.
+    fn files(&self) -> Option<&dyn SharedFiles> {
+        None
+    }
 
     /// Milliseconds since 1970 by the clock that all processes on this store share; `None` where that is their machine's.
     fn clock(&self) -> Option<Arc<dyn Fn() -> i64 + Send + Sync>> {

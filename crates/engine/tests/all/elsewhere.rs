@@ -32,7 +32,7 @@ struct Calls {
 struct Remote(Arc<Calls>);
 
 impl RemoteEffects for Remote {
-    fn perform(&self, job: Job) -> BoxFuture<'static, Performed> {
+    fn perform(&self, job: Job, _: Vec<RunId>) -> BoxFuture<'static, Performed> {
         let calls = self.0.clone();
         async move {
             let key = format!("{}-{}", job.key, job.attempt);
