@@ -42,8 +42,11 @@ async fn note_watched(engine: Weak<Inner>, mut changes: Receiver<Change>) {
         match changes.recv().await {
             Ok(Change::Watched(run)) => {
                 let Some(engine) = engine.upgrade() else { return };
-                if let Some(active) = engine.active(&run) {
-                    active.feed.watched_elsewhere();
+                match engine.active(&run) {
+                    Some(active) => active.feed.watched_elsewhere(),
+                    // A worker may be given the run in a moment.
+                    None if engine.settings.remote.is_some() => engine.feed_of(&run).watched_elsewhere(),
+                    None => {}
                 }
             }
             // A watcher that was missed says so again.
