@@ -340,7 +340,7 @@ impl Engine {
 
     /// Waits until the run has ended or waits for a person.
     pub async fn wait(&self, run: &RunId) -> Result<RunState> {
-        let mut elsewhere = Elsewhere::of(&self.0.store);
+        let mut elsewhere = None;
         loop {
             if let Some(active) = self.0.active(run) {
                 let mut at = active.at.subscribe();
@@ -357,6 +357,7 @@ impl Engine {
                 // Driven by another process, or about to be registered in this one.
                 RunState::Going => {
                     let patience = Duration::from_millis(self.0.settings.poll_ms.min(50));
+                    let elsewhere = elsewhere.get_or_insert_with(|| Elsewhere::of(&self.0.store));
                     elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)).await;
                 }
                 at => return Ok(at),

@@ -1,7 +1,6 @@
 //! Runs on a Restate server: submitting them, and working for it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
@@ -38,8 +37,10 @@ pub struct WorkerOptions {
 
 #[cfg(feature = "restate")]
 mod with {
-    use engine_restate::{Calls, Client, Worker, WorkerSettings};
+    use std::sync::Arc;
     use std::time::Duration;
+
+    use engine_restate::{Calls, Client, Worker, WorkerSettings};
     use tokio::sync::watch;
 
     use super::*;
@@ -70,7 +71,8 @@ mod with {
     ) -> Result<()> {
         let admin = client(&options.admin)?;
         let store = globals.open_or_make().await?;
-        let Performing { setup, handler, .. } = Performing::prepare(globals, model_options, &store, is_quiet).await?;
+        // The library keeps uploads and the index up to date for as long as it lives.
+        let Performing { setup, handler, library: _library, .. } = Performing::prepare(globals, model_options, &store, is_quiet).await?;
         let calls = Calls::default();
         let models = RunModels::recorded(setup.choice.as_ref());
         let clock = store.clock().unwrap_or_else(|| engine::Settings::default().clock);

@@ -196,7 +196,7 @@ fn engine(
         // Whoever gives out the work gives a thread to one worker at a time: one that held it before has lost it.
         EngineRole::Works(remote) => {
             let owner = format!("{RESTATE_OWNER}{}", settings.owner);
-            Settings { owner, is_gone: Arc::new(|owner| owner.starts_with(RESTATE_OWNER)), remote: Some(remote), ..settings }
+            Settings { owner, is_gone: Arc::new(|owner: &str| owner.starts_with(RESTATE_OWNER)), remote: Some(remote), ..settings }
         }
     };
     Ok(Engine::new(store, handler, flows(globals)?.into_values(), settings))

@@ -89,7 +89,7 @@ async fn an_answered_model_call_is_not_paid_for_again_when_the_restate_server_is
 
 /// Three servers on loopback, with replication 2.
 struct ThreeServers {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     servers: Vec<Running>,
     ingress: Vec<u16>,
     admin: Vec<u16>,
@@ -137,7 +137,7 @@ impl ThreeServers {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-        ThreeServers { folder, servers, ingress, admin }
+        ThreeServers { _folder: folder, servers, ingress, admin }
     }
 }
 
@@ -172,5 +172,4 @@ async fn a_cluster_loses_a_server_and_a_worker_and_every_run_ends() {
     }
     assert_eq!(shared.home.changes("notes.append"), runs.len(), "each run adds its note once");
     println!("{} runs ended; one of three servers and one of two workers were killed", runs.len());
-    drop(three.folder);
 }
