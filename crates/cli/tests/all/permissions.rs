@@ -1,5 +1,6 @@
 //! Tools that may change something: asked about, answered, allowed permanently, revoked, and allowed in advance.
 
+use std::io::Write as _;
 
 use reqwest::Method;
 use serde_json::{Value, json};
