@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 use crate::claims::{self, DraftAnswer};
 use crate::prompt;
 
+/// A checked answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Markdown, with `[n]` and the list of sources.
@@ -39,6 +40,7 @@ pub struct Answer {
     pub html: Option<String>,
     /// `[1]` is the first of these.
     pub sources: Vec<Source>,
+    /// Every sentence with its status.
     pub sentences: Vec<Sentence>,
     /// Citation numbers written by the model that match no passage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -50,6 +52,7 @@ pub struct Answer {
     pub body: String,
 }
 
+/// The evidence messages that fit the budget, and the spans they show.
 pub fn show(spans: &[Span], question: &str, budget_tokens: usize) -> (Vec<Message>, Vec<Span>) {
     let shown = pick(spans, question, budget_tokens);
     (messages(&shown), shown)
@@ -85,6 +88,7 @@ pub fn is_same(a: &Span, b: &Span) -> bool {
     is_one && (a.task == b.task || !a.is_summary())
 }
 
+/// The evidence messages of spans that were picked.
 pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
@@ -111,6 +115,7 @@ pub(crate) fn finish_own(draft: DraftAnswer, shown: &[Span]) -> Answer {
     Answer { short: draft.short, ..answer }
 }
 
+/// Checks and completes the citations of a raw text.
 pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
     finished(raw_text, shown, strict, None)
 }
@@ -183,10 +188,12 @@ impl Answer {
         output
     }
 
+    /// Number of sentences with this status.
     pub fn count(&self, status: Status) -> usize {
         self.sentences.iter().filter(|sentence| sentence.status == status).count()
     }
 
+    /// Counts by status, for a note.
     pub fn summary(&self) -> Value {
         json!({
             "sources": self.sources.len(),

@@ -14,8 +14,11 @@ use serde_json::{Map, Value, json};
 
 /// A lasting preference of a user.
 pub struct Preference {
+    /// Its name in `baton memory prefer`.
     pub name: &'static str,
+    /// One line for people.
     pub about: &'static str,
+    /// The accepted values.
     pub choices: &'static [&'static str],
 }
 
@@ -34,11 +37,14 @@ pub const PREFERENCES: [Preference; 3] = [
     Preference { name: STRICT, about: "whether sentences that nothing supports are removed, and not only marked", choices: &["yes", "no"] },
 ];
 
+/// Direct or agentic.
 pub const WAY: &str = "way";
+/// The effort of `reason`.
 pub const DEPTH: &str = "depth";
 const STRICT: &str = "strict";
 
 impl Preference {
+    /// The preference of this name.
     pub fn named(name: &str) -> Option<&'static Preference> {
         PREFERENCES.iter().find(|preference| preference.name == name)
     }
@@ -58,6 +64,7 @@ pub fn recall(turns: usize) -> impl Fn(&mut Value, &Context) -> bool + Send + Sy
     move |input, context| fill(input, context, 2 * turns)
 }
 
+/// Adds history and preferences to an input; returns whether untrusted text was added.
 pub fn fill(input: &mut Value, context: &Context, messages_max: usize) -> bool {
     let Some(fields) = input.as_object_mut() else { return false };
     if let Some(strict) = context.preferences.get(STRICT).filter(|value| value.is_boolean()) {

@@ -22,14 +22,17 @@ pub struct Descriptor {
     pub name: &'static str,
     /// Builds the graph. The registry is for flows that call others.
     pub graph: fn(&Registry) -> Result<Graph, GraphError>,
+    /// Its title for people.
     pub title: &'static str,
     /// One sentence for users, without a full stop.
     pub description: &'static str,
     /// The name of an icon of the page; unknown names fall back to a general one.
     pub icon: &'static str,
+    /// Who sees it.
     pub visibility: Visibility,
     /// When the router picks it; `None` if it never does.
     pub routing: Option<Routing>,
+    /// The form of its input.
     pub input: InputKind,
     /// The flows it calls by name and whose settings it passes on.
     pub calls: Calls,
@@ -39,6 +42,7 @@ pub struct Descriptor {
     pub plan: Option<PlanNote>,
     /// The purpose of the model call whose text is the answer and may be shown while it is generated.
     pub answer: Option<&'static str>,
+    /// The type of its settings.
     pub settings: Option<SettingsType>,
     /// Set if it is also served as an agent of the team.
     pub agent: Option<Agent>,
@@ -85,6 +89,7 @@ pub struct Routing {
     pub purpose: &'static str,
     /// Requests for which it is right. A small model follows examples better than descriptions.
     pub examples: &'static [&'static str],
+    /// What it requires.
     pub needs: Needs,
     /// Flows that do nearly the same, best first, for when this one is not available.
     pub substitutes: &'static [&'static str],
@@ -116,6 +121,7 @@ pub struct Agent {
 /// Where a flow publishes its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanNote {
+    /// The name of the note.
     pub note: &'static str,
     /// The fields that are lists of steps; see [`is_plan_list`].
     pub lists: &'static [&'static str],

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 /// Longer questions are rejected; long text belongs in a document.
 pub const QUESTION_BYTES_MAX: usize = 32 << 10;
 
+/// The input of a flow with settings of type `S`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Input<S = NoSettings> {
@@ -33,6 +34,7 @@ pub struct Input<S = NoSettings> {
     /// Indexes into `history` of answers without findings, such as those about the conversation itself.
     #[serde(default)]
     pub without_findings: Vec<usize>,
+    /// Profile of the model.
     #[serde(default)]
     pub model: ModelProfile,
     /// Unsupported sentences are removed instead of only marked.
@@ -41,12 +43,15 @@ pub struct Input<S = NoSettings> {
     /// The user named documents to answer from.
     #[serde(default)]
     pub docs: bool,
+    /// What a person must approve.
     #[serde(default)]
     pub approve: Approve,
+    /// The flow's own settings.
     #[serde(default, deserialize_with = "crate::settings::read")]
     pub settings: Option<S>,
 }
 
+/// For flows without settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}
@@ -54,7 +59,9 @@ pub struct NoSettings {}
 /// A question as an interface receives it, from which the input of any flow is made; see [`crate::Descriptor::input_for`].
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
+    /// The question.
     pub text: &'a str,
+    /// Profile of the model.
     pub model: ModelProfile,
     /// There are documents to answer from.
     pub docs: bool,
@@ -89,6 +96,7 @@ impl Question<'_> {
 pub struct ModelProfile {
     /// A model of a few billion parameters: short prompts, short schemas, little evidence.
     pub is_small: bool,
+    /// Size of its context.
     pub context_tokens: u32,
     /// The host provides the verifier (`evidence::JUDGE`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -152,6 +160,7 @@ pub fn recent(history: &[Message], turns: usize) -> Vec<Message> {
     spoken[from..].iter().map(|&message| message.clone()).collect()
 }
 
+/// The last messages of users and models.
 pub fn last_messages(history: &[Message], count: usize) -> Vec<Message> {
     let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
     spoken[spoken.len().saturating_sub(count)..].iter().map(|&message| message.clone()).collect()

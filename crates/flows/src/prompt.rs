@@ -27,13 +27,17 @@ use serde_json::Value;
 
 use crate::input::ModelProfile;
 
+/// A prompt in two sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Prompt {
+    /// For large models.
     pub long: &'static str,
+    /// For small models.
     pub short: &'static str,
 }
 
 impl Prompt {
+    /// The form for this model.
     pub fn of(&self, profile: &ModelProfile) -> &'static str {
         if profile.is_small { self.short } else { self.long }
     }
@@ -54,14 +58,17 @@ pub fn render(template: &str, context: impl Serialize) -> String {
     text.expect("a prompt is part of the program, and every one is rendered in a test").trim().to_owned()
 }
 
+/// A message.
 pub fn message(role: &str, content: impl Into<String>) -> Message {
     Message { role: role.to_owned(), content: content.into() }
 }
 
+/// A system message.
 pub fn system(content: impl Into<String>) -> Message {
     message("system", content)
 }
 
+/// A user message.
 pub fn user(content: impl Into<String>) -> Message {
     message("user", content)
 }
@@ -72,6 +79,7 @@ const ATTEMPTS_MAX: u32 = 3;
 /// Overhead of one message.
 const MESSAGE_TOKENS: u64 = 6;
 
+/// A model call with default attempts and deadline.
 pub fn call(purpose: &str, messages: Vec<Message>, schema: Option<Value>, tokens_max: u32) -> Request {
     let prompt_tokens = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
     let call = ModelCall { purpose: purpose.to_owned(), messages, schema, tokens_max: Some(tokens_max), ..ModelCall::default() };
@@ -126,6 +134,7 @@ fn json_in_text(text: &str) -> Option<Value> {
     })
 }
 
+/// The reply as non-empty text.
 pub fn text_of(value: &Value) -> Option<String> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }

@@ -21,9 +21,13 @@ struct Entry {
 /// A flow that is an agent of the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Specialist {
+    /// The flow's name.
     pub flow: &'static str,
+    /// Its name in plans.
     pub capability: &'static str,
+    /// Other names.
     pub aliases: &'static [&'static str],
+    /// One line for people.
     pub about: &'static str,
     /// Default port.
     pub port: u16,
@@ -64,6 +68,7 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// A registry of these flows.
     pub fn new(flows: impl IntoIterator<Item = Descriptor>) -> Registry {
         Registry(flows.into_iter().map(|flow| Entry { flow, settings: OnceLock::new() }).collect())
     }
@@ -74,10 +79,12 @@ impl Registry {
         Registry::new(self.iter().copied().chain([flow]))
     }
 
+    /// All flows, in display order.
     pub fn iter(&self) -> impl Iterator<Item = &Descriptor> {
         self.0.iter().map(|entry| &entry.flow)
     }
 
+    /// The flow of this name.
     pub fn get(&self, name: &str) -> Option<&Descriptor> {
         self.iter().find(|flow| flow.name == name)
     }

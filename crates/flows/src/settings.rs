@@ -31,13 +31,17 @@ use serde_json::{Map, Number, Value, json};
 pub struct Setting {
     /// With the names of the flows it goes through, if it is not the flow's own: `supervise.mailer.me`.
     pub name: String,
+    /// Its type.
     pub kind: Kind,
     /// Its value if it is not set; `null` if it has none then.
     pub default: Value,
+    /// Lower bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Number>,
+    /// Upper bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum: Option<Number>,
+    /// Accepted values of a choice.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
     /// One line.
@@ -47,6 +51,7 @@ pub struct Setting {
     is_optional: bool,
 }
 
+/// Types of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -259,6 +264,7 @@ pub struct SettingsType {
 }
 
 impl SettingsType {
+    /// The type `S`.
     pub const fn of<S: JsonSchema + Default + Serialize + DeserializeOwned>() -> SettingsType {
         SettingsType {
             list: settings_of::<S>,

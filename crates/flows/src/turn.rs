@@ -23,6 +23,7 @@ use crate::input::{Approve, ModelProfile, QUESTION_BYTES_MAX};
 pub struct Turn {
     /// `user`, `assistant`, `system`, `tool`; other names are converted at the boundary.
     pub role: String,
+    /// Its text.
     pub content: String,
     /// Further fields, passed on unread.
     #[serde(flatten)]
@@ -30,24 +31,29 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// A message of this role.
     pub fn new(role: &str, content: impl Into<String>) -> Turn {
         Turn { role: role.to_owned(), content: content.into(), rest: Map::new() }
     }
 
+    /// A message of an agent.
     pub fn by(agent: &str, content: impl Into<String>) -> Turn {
         let mut turn = Turn::new("assistant", content);
         turn.rest.insert("name".into(), json!(agent));
         turn
     }
 
+    /// The completion message of an agent.
     pub fn contract(agent: &str, capability: &str, data: &Value) -> Turn {
         Turn::by(agent, json!({ "completed_capability": capability, "data": data }).to_string())
     }
 
+    /// The failure message of an agent.
     pub fn given_up(agent: &str, capability: &str, why: &str) -> Turn {
         Turn::by(agent, json!({ "failed_capability": capability, "reason": why }).to_string())
     }
 
+    /// Whether a person wrote it.
     pub fn is_a_persons(&self) -> bool {
         self.role == "user"
     }
@@ -69,6 +75,7 @@ pub enum Signal {
 /// Maximum number of positions in a text where JSON is looked for.
 const STARTS_MAX: usize = 64;
 
+/// The completion state in a text.
 pub fn signal(text: &str) -> Signal {
     objects(text).iter().map(of_object).find(|signal| *signal != Signal::None).unwrap_or(Signal::None)
 }
@@ -110,15 +117,19 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "TurnInput<S>", bound = "S: DeserializeOwned + JsonSchema")]
 pub struct AgentInput<S> {
+    /// The conversation.
     pub messages: Vec<Turn>,
+    /// Data that agents share.
     pub context: Map<String, Value>,
     pub model: ModelProfile,
+    /// Unsupported sentences are removed.
     pub strict: bool,
     pub approve: Approve,
     pub settings: Option<S>,
 }
 
 impl<S> AgentInput<S> {
+    /// The last message of a person.
     pub fn last_user_text(&self) -> String {
         last_user_text(&self.messages)
     }

@@ -25,6 +25,7 @@ const CHARS_MAX: usize = 600;
 /// The router's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
+    /// The request.
     pub question: &'a str,
     /// The thread has earlier messages.
     pub has_history: bool,
@@ -32,9 +33,12 @@ pub struct Request<'a> {
     pub tools: Option<&'a [Tool]>,
 }
 
+/// A hashed feature of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feature {
+    /// Its hash bucket.
     pub place: usize,
+    /// Its weight in the normalized vector.
     pub value: f64,
 }
 
@@ -43,6 +47,7 @@ const WORDS_SHARE: f64 = 1.0;
 const GRAMS_SHARE: f64 = 1.0;
 const SIGNAL_VALUE: f64 = 0.8;
 
+/// The features of a request.
 pub fn features(request: &Request<'_>) -> Vec<Feature> {
     let text: String = request.question.chars().take(CHARS_MAX).flat_map(char::to_lowercase).collect();
     let words = words(&text);
@@ -246,6 +251,7 @@ static BUILT_IN: LazyLock<Classifier> =
     LazyLock::new(|| Classifier::from_bytes(include_bytes!("weights.bin")).expect("the committed weights are read in a test"));
 
 impl Classifier {
+    /// The committed weights.
     pub fn built_in() -> &'static Classifier {
         &BUILT_IN
     }
@@ -266,6 +272,7 @@ impl Classifier {
         Classifier { scales, biases, weights: weights.iter().flat_map(rounded).collect() }
     }
 
+    /// The file format.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         for number in self.scales.iter().chain(&self.biases) {
@@ -275,6 +282,7 @@ impl Classifier {
         bytes
     }
 
+    /// Parses the file format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Classifier, NotWeights> {
         let expected = HEAD_BYTES + PLACES * FLOWS.len();
         if bytes.len() != expected {
@@ -294,6 +302,7 @@ impl Classifier {
         })
     }
 
+    /// Probabilities in the order of [`FLOWS`].
     pub fn scores(&self, features: &[Feature]) -> [f64; FLOWS.len()] {
         let mut sums = [0.0; FLOWS.len()];
         for feature in features {

@@ -43,6 +43,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("auto", flow)
 };
 
+/// Builds the graph.
 pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
     let fold = |fold: fn(&mut Auto, &Replies<'_>, &Registry) -> Go| {
         let registry = registry.clone();
@@ -90,12 +91,15 @@ pub enum Router {
 /// The flow that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
+    /// Its name.
     pub flow: String,
     /// Explanation for users.
     pub why: String,
+    /// What decided.
     pub by: DecidedBy,
 }
 
+/// What chose the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {

@@ -24,10 +24,12 @@ pub const COLUMNS: [&str; 10] = [
 const BYTES_MAX: usize = 64 << 20;
 const ROWS_MAX: usize = 1_000_000;
 
+/// Why a CSV file could not be read or written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CsvError {
     /// The row in the file, from 1; the header is the first. `None` is the file as a whole.
     pub row: Option<u64>,
+    /// The reason.
     pub why: String,
 }
 
@@ -42,6 +44,7 @@ impl std::fmt::Display for CsvError {
 
 impl std::error::Error for CsvError {}
 
+/// Writes rows as CSV.
 pub fn export(rows: &[Row]) -> Result<String, CsvError> {
     let wrong = |error: ::csv::Error| CsvError { row: None, why: error.to_string() };
     let mut writer = ::csv::Writer::from_writer(Vec::new());

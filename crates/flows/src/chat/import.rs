@@ -21,6 +21,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(IMPORT, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Rows>(IMPORT)
         .node("take_over", (|_: &Rows| Ask::nothing(), take_over), &[END])

@@ -61,6 +61,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("chat", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Chat>("chat")
         .node("intent", (ask_intent, fold_intent), &["plan", "recall"])
@@ -90,6 +91,7 @@ const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!
 const RESPOND: Prompt = Prompt { long: include_str!("answer.md"), short: claims::PROMPT };
 const RECALL: Prompt = Prompt { long: include_str!("recall.md"), short: include_str!("recall.small.md") };
 
+/// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
@@ -98,6 +100,7 @@ pub enum Intent {
     ConversationQuery,
 }
 
+/// A stage of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -110,15 +113,25 @@ pub enum Stage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Row {
+    /// The user's message.
     pub query: String,
+    /// Number of the turn in its thread.
     pub turn: u64,
+    /// Result of the search stage.
     pub search_results: String,
+    /// Its confidence, 0 to 1.
     pub search_confidence: Option<f64>,
+    /// Result of the summary stage.
     pub summary: String,
+    /// Its confidence, 0 to 1.
     pub summary_confidence: Option<f64>,
+    /// The supported sentences of the summary.
     pub reviewed_summary: String,
+    /// Share of supported statements, 0 to 1.
     pub review_confidence: Option<f64>,
+    /// What the turn adds to earlier turns.
     pub insights: String,
+    /// Its confidence, 0 to 1.
     pub insights_confidence: Option<f64>,
 }
 

@@ -29,6 +29,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("completion", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Completion>("completion")
         .node("offer", (ask_offer, fold_offer), &["offer", "answer", END])
@@ -46,15 +47,20 @@ pub fn flow() -> Result<Graph, GraphError> {
 pub struct Input {
     /// The flow that answers, and its input.
     pub flow: String,
+    /// The input of that flow.
     pub input: Value,
+    /// The last user message.
     pub question: String,
+    /// Earlier messages.
     #[serde(default)]
     pub history: Vec<Message>,
+    /// Profile of the model.
     #[serde(default)]
     pub model: ModelProfile,
     /// The client's tools.
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
+    /// Whether a tool must be called.
     #[serde(default)]
     pub choice: ToolChoice,
     /// The JSON schema of the answer.
@@ -90,6 +96,7 @@ struct Completion {
 
 /// The purposes of the model calls.
 pub const OFFER: &str = "caller_tools";
+/// The purpose of the call that shapes the answer.
 pub const SHAPE: &str = "format";
 
 const TOKENS_MAX: u32 = 1_024;

@@ -44,6 +44,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("direct", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
         .node("look_up", (ask_docs, fold_docs), &["answer"])

@@ -99,8 +99,11 @@ fn about(profile: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Req
 /// The critic's decision about a draft.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
+    /// Whether the draft was rejected.
     pub is_rejected: bool,
+    /// Feedback for its author.
     pub feedback: String,
+    /// Findings without a model.
     pub findings: Vec<Finding>,
     /// The model's own decision, if it was called.
     pub model_rejects: Option<bool>,

@@ -65,6 +65,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("panel", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     let mut builder = Graph::of::<Panel>("panel").input(begin).output(output).recall(crate::context::recall(HISTORY_TURNS_MAX));
     for step in Step::ALL {

@@ -18,12 +18,15 @@ use super::doubt;
 /// A draft with its task and its evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'d> {
+    /// The user's question.
     pub question: &'d str,
     /// The step it belongs to, if it is not the answer itself.
     pub step: Option<&'d str>,
+    /// The draft's text.
     pub text: &'d str,
     /// The writer's explanation; it may contain intermediate numbers.
     pub reasoning: &'d str,
+    /// Its evidence.
     pub spans: &'d [Span],
     /// Judgements about [`Draft::claims`] and the spans, if there are any.
     pub judged: Option<&'d Judged>,
@@ -39,15 +42,18 @@ impl Draft<'_> {
 /// One problem of a draft, found without a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
+    /// Its kind.
     pub kind: FindingKind,
     /// The sentence concerned; empty for the whole draft.
     pub sentence: String,
+    /// Its description.
     pub words: String,
     /// The closest text in the sources; untrusted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
 }
 
+/// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {

@@ -36,6 +36,7 @@ pub const RESEARCHER_FLOW: Descriptor = Descriptor {
     ..Descriptor::new(RESEARCHER, |_| researcher())
 };
 
+/// Builds the researcher's graph.
 pub fn researcher() -> Result<Graph, GraphError> {
     flow(RESEARCHER, Role::Researcher)
 }
@@ -48,6 +49,7 @@ pub const EXPERT_FLOW: Descriptor = Descriptor {
     ..Descriptor::new(EXPERT, |_| expert())
 };
 
+/// Builds the expert's graph.
 pub fn expert() -> Result<Graph, GraphError> {
     flow(EXPERT, Role::Expert)
 }

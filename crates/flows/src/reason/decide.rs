@@ -64,12 +64,19 @@ pub enum Complexity {
 /// Input of the rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'f> {
+    /// The request.
     pub message: &'f str,
+    /// Number of earlier messages.
     pub messages_before: usize,
+    /// The previous answer failed.
     pub has_failed_before: bool,
+    /// Documents were named.
     pub has_documents: bool,
+    /// The caller's choice.
     pub requested: Option<Way>,
+    /// The user's preference.
     pub preference: Option<Way>,
+    /// The effort.
     pub depth: Depth,
     /// Whether the listed tools fit, once they are listed.
     pub tool_fit: Option<ToolFit>,
@@ -127,6 +134,7 @@ const GREETINGS: [&str; 16] = [
 /// A longer message is not a greeting.
 const GREETING_WORDS_MAX: usize = 4;
 
+/// The decision with its reason.
 pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     let words = words(facts.message);
     let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);

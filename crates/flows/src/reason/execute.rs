@@ -19,20 +19,28 @@ use crate::toolbox::{Reference, Tool, Toolbox, references};
 /// Result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionResult {
+    /// Number of the step, from 1.
     pub step: usize,
+    /// Whether it succeeded.
     pub success: bool,
     /// Its output: text, and data if there was any.
     pub output: Option<Value>,
+    /// Its error.
     pub error: Option<String>,
+    /// Its duration.
     pub execution_time_ms: u64,
+    /// The tool called.
     pub tool_used: String,
+    /// Number of calls.
     pub attempts: u32,
 }
 
 /// A file that the run wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
+    /// Path in the workspace.
     pub path: String,
+    /// Its size.
     pub bytes: u64,
 }
 

@@ -21,10 +21,15 @@ pub enum Depth {
 /// Milliseconds for each phase, an iteration and the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
+    /// Listing tools.
     pub think_ms: u64,
+    /// A plan.
     pub plan_ms: u64,
+    /// A reflection.
     pub reflect_ms: u64,
+    /// An iteration.
     pub iteration_ms: u64,
+    /// The whole run.
     pub run_ms: u64,
 }
 

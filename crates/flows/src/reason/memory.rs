@@ -10,14 +10,19 @@ use serde_json::{Value, json};
 use super::{Reason, TURNS_MAX};
 use crate::context;
 
+/// A note about a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remembered {
+    /// Its kind.
     pub kind: Kind,
+    /// The request.
     pub key: Key,
+    /// Its content.
     pub value: Value,
 }
 
+/// Kinds of notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -94,6 +99,7 @@ const HINT_MIN: f32 = 0.6;
 /// Maximum number of notes compared.
 const REMEMBERED_MAX: usize = 200;
 
+/// The key of a request.
 pub fn key(question: &str) -> Key {
     let mut key = Key::default();
     let mut is_start = true;

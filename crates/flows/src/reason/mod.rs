@@ -80,6 +80,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("reason", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     let limits = Limits::default();
     let iteration = ["iterate", "think", "plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"];

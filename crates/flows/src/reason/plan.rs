@@ -8,12 +8,17 @@ use super::decide::Complexity;
 use crate::input::ModelProfile;
 use crate::toolbox::{REGISTRY, Toolbox, references};
 
+/// A plan that can be executed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// The calls, in order.
     pub steps: Vec<Step>,
+    /// The planner's estimate.
     pub estimated_complexity: Complexity,
+    /// When the goal is reached.
     #[serde(default)]
     pub success_criteria: Vec<String>,
+    /// The tools used.
     #[serde(default)]
     pub required_tools: Vec<String>,
 }
@@ -21,15 +26,19 @@ pub struct Plan {
 /// Steps are numbered from 1; `{{1}}` in an argument is the result of the first one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
+    /// What the step does.
     #[serde(default)]
     pub description: String,
+    /// The tool's full name.
     #[serde(alias = "tool_name")]
     pub tool: String,
+    /// Its arguments, with references.
     #[serde(default, alias = "tool_arguments")]
     pub arguments: Value,
 }
 
 impl Step {
+    /// The call of the step.
     pub fn call(&self) -> ToolCall {
         ToolCall { tool: self.tool.clone(), arguments: self.arguments.clone() }
     }

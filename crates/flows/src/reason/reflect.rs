@@ -15,14 +15,18 @@ use super::{Kind, Reason, Remembered, conclude};
 use crate::answer;
 use crate::prompt::{self, Prompt};
 
+/// The evaluation of a plan's results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReflectionResult {
+    /// The goal is reached.
     pub goal_achieved: bool,
+    /// Problems found.
     #[serde(default)]
     pub issues_found: Vec<String>,
     /// What to change next time, worded for the planner.
     #[serde(default)]
     pub plan_adjustments: Option<String>,
+    /// Another iteration may help.
     #[serde(default)]
     pub should_continue: bool,
     /// The answer, if the reflection already gave a complete one.

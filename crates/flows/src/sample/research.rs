@@ -28,6 +28,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("research", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Research>("research")
         .node("plan", (ask_plan, fold_plan), &["look_up"])

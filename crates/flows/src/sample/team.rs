@@ -20,6 +20,7 @@ use crate::input;
 pub const FLOW: Descriptor =
     Descriptor { title: "Team", visibility: Visibility::Sample, input: InputKind::Own(topics_of), ..Descriptor::new("team", |_| flow()) };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Team>("team")
         .node("gather", (ask_children, fold_children), &["mail", END])

@@ -69,6 +69,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("search", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])

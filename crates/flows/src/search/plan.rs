@@ -23,18 +23,25 @@ const DEADLINE_MS: u64 = 60_000;
 pub struct Task {
     /// Its planning iteration, from 1.
     pub iteration: u32,
+    /// Its number, from 1.
     pub task_number: usize,
+    /// The tool's full name.
     pub tool_name: String,
+    /// Its arguments, with references.
     pub tool_arguments: Value,
+    /// What it does.
     pub description: String,
+    /// Its state.
     pub status: Status,
     /// The tool's whole reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<evidence::Found>,
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {

@@ -25,7 +25,9 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::turn::{self, AgentInput, Turn};
 
+/// The flow's name.
 pub const NAME: &str = "mailer";
+/// Its capability in plans.
 pub const CAPABILITY: &str = "send_mail";
 
 /// Descriptor of this flow.
@@ -39,6 +41,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Mailer>(NAME)
         .node("compose", (ask_compose, fold_compose), &["draft", END])

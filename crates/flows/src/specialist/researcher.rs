@@ -27,7 +27,9 @@ use crate::toolbox::{self, Aim, Tool, Toolbox};
 use crate::turn::{self, AgentInput, Turn};
 use crate::verify::{CheckOptions, Unchecked, Verify};
 
+/// The flow's name.
 pub const NAME: &str = "researcher";
+/// Its capability in plans.
 pub const CAPABILITY: &str = "research";
 
 /// Descriptor of this flow.
@@ -41,6 +43,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Researcher>(NAME)
         .node("discover", (|s: &Researcher| Ask::one(toolbox::ask_named(&s.request(), &s.settings.enabled_tools)), fold_tools), &["triage"])

@@ -21,7 +21,9 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::turn::{self, AgentInput, Turn};
 
+/// The flow's name.
 pub const NAME: &str = "writer";
+/// Its capability in plans.
 pub const CAPABILITY: &str = "create_document";
 
 /// Descriptor of this flow.
@@ -35,6 +37,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Writer>(NAME)
         .node("write", (ask_write, fold_write), &["create", END])

@@ -59,6 +59,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("supervise", flow)
 };
 
+/// Builds the graph.
 pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
     let (in_team, in_plan, in_supervisor) = (registry.clone(), registry.clone(), registry.clone());
     let fold_team = move |s: &mut Supervise, replies: &Replies<'_>| fold_team(s, replies, &in_team);

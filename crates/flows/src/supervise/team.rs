@@ -31,11 +31,13 @@ pub struct Member {
     pub name: String,
     /// The agent to call.
     pub agent: String,
+    /// Its description.
     #[serde(default)]
     pub about: String,
     /// Where it listens, as `host:port`; empty for a flow of this process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
+    /// It responded at the last check.
     #[serde(default = "yes")]
     pub healthy: bool,
 }

@@ -47,6 +47,7 @@ const FOUND_TOOLS_MAX: usize = 8;
 /// The list is cached, so a longer wait means that the host does not respond.
 const DEADLINE_MS: u64 = 10_000;
 
+/// Lists the tools that fit a question.
 pub fn ask(question: &str) -> Request {
     listing(json!({ "query": crate::prompt::clipped(question, 500), "size": TOOLS_MAX }))
 }
@@ -70,10 +71,12 @@ fn listing(arguments: Value) -> Request {
     Request::from(graph::tool(REGISTRY, arguments)).label("listing the tools").attempts(2).deadline_ms(DEADLINE_MS)
 }
 
+/// A tool as the registry lists it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     /// `server.tool`.
     pub name: String,
+    /// The server's description; untrusted.
     #[serde(default)]
     pub description: String,
     /// The JSON schema of its arguments.
@@ -87,13 +90,16 @@ pub struct Tool {
     pub destructive: bool,
 }
 
+/// The tools of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Toolbox {
+    /// In the registry's order.
     pub tools: Vec<Tool>,
 }
 
 impl Toolbox {
+    /// Parses the registry's reply.
     pub fn read(replies: &Replies<'_>, index: usize) -> Result<Toolbox, Failure> {
         let found: evidence::Found = replies.parse(index)?;
         let tools = found.data.get("tools").cloned().unwrap_or(Value::Null);
@@ -105,10 +111,12 @@ impl Toolbox {
         Ok(toolbox)
     }
 
+    /// Whether there are no tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
+    /// Full names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.tools.iter().map(|tool| tool.name.as_str()).collect()
     }
@@ -174,6 +182,7 @@ impl Toolbox {
         self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| words_of_text.contains(part)))
     }
 
+    /// A tool by its full name, or by the part after the dot if it is unique.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         let name = name.trim();
         self.tools.iter().find(|tool| tool.name == name).or_else(|| {
@@ -182,6 +191,7 @@ impl Toolbox {
         })
     }
 
+    /// The call with its full name and checked arguments.
     pub fn resolve(&self, call: &ToolCall) -> Result<ToolCall, String> {
         let Some(tool) = self.get(&call.tool) else {
             return Err(format!("there is no tool {:?}; there are {}", call.tool, self.names().join(", ")));
@@ -230,6 +240,7 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
+    /// The tools' description for a model.
     pub fn describe(&self, profile: &ModelProfile) -> String {
         self.tools.iter().map(|tool| tool.describe(profile.is_small)).collect::<Vec<_>>().join("\n")
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use graph::Hole;
 use serde_json::Value;
 
+/// A reference in an argument to the result of another task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Position in the arguments: a JSON pointer.
@@ -32,6 +33,7 @@ impl Reference {
     }
 }
 
+/// All references in arguments.
 pub fn references(arguments: &Value) -> Vec<Reference> {
     let mut found = Vec::new();
     collect(arguments, &mut String::new(), &mut found, 0);

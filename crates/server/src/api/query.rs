@@ -4,8 +4,6 @@
 //! `query-<digest of user and client>`, followed by an id for each one that `"thread": "new"` began; the one that was made last is continued. So the
 //! store knows which it is, also after a restart, and two first queries at once begin the same conversation.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};

@@ -16,14 +16,20 @@ use crate::verify::{Check, CheckOptions, Verify};
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
+/// A draft with its known fault.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledDraft {
+    /// Its id in the set.
     pub id: String,
+    /// Its planted fault.
     pub fault: Fault,
+    /// The user's question.
     pub question: String,
+    /// The research step, if it is not an answer.
     #[serde(default)]
     pub step: Option<String>,
+    /// The text.
     pub draft: String,
     #[serde(default)]
     passages: Vec<Passage>,
@@ -31,6 +37,7 @@ pub struct LabelledDraft {
     replies: Vec<ToolReply>,
 }
 
+/// The planted fault of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -161,6 +168,7 @@ impl LabelledDraft {
         passages.chain(replies).collect()
     }
 
+    /// The draft for [`super::review`].
     pub fn draft<'d>(&'d self, spans: &'d [Span], judged: Option<&'d Judgements>) -> Draft<'d> {
         Draft { question: &self.question, step: self.step.as_deref(), text: &self.draft, reasoning: "", spans, judged }
     }
