@@ -91,7 +91,7 @@ pub(crate) fn read_draft(replies: &Replies<'_>, is_asked: bool) -> Result<DraftA
             return draft.ok_or(failure);
         }
     };
-    draft.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model said nothing that is an answer"))
+    draft.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model's reply contains no answer"))
 }
 
 pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {

@@ -181,7 +181,7 @@ impl<S> TryFrom<TurnInput<S>> for AgentInput<S> {
             turn.content = evidence::visible(&turn.content);
         }
         match last_user_text(&messages).trim() {
-            "" => Err("nobody says what is to be done: give a question, or a message of a person".to_owned()),
+            "" => Err("there is no task: give a question, or a message of a person".to_owned()),
             text if text.len() > QUESTION_BYTES_MAX => {
                 Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", text.len()))
             }
@@ -241,8 +241,8 @@ mod tests {
         let kept = read(json!({ "messages": [{ "role": "user", "content": "a", "wire": { "id": "7" } }] })).unwrap();
         assert_eq!(json!(kept.messages[0]), json!({ "role": "user", "content": "a", "wire": { "id": "7" } }));
         for (wrong, why) in [
-            (json!({}), "nobody says"),
-            (json!({ "messages": [{ "role": "assistant", "content": "x" }] }), "nobody says"),
+            (json!({}), "there is no task"),
+            (json!({ "messages": [{ "role": "assistant", "content": "x" }] }), "there is no task"),
             (json!({ "question": "x".repeat(40_000) }), "question_bytes_max"),
             (json!({ "question": "x", "tone": 1 }), "unknown field"),
         ] {

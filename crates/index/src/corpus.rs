@@ -106,7 +106,7 @@ impl Corpus {
         let (now, full_text) = match opened(&text) {
             Ok(opened) => opened,
             Err(error) => {
-                tracing::warn!(%error, "the index in {} is begun anew", folder.display());
+                tracing::warn!(%error, "the index in {} is created again", folder.display());
                 std::fs::remove_dir_all(&text).map_err(|error| Error::folder(&text, &error))?;
                 make(&text)?;
                 opened(&text)?

@@ -42,7 +42,7 @@ pub enum Error {
     Busy,
     #[error("{folder}: {why}")]
     Folder { folder: PathBuf, why: String },
-    #[error("the index is damaged ({0}); remove its folder, it will be built anew")]
+    #[error("the index is damaged ({0}); remove its folder, it will be built again")]
     Broken(String),
     #[error("full text: {0}")]
     FullText(#[from] tantivy::TantivyError),

@@ -64,7 +64,7 @@ impl ServiceBackend {
         let flows = described(globals, &config)?;
         let chosen = match choice {
             Some(choice) => api::Chosen { name: choice.model.to_string(), why: model_options::reason(choice.by).to_owned() },
-            None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
+            None if is_scripted => api::Chosen { name: "script".into(), why: "a script replaces models and tools".into() },
             None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
         };
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
@@ -86,7 +86,7 @@ impl ServiceBackend {
 
     /// A model named by a request, and its profile for flows.
     fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
-        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script replaces models and tools")) };
         let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
         Ok((name.to_string(), model_options::profile_of(&name, config)))
     }
@@ -241,7 +241,7 @@ impl Backend for ServiceBackend {
     }
 
     async fn test_model(&self, model: &str) -> Result<api::TestedModel> {
-        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be tried here: a script plays the world")) };
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be tried here: a script replaces models and tools")) };
         let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
         model_test::test(name, config).await
     }

@@ -130,7 +130,7 @@ pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions,
         _ => std::fs::read_to_string(path).map_err(|error| ServiceError::Usage(format!("the script {} cannot be read: {error}", path.display())))?,
     };
     if !is_quiet {
-        notices::detail("a script plays the world");
+        notices::detail("a script replaces models and tools");
     }
     let handler = SampleHandler::new(&script, &globals.path()?).map_err(|error| ServiceError::Usage(format!("the script is wrong: {error}")))?;
     Ok(EffectSetup { handler: Arc::new(handler), profile: ModelProfile::default(), tools: None, choice: None })

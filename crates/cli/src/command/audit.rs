@@ -110,7 +110,7 @@ fn verify(globals: &GlobalArgs, kept: Option<&Head>, as_json: bool) -> Result<Ex
     if let Some(kept) = kept {
         let why = match verified.has_kept {
             Some(true) => None,
-            Some(false) => Some(format!("line {} has another hash than the one that was kept; the log was written anew", kept.seq)),
+            Some(false) => Some(format!("line {} has a different hash than the one given; the log was rewritten", kept.seq)),
             None if kept.seq < verified.first => Some(format!("line {} was removed with the oldest files", kept.seq)),
             None => Some(format!("line {} is missing: the end of the log was cut off", kept.seq)),
         };

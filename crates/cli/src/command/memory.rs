@@ -74,7 +74,7 @@ impl Memory {
                     globals.open_or_make().await?.prefer(&user, preference.name, value).await?;
                     said(&match choice {
                         Some(choice) => format!("{name} is {choice} from now on"),
-                        None => format!("{name} is as if you had said nothing"),
+                        None => format!("{name} is no longer set"),
                     })
                 }
             }

@@ -222,7 +222,7 @@ impl Tree {
                     None => self.add(Item::Line(line(&task.to_string()))),
                 }
             }
-            Event::Doubted { task, .. } => self.wondered(*task, "nobody knows whether this happened"),
+            Event::Doubted { task, .. } => self.wondered(*task, "unknown whether this happened"),
             Event::Held { task, why, .. } => self.wondered(*task, why),
             Event::Noted { name, value, .. } => notes::lines(name, value).into_iter().for_each(|line| self.add(Item::Line(line))),
             Event::Edited { patch, .. } => {

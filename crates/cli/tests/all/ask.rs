@@ -9,7 +9,7 @@ fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
     let home = Home::new();
     let said = home.well(&["ask", "What is a baton?"]);
     assert_eq!(said.out, ANSWER);
-    for words in ["a script plays the world", "plan", "✓ planning", "↻ searching", "✗ reading the first hit", "done"] {
+    for words in ["a script replaces models and tools", "plan", "✓ planning", "↻ searching", "✗ reading the first hit", "done"] {
         assert!(said.err.contains(words), "no {words:?} in {}", said.err);
     }
     assert!(!said.err.contains('\u{1b}'), "no colours where nobody looks");

@@ -108,7 +108,7 @@ fn keep(s: &mut Chat, stage: Stage, found: Found) -> Result<(), String> {
         Stage::Summarize => {
             let text = text_of(&found, "summary");
             if text.is_empty() {
-                return Err(format!("{SUMMARIZE} said nothing"));
+                return Err(format!("{SUMMARIZE} returned no text"));
             }
             s.is_summary_extracted = found.data.get("how").and_then(Value::as_str) == Some("extracted");
             s.row.summary = text;

@@ -89,7 +89,7 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
     let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => (text, None),
         // It was approved, so it is better than no answer.
-        Ok(None) => (expert.answer, Some("the finalizer said nothing".to_owned())),
+        Ok(None) => (expert.answer, Some("the finalizer returned no text".to_owned())),
         Err(failure) => (expert.answer, Some(failure.to_string())),
     };
     s.final_reasoning_trace = match replies.len() {

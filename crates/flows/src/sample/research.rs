@@ -161,7 +161,7 @@ fn fold_critic(s: &mut Research, replies: &Replies<'_>) -> Go {
             Go::to("plan").note("critic", format!("rejected: {}", s.feedback))
         }
         Ok(Verdict { approve: false, .. }) => Go::to("approve").note("critic", format!("rejected, but {REJECTS_MAX} rejections are enough")),
-        Err(failure) => Go::to("approve").note("critic", format!("said nothing usable ({failure})")),
+        Err(failure) => Go::to("approve").note("critic", format!("no usable reply ({failure})")),
     }
 }
 

@@ -232,7 +232,7 @@ fn fold_send(s: &mut Mailer, replies: &Replies<'_>) -> Go {
         path: String,
     }
     let sent = replies.parse::<evidence::Found>(0).and_then(|found| {
-        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("mail.send did not say what came of it: {error}"));
+        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("mail.send returned an invalid reply: {error}"));
         serde_json::from_value::<Sent>(found.data).map_err(wrong)
     });
     match sent {

@@ -196,7 +196,7 @@ fn fold_write(s: &mut Writer, replies: &Replies<'_>) -> Go {
         markdown: String,
     }
     if s.markdown.trim().is_empty() {
-        return s.give_up("There is nothing to write about: nobody has found or said anything yet.");
+        return s.give_up("There is nothing to write about: there are no results or replies yet.");
     }
     let go = Go::to("create");
     if replies.is_empty() {

@@ -292,7 +292,7 @@ fn fold_team(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
     s.team = members;
     let go = Go::to("plan").note("team", json!(s.team));
     match failure {
-        Some(failure) => go.note("team_is_local", format!("nobody said which agents there are ({failure}), so the flows here do the work")),
+        Some(failure) => go.note("team_is_local", format!("the agents could not be listed ({failure}), so the flows here do the work")),
         None => go,
     }
 }
@@ -326,7 +326,7 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
             let (known, unknown) = plan::restricted(planned.plan, &s.team, registry);
             s.plan = known;
             if !unknown.is_empty() {
-                notes.push(("plan_unknown", json!({ "left_out": unknown, "why": "nobody here can do that" })));
+                notes.push(("plan_unknown", json!({ "left_out": unknown, "why": "no agent has this capability" })));
             }
             // A plan of unknown capabilities only is not a plan.
             if s.plan.is_empty() && was_empty {
@@ -490,7 +490,7 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
     }
     let is_said = new.iter().any(|turn| !turn.content.trim().is_empty());
     s.messages.extend(new);
-    if is_said { Ok(AgentResponse::Reply) } else { Err("it said nothing".to_owned()) }
+    if is_said { Ok(AgentResponse::Reply) } else { Err("its reply has no message".to_owned()) }
 }
 
 /// An agent replies with its own messages or with the whole conversation; both are common. Messages of role `user` or `system` are dropped:

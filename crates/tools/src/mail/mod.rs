@@ -145,7 +145,7 @@ impl Mail {
         let outbox = Outbox::open(&settings.outbox)?;
         letter::sender(&settings)?;
         if settings.from.is_none() && !matches!(settings.transport, Transport::DryRun) {
-            return Err(MailError::Settings("set `from` in the mail settings: a transport is configured, and mails must come from somebody".into()));
+            return Err(MailError::Settings("set `from` in the mail settings: a transport is configured, and mails need a sender".into()));
         }
         let gmail = if let Transport::Gmail(gmail) = &settings.transport { Some(Gmail::new(gmail)?) } else { None };
         Ok(Self { inner: Arc::new(Inner { settings, outbox, gmail }) })
@@ -331,7 +331,7 @@ impl Inner {
         };
         let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
         match &record.state {
-            State::Intended { .. } => Ok(not_done("it was written down, and handed to nobody")),
+            State::Intended { .. } => Ok(not_done("it was recorded, but not handed over")),
             State::Refused { reply, .. } => Ok(not_done(reply)),
             State::Confirmed { .. } => Ok(done(&slot, &record)),
             State::HandedOver { draft, at_ms } => self.doubt(&mut slot, &record, draft.as_deref(), *at_ms).await,
@@ -370,7 +370,7 @@ impl Inner {
             (State::Confirmed { .. }, true) | (State::Intended { .. } | State::Refused { .. }, false) => {}
             (State::Confirmed { reply, .. }, false) => {
                 return Err(MailError::Letter(format!(
-                    "the server confirmed this mail ({reply}), so it is not in doubt; send it anew with a new key if it must go again"
+                    "the server confirmed this mail ({reply}), so it is not in doubt; send it again with a new key if it must go again"
                 )));
             }
             (State::Intended { .. } | State::Refused { .. }, true) => {

@@ -40,7 +40,7 @@ impl Pull {
             match weights::verify(&pinned, &path) {
                 Ok(()) => terminal::remark(&format!("{} has the right SHA-256", path.display())),
                 Err(why) => {
-                    terminal::remark(&format!("{} is damaged: {why}; it is fetched anew", path.display()));
+                    terminal::remark(&format!("{} is damaged: {why}; it is downloaded again", path.display()));
                     weights::remove(&pinned, &folder).map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display())))?;
                 }
             }

@@ -242,7 +242,7 @@ fn mails(wanted: &[MailCheck], sent: &[Mail]) -> Result<(), String> {
         TextCheck { contains: check.body.clone(), number: check.number, ..TextCheck::default() }.holds(&mail.text, &what)?;
     }
     match left.first() {
-        Some(mail) => Err(format!("a mail was sent to {} that nobody asked for", mail.to.join(", "))),
+        Some(mail) => Err(format!("an unrequested mail was sent to {}", mail.to.join(", "))),
         None => Ok(()),
     }
 }
@@ -416,7 +416,7 @@ mod tests {
         let cases = [
             (vec![], "no mail was sent to ann@x.example"),
             (vec![mail("ann@x.example", "total: 13")], "lacks the number 12"),
-            (vec![mail("ann@x.example", "total: 12"); 2], "nobody asked for"),
+            (vec![mail("ann@x.example", "total: 12"); 2], "an unrequested mail"),
             (vec![mail("ann@x.example", "total: 12"), mail("eve@x.example", "")], "sent to eve@x.example"),
         ];
         for (mails, why) in cases {

@@ -222,7 +222,7 @@ impl Tasks {
 /// With the scripted model, the expected permission questions must have been asked.
 fn was_asked(task: &Task, asked: &[String]) -> std::result::Result<(), String> {
     match task.script.must_ask.iter().find(|tool| !asked.iter().any(|prompt| held_call(prompt).1.contains(*tool))) {
-        Some(tool) => Err(format!("nobody was asked for permission to call {tool}")),
+        Some(tool) => Err(format!("no permission was requested to call {tool}")),
         None => Ok(()),
     }
 }
