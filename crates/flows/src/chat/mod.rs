@@ -426,7 +426,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             };
             answer::finish(&words, &[], false)
         }
-        Ok(history_shown) => return checked(s, Unchecked::new(history_shown, shown, s.strict, s.means())),
+        Ok(draft) => return checked(s, Unchecked::new(draft, shown, s.strict, s.means())),
         Err(failure) if no_model::is_down(&failure) => {
             return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.full_question(), LISTED_TOKENS_MAX));
         }

@@ -240,7 +240,7 @@ pub(super) fn ask_approval(s: &Panel) -> Ask {
 /// Approved, approved with changed steps, or rejected.
 pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
-    struct AgentMessage {
+    struct ApprovalReply {
         approve: bool,
         #[serde(default)]
         research_steps: Option<Vec<String>>,
@@ -248,8 +248,8 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
         expert_steps: Option<Vec<String>>,
     }
     let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(AgentMessage { approve: *approve, research_steps: None, expert_steps: None }),
-        Ok(value) => AgentMessage::deserialize(value).ok(),
+        Ok(Value::Bool(approve)) => Some(ApprovalReply { approve: *approve, research_steps: None, expert_steps: None }),
+        Ok(value) => ApprovalReply::deserialize(value).ok(),
         Err(_) => None,
     };
     let Some(word) = word.filter(|word| word.approve) else {
