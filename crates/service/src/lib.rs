@@ -54,6 +54,7 @@ pub mod reader;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;
+pub mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;

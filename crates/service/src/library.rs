@@ -16,7 +16,7 @@ use wire::api;
 use crate::caches;
 use crate::error::{Result, ServiceError};
 use crate::private;
-use crate::uploads::folder_name;
+use crate::uploads::{self, folder_name};
 
 /// What one user may have here.
 const FILES_MAX: usize = 1_000;
@@ -32,10 +32,18 @@ struct Inner {
     /// Those it was given.
     named: Vec<PathBuf>,
     uploads: PathBuf,
-    /// Bytes that one user may have uploaded.
-    bytes_max: u64,
+    kept: Kept,
     looked: Mutex<Looked>,
     wanted: tokio::sync::Notify,
+}
+
+/// What is kept of what users upload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Bytes that one user may have uploaded.
+    pub(crate) bytes_max: u64,
+    /// Older files are deleted.
+    pub(crate) age_max: Option<Duration>,
 }
 
 /// The last look at the folders.
@@ -49,16 +57,18 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64) -> Result<Library> {
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, kept: Kept) -> Result<Library> {
         private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
         let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| ServiceError::Folder(error.to_string()))?;
         let folders = Arc::new(caches::open_folders(&roots)?.with_owned(owned));
-        let inner =
-            Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
+        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, kept, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
         inner.wanted.notify_one();
         tokio::spawn(keep_up(Arc::downgrade(&inner)));
+        if let Some(age_max) = kept.age_max {
+            tokio::spawn(expire(Arc::downgrade(&inner), age_max));
+        }
         Ok(Library(inner))
     }
 
@@ -114,8 +124,8 @@ impl Library {
             .filter(|entry| entry.file_name() != *name)
             .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
             .collect();
-        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
-            let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
+        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.kept.bytes_max {
+            let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.kept.bytes_max);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words));
         }
         // Whole or not at all, and the index does not look at hidden files.
@@ -159,6 +169,27 @@ fn is_readable(name: &str, bytes: &[u8]) -> bool {
             let is_wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
             is_wide || (!bytes.contains(&0) && std::str::from_utf8(bytes).is_ok())
         }
+    }
+}
+
+/// How often old files are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(600);
+
+/// Deletes files that were uploaded too long ago. Ends with the library.
+async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        let uploads = inner.uploads.clone();
+        match tokio::task::spawn_blocking(move || uploads::expire(&uploads, age_max, SystemTime::now())).await {
+            Ok(0) => {}
+            Ok(count) => {
+                tracing::info!("{count} uploaded documents were deleted because of their age (upload_days in [memory])");
+                inner.wanted.notify_one();
+            }
+            Err(error) => tracing::error!("looking for old documents crashed: {error}"),
+        }
+        drop(inner);
+        tokio::time::sleep(EXPIRE_EVERY).await;
     }
 }
 

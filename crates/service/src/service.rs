@@ -28,7 +28,7 @@ use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::langserve_flows;
-use crate::library::Library;
+use crate::library::{Kept, Library};
 use crate::model_options::ModelOptions;
 use crate::tool_access::ToolAccess;
 use crate::user_tool_filter::UserToolFilter;
@@ -56,14 +56,18 @@ impl Service {
         is_quiet: bool,
     ) -> Result<Service> {
         let config = Config::for_run(globals)?;
-        let limits = config.server;
+        let limits = config.server.limits;
         let uploads = hub::folder(globals)?.join("uploads");
-        let library = Library::open(&model_options.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
+        let kept = Kept { bytes_max: limits.uploads_bytes_max, age_max: config.memory.uploads_age_max() };
+        let library = Library::open(&model_options.servers.documents(&config), &uploads, kept)?;
         model_options.servers.open_index = Some(library.folders().clone());
         let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
         let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
-        let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
+        let allowances = Allowances::new(config.users()?, store.clone(), servers_model);
+        if config.server.oidc.is_some() {
+            allowances.load_groups().await?;
+        }
         guard.limit_by(allowances.clone());
         guard.record_to(audited::recorder(globals)?);
         let own = UserToolFilter::new(setup.handler, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);

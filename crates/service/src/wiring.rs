@@ -123,7 +123,7 @@ struct Kept {
 /// With a script, the configuration is read only if it was named.
 fn memory(globals: &GlobalArgs) -> Result<Kept> {
     let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
-    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
+    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.limits.runs_total_max) })
 }
 
 fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, kept: &Kept, models: RunModels) -> Result<Engine> {

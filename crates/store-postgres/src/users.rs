@@ -93,6 +93,13 @@ pub(crate) async fn notes(database: &Database, filter: &NoteFilter) -> Result<Ve
     query.rows(database).await?.iter().map(note).collect()
 }
 
+/// Everybody of whom something is kept, by name.
+pub(crate) async fn users(database: &Database) -> Result<Vec<UserId>> {
+    let sql = "SELECT user_name COLLATE \"C\" FROM threads WHERE user_name IS NOT NULL UNION SELECT user_name FROM notes UNION SELECT user_name FROM preferences
+               UNION SELECT user_name FROM permissions UNION SELECT user_name FROM tokens UNION SELECT user_name FROM records ORDER BY 1";
+    Ok(database.query(sql, &[]).await?.iter().map(|row| UserId::from(string(row, 0))).collect())
+}
+
 pub(crate) async fn preferences(database: &Database, user: &UserId) -> Result<BTreeMap<String, Value>> {
     let rows = database.query("SELECT name, value FROM preferences WHERE user_name = $1", &[&encode(user.as_str())]).await?;
     rows.iter().map(|row| Ok((string(row, 0), json(database, row, 1)?))).collect()

@@ -113,6 +113,9 @@ pub trait Store: Send + Sync + 'static {
     /// Takes one of a user's permissions back. Says whether there was one.
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool>;
 
+    /// Everybody of whom something is kept, by name.
+    async fn users(&self) -> Result<Vec<UserId>>;
+
     /// Keeps a document of a user, in place of one of the same kind and key, which keeps its `created_ms`. Refused when it is too large or there are
     /// too many of its kind (`TooLarge`, `TooMany`).
     async fn put_record(&self, record: NewRecord) -> Result<()>;

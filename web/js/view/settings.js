@@ -19,9 +19,17 @@ export function Settings() {
       <${Preferences} />
       <${Permissions} />
       <section class="setting"><h2>About</h2><p class="quiet">Baton ${known?.version ?? ""}${known?.user ? `, as ${known.user}` : ""}. In a terminal: <code>baton --help</code>. The API is described at <a href="/api/openapi.json" target="_blank" rel="noopener">/api/openapi.json</a>.</p>
-        ${known?.needs_token && html`<button type="button" class="button" onClick=${() => attempt(async () => (await remove("/api/session"), location.reload()))}>Sign out</button>`}</section>
+        ${known?.needs_token && html`<button type="button" class="button" onClick=${() => attempt(signOut)}>Sign out</button>`}</section>
     </section>
   `;
+}
+
+/// Where the operator wants that, the provider's session is ended too.
+async function signOut() {
+  const { provider } = await get("/api/session");
+  await remove("/api/session");
+  if (provider?.end) location.assign(provider.end);
+  else location.reload();
 }
 
 function Appearance() {

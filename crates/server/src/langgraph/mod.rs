@@ -28,6 +28,7 @@ mod frames;
 mod ids;
 mod items;
 mod records;
+pub(crate) use records::KINDS as RECORD_KINDS;
 mod resume;
 mod runs;
 mod schedule;

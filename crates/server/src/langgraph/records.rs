@@ -19,6 +19,9 @@ pub(super) const ITEM: &str = "langgraph.item";
 /// Runs whose end is still to be reported to an address.
 pub(super) const WEBHOOK: &str = "langgraph.webhook";
 
+/// Every kind of document that is kept for users.
+pub(crate) const KINDS: [&str; 7] = [THREAD, RUN, ASSISTANT, QUEUED, CRON, ITEM, WEBHOOK];
+
 /// A document, read.
 #[derive(Clone, Debug)]
 pub(super) struct Kept<T> {

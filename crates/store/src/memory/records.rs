@@ -1,6 +1,6 @@
 //! JSON documents of users, out of the maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use graph::UserId;
 
@@ -39,6 +39,16 @@ impl Tables {
 
     pub(super) fn drop_record(&mut self, user: &UserId, kind: &str, key: &str) -> bool {
         self.records.remove(&(kind.to_owned(), key.to_owned(), user.clone())).is_some()
+    }
+
+    pub(super) fn users(&self) -> Vec<UserId> {
+        let mut all: BTreeSet<&UserId> = self.threads.values().filter_map(|thread| thread.user.as_ref()).collect();
+        all.extend(self.notes.values().map(|note| &note.user));
+        all.extend(self.preferences.iter().filter(|(_, liked)| !liked.is_empty()).map(|(user, _)| user));
+        all.extend(self.records.values().map(|row| &row.user));
+        all.extend(self.tokens.values().map(|(_, row)| &row.user));
+        all.extend(self.permissions.values().map(|(user, _)| user));
+        all.into_iter().cloned().collect()
     }
 
     pub(super) fn records_bytes(&self, user: &UserId) -> usize {

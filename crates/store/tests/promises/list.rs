@@ -119,6 +119,7 @@ promises! {
         a_document_is_its_users_own_and_can_be_replaced,
         documents_are_listed_in_order_by_user_and_prefix,
         documents_count_as_stored_and_are_limited,
+        everybody_of_whom_something_is_kept_is_listed,
     }
     mod retention {
         the_last_ones_are_kept,

@@ -48,3 +48,13 @@ pub(crate) async fn documents_count_as_stored_and_are_limited(home: Home) {
     let refused = home.put_record(new("ada", "item", "a", json!("x".repeat(RECORD_BYTES_MAX)))).await;
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
 }
+
+pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: Home) {
+    assert!(home.users().await.unwrap().is_empty());
+    home.put_record(new("eve", "item", "a", json!(1))).await.unwrap();
+    home.prefer(&"bob".into(), "strict", Some(json!(true))).await.unwrap();
+    home.keep_token(baton_store::NewToken { digest: [7; 32], user: "ada".into(), made_with: None, created_ms: NOW, until_ms: None }).await.unwrap();
+    assert_eq!(home.users().await.unwrap(), ["ada", "bob", "eve"].map(Into::into));
+    home.drop_record(&"eve".into(), "item", "a").await.unwrap();
+    assert_eq!(home.users().await.unwrap(), ["ada", "bob"].map(Into::into));
+}
