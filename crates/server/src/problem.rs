@@ -80,7 +80,9 @@ impl From<StoreError> for Problem {
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
-            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
+            StoreError::TooLarge { .. } | StoreError::TooMany { .. } | StoreError::TooMuch { .. } => {
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words)
+            }
             other => Problem::internal(&other),
         }
     }

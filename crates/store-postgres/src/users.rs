@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use graph::{Reach, RunId, ThreadId, UserId};
 use serde_json::Value;
-use store::{CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RecordFilter, RecordRow, Result, TokenRow};
+use store::{
+    CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RECORDS_LISTED_BYTES_MAX, RecordFilter, RecordRow,
+    Result, StoreError, TokenRow,
+};
 use tokio_postgres::Row;
 
 use crate::database::Database;
@@ -156,7 +159,25 @@ pub(crate) async fn record(database: &Database, user: &UserId, kind: &str, key: 
 }
 
 pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Result<Vec<RecordRow>> {
-    let mut query = Query::new(format!("SELECT {RECORD_COLUMNS} FROM records WHERE TRUE"));
+    if filter.user.is_some() {
+        let mut sizes = wanted_records(filter, "octet_length(value) AS bytes");
+        sizes.within("SELECT coalesce(sum(bytes), 0)::bigint FROM (", ") AS sizes");
+        let bytes = sizes.rows(database).await?.first().map_or(0, |row| usize::try_from(row.get::<_, i64>(0)).unwrap_or_default());
+        if bytes > RECORDS_LISTED_BYTES_MAX {
+            return Err(StoreError::TooMuch { bytes, bytes_max: RECORDS_LISTED_BYTES_MAX });
+        }
+    }
+    let sum = "sum(octet_length(value)) OVER (PARTITION BY user_name ORDER BY key) AS bytes";
+    let mut query = wanted_records(filter, &format!("{RECORD_COLUMNS}, {sum}"));
+    query.within(
+        &format!("SELECT {RECORD_COLUMNS} FROM ("),
+        &format!(") AS listed WHERE bytes <= {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user_name"),
+    );
+    query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
+}
+
+fn wanted_records(filter: &RecordFilter, columns: &str) -> Query {
+    let mut query = Query::new(format!("SELECT {columns} FROM records WHERE TRUE"));
     query.and("kind = $", owned(&filter.kind));
     if let Some(user) = &filter.user {
         query.and("user_name = $", owned(user.as_str()));
@@ -167,7 +188,7 @@ pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Resul
         query.and("key >= $", prefix);
     }
     query.end("ORDER BY key, user_name LIMIT $", number(filter.limit as u64));
-    query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
+    query
 }
 
 fn record_row(database: &Database, row: &Row) -> Result<RecordRow> {

@@ -25,7 +25,7 @@ pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
     NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
-    RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
+    RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
     ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
@@ -120,7 +120,8 @@ pub trait Store: Send + Sync + 'static {
     /// too many of its kind (`TooLarge`, `TooMany`).
     async fn put_record(&self, record: NewRecord) -> Result<()>;
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>>;
-    /// In the order of their keys.
+    /// In the order of their keys. `TooMuch` if those of the user that are wanted have more than [`RECORDS_LISTED_BYTES_MAX`] bytes. Of everybody's, what a user has beyond
+    /// that is left out, so that nobody can keep others from being listed.
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>>;
     /// Deletes a document. Says whether there was one.
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool>;

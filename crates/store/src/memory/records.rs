@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use graph::UserId;
 
 use super::Tables;
-use crate::{NewRecord, RECORDS_MAX, RecordFilter, RecordRow, Result, StoreError};
+use crate::{NewRecord, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Result, StoreError};
 
 /// By kind, key and user: the order in which they are listed.
 pub(super) type Records = BTreeMap<(String, String, UserId), RecordRow>;
@@ -30,11 +30,22 @@ impl Tables {
         self.records.get(&(kind.to_owned(), key.to_owned(), user.clone())).cloned()
     }
 
-    pub(super) fn records(&self, filter: &RecordFilter) -> Vec<RecordRow> {
+    pub(super) fn records(&self, filter: &RecordFilter) -> Result<Vec<RecordRow>> {
         let is_wanted = |row: &&RecordRow| {
             row.kind == filter.kind && row.key.starts_with(&filter.key_prefix) && filter.user.as_ref().is_none_or(|user| *user == row.user)
         };
-        self.records.values().filter(is_wanted).take(filter.limit).cloned().collect()
+        let mut bytes: BTreeMap<&UserId, usize> = BTreeMap::new();
+        let mut all = Vec::new();
+        for row in self.records.values().filter(is_wanted).take(filter.limit) {
+            let bytes = bytes.entry(&row.user).or_default();
+            *bytes += row.value.to_string().len();
+            match *bytes <= RECORDS_LISTED_BYTES_MAX {
+                true => all.push(row.clone()),
+                false if filter.user.is_some() => return Err(StoreError::TooMuch { bytes: *bytes, bytes_max: RECORDS_LISTED_BYTES_MAX }),
+                false => {}
+            }
+        }
+        Ok(all)
     }
 
     pub(super) fn drop_record(&mut self, user: &UserId, kind: &str, key: &str) -> bool {

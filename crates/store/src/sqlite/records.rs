@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::notes::json;
 use super::read::number;
 use super::write::{Tables, Written};
-use crate::{NewRecord, RECORDS_MAX, RecordFilter, RecordRow, StoreError};
+use crate::{NewRecord, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, StoreError};
 
 impl Tables {
     pub(super) fn put_record(&self, new: &NewRecord) -> Written<()> {
@@ -42,9 +42,24 @@ pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) ->
 pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<RecordRow>> {
     // Each form has an index of its own.
     let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
-    let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 ORDER BY key, user LIMIT ?4");
+    let wanted = format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 ORDER BY key, user LIMIT ?4");
     let user = filter.user.as_ref().map(UserId::as_str);
-    let values = params![filter.kind, user, filter.key_prefix, number(filter.limit as u64)];
+    let limit = number(filter.limit as u64);
+    let values = params![filter.kind, user, filter.key_prefix, limit];
+    // Lengths are read without the texts.
+    if filter.user.is_some() {
+        let sql = format!("SELECT coalesce(sum(bytes), 0) FROM (SELECT octet_length(value) AS bytes {wanted})");
+        let bytes = usize::try_from(rows.prepare_cached(&sql)?.query_row(values, |row| row.get::<_, i64>(0))?).unwrap_or_default();
+        if bytes > RECORDS_LISTED_BYTES_MAX {
+            return Err(StoreError::TooMuch { bytes, bytes_max: RECORDS_LISTED_BYTES_MAX }.into());
+        }
+        return Ok(rows.prepare_cached(&format!("SELECT {COLUMNS} {wanted}"))?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?);
+    }
+    let sql = format!(
+        "SELECT {COLUMNS} FROM records JOIN
+             (SELECT rowid AS place, sum(octet_length(value)) OVER (PARTITION BY user ORDER BY key) AS bytes {wanted}) ON records.rowid = place
+         WHERE bytes <= {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user"
+    );
     Ok(rows.prepare_cached(&sql)?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -58,3 +58,21 @@ pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: Home) {
     home.drop_record(&"eve".into(), "item", "a").await.unwrap();
     assert_eq!(home.users().await.unwrap(), ["ada", "bob"].map(Into::into));
 }
+
+/// Listing is in memory; one user's documents must neither fill it nor hide those of others.
+pub(crate) async fn what_is_listed_at_once_is_bounded(home: Home) {
+    let large = json!("x".repeat(3 << 20));
+    for number in 0..12 {
+        home.put_record(new("eve", "item", &format!("a/{number:02}"), large.clone())).await.unwrap();
+    }
+    home.put_record(new("bob", "item", "b", json!(1))).await.unwrap();
+    let list = async |user: Option<&str>, key_prefix: &str, limit: usize| {
+        home.records(RecordFilter { kind: "item".into(), user: user.map(Into::into), key_prefix: key_prefix.into(), limit }).await
+    };
+    let refused = list(Some("eve"), "", 100).await;
+    assert!(matches!(refused, Err(StoreError::TooMuch { .. })), "{}", refused.is_ok());
+    assert_eq!(list(Some("eve"), "a/0", 100).await.unwrap().len(), 10);
+    assert_eq!(list(Some("eve"), "", 3).await.unwrap().len(), 3);
+    let all: Vec<String> = list(None, "", 100).await.unwrap().into_iter().map(|row| row.key).collect();
+    assert_eq!((all.len(), all.last().map(String::as_str)), (11, Some("b")), "ten of Eve's, and Bob's");
+}
