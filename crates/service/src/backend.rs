@@ -226,7 +226,9 @@ impl Backend for ServiceBackend {
     }
 
     async fn documents(&self, user: &UserId) -> Result<api::Documents> {
-        Ok(self.library.list(user))
+        // A user may have a thousand files, each of which is looked at.
+        let (library, user) = (self.library.clone(), user.clone());
+        blocking(move || Ok(library.list(&user))).await
     }
 
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {

@@ -2,7 +2,7 @@
 //
 //   const provider = await openProvider(`${url}/oidc/callback`)
 //   provider.issuer · provider.config({ …settings })   what `[server.oidc]` says about it
-//   provider.people.ada = { groups: ["staff"] }        who there is; anybody else is refused by the provider
+//   provider.people.ada = { groups: ["staff"] }        who there is, by login, which is the subject too
 //   provider.tamper = (claims) => claims               changes the next ID tokens, which are signed with the provider's own key
 //   provider.signWith = key                            or with another one; newKey() makes one
 //   provider.rotate()                                  from now on another key, and the old one is gone
@@ -41,11 +41,9 @@ export async function openProvider(redirect) {
       ttl: { AccessToken: 600, AuthorizationCode: 60, IdToken: 600, Interaction: 600, Session: 600, Grant: 600 },
       async findAccount(_, id) {
         const person = state.people[id];
-        return person && { accountId: person.sub ?? `subject-of-${id}`, claims: async () => ({ sub: person.sub ?? `subject-of-${id}`, preferred_username: person.name ?? id, groups: person.groups ?? [], ...person.claims }) };
+        return person && { accountId: id, claims: async () => ({ sub: id, preferred_username: person.name ?? id, groups: person.groups ?? [], ...person.claims }) };
       },
     });
-    // The subject is looked up again by its own name.
-    for (const [id, person] of Object.entries(state.people)) state.people[person.sub ?? `subject-of-${id}`] ??= { ...person, name: person.name ?? id, sub: person.sub ?? `subject-of-${id}` };
     provider.on("server_error", (_, error) => console.error("provider:", error));
     return provider.callback();
   };
@@ -88,8 +86,6 @@ export async function openProvider(redirect) {
       state.key = newKey();
       handler = null;
     },
-    /// People who were added count from now on.
-    renew: () => (handler = null),
     config: (more = "") =>
       `\n[server.oidc]\nissuer = "${issuer}"\nclient_id = "${CLIENT.id}"\nclient_secret = { env = "BATON_TEST_OIDC_SECRET" }\nscopes = ["openid", "profile", "email", "groups"]\ntitle = "the lab"\n${more}`,
     close: () => new Promise((done) => (server.closeAllConnections(), server.close(done))),
