@@ -11,6 +11,7 @@ use store::{RunFilter, Store};
 
 use crate::guard::now_ms;
 use crate::oidc;
+use crate::problem::Problem;
 use crate::rights::{Rights, SERVERS_MODEL, Users};
 
 const DAY_MS: i64 = 86_400_000;
@@ -73,7 +74,7 @@ impl Allowances {
     }
 
     /// The groups of all users, so that runs that are resumed have their rights before anybody signs in.
-    pub async fn load_groups(&self) -> Result<(), store::StoreError> {
+    pub async fn load_groups(&self) -> Result<(), Problem> {
         for (user, groups) in oidc::load(&*self.0.store).await? {
             self.set_groups(&user, &groups);
         }

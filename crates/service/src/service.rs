@@ -66,7 +66,7 @@ impl Service {
         let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
         let allowances = Allowances::new(config.users()?, store.clone(), servers_model);
         if config.server.oidc.is_some() {
-            allowances.load_groups().await?;
+            allowances.load_groups().await.map_err(|problem| ServiceError::Failed(problem.message))?;
         }
         guard.limit_by(allowances.clone());
         guard.record_to(audited::recorder(globals)?);

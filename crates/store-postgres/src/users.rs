@@ -167,11 +167,11 @@ pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Resul
             return Err(StoreError::TooMuch { bytes, bytes_max: RECORDS_LISTED_BYTES_MAX });
         }
     }
-    let sum = "sum(octet_length(value)) OVER (PARTITION BY user_name ORDER BY key) AS bytes";
+    let sum = "sum(octet_length(value)) OVER (ORDER BY key, user_name) - octet_length(value) AS bytes_before";
     let mut query = wanted_records(filter, &format!("{RECORD_COLUMNS}, {sum}"));
     query.within(
         &format!("SELECT {RECORD_COLUMNS} FROM ("),
-        &format!(") AS listed WHERE bytes <= {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user_name"),
+        &format!(") AS listed WHERE bytes_before < {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user_name"),
     );
     query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
 }
@@ -186,6 +186,11 @@ fn wanted_records(filter: &RecordFilter, columns: &str) -> Query {
         let prefix = owned(&filter.key_prefix);
         query.and("key < $", format!("{prefix}{}", char::MAX));
         query.and("key >= $", prefix);
+    }
+    if let Some((key, user)) = &filter.after {
+        query.and("key >= $", owned(key));
+        query.and("(key > $", owned(key));
+        query.end("OR user_name > $)", owned(user.as_str()));
     }
     query.end("ORDER BY key, user_name LIMIT $", number(filter.limit as u64));
     query

@@ -123,7 +123,7 @@ async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent
     let search: Search = read_or_default(&body)?;
     let namespace = search.namespace_prefix.clone().unwrap_or_default();
     check_labels(&namespace)?;
-    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), Some(&caller.who.user), ITEM, &prefix(&namespace)).await?;
+    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
     // Megabytes may have to be looked through, which would hold up everybody else's requests.
     let found = tokio::task::spawn_blocking(move || json_of(StatusCode::OK, &json!({ "items": ranked(all, &search) }))).await;
     found.map_err(|error| Problem::internal(&error).into())
@@ -186,7 +186,7 @@ struct Namespaces {
 async fn namespaces(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
     let wanted: Namespaces = read_or_default(&body)?;
     let (before, after) = (wanted.prefix.unwrap_or_default(), wanted.suffix.unwrap_or_default());
-    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), Some(&caller.who.user), ITEM, &prefix(&before)).await?;
+    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&before)).await?;
     let mut found = BTreeSet::new();
     for kept in all {
         let mut namespace = kept.value.namespace;

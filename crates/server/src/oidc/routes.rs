@@ -5,7 +5,6 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use reqwest::Url;
 use serde::Deserialize;
 
 use super::attempt::{AGE_MS_MAX, Attempt};
@@ -34,11 +33,13 @@ struct Visit {
     uri: Uri,
     headers: HeaderMap,
     peer: Option<Peer>,
+    /// This server's address, as the browser knows it.
+    base: Result<String, Problem>,
 }
 
 impl Visit {
     fn of(api: &Api, request: &Request) -> Visit {
-        Visit { uri: request.uri().clone(), headers: request.headers().clone(), peer: api.0.guard.peer(request) }
+        Visit { uri: request.uri().clone(), headers: request.headers().clone(), peer: api.0.guard.peer(request), base: api.0.guard.base_of(request) }
     }
 }
 
@@ -179,11 +180,7 @@ impl Site {
         if let Some(url) = &oidc.0.settings.public_url {
             return Ok(Site { url: url.clone(), is_over_tls: is_over_tls || url.starts_with("https://") });
         }
-        let host = host(&visit.headers).ok_or_else(|| Problem::bad_request("the request does not name this server (Host)"))?;
-        let scheme = if is_over_tls { "https" } else { "http" };
-        let url = Url::parse(&format!("{scheme}://{host}/")).ok().filter(|url| url.path() == "/" && url.username().is_empty());
-        let url = url.ok_or_else(|| Problem::bad_request("the request names this server in a way that is no address (Host)"))?;
-        Ok(Site { url: url.as_str().trim_end_matches('/').to_owned(), is_over_tls })
+        Ok(Site { url: visit.base.clone()?, is_over_tls })
     }
 
     fn callback(&self) -> String {
@@ -194,10 +191,6 @@ impl Site {
         let secure = if self.is_over_tls { "; Secure" } else { "" };
         format!("{COOKIE}={value}; Path={FOLDER}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
     }
-}
-
-fn host(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::HOST)?.to_str().ok()
 }
 
 fn redirect(to: &str, cookies: &[String]) -> Result<Response, Problem> {

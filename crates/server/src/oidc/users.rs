@@ -7,20 +7,18 @@ use graph::UserId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use store::{NewRecord, RecordFilter, RecordRow, Store};
+use store::Store;
 
 use super::id_token::Claims;
 use super::settings::Settings;
-use crate::guard::now_ms;
 use crate::name;
 use crate::problem::{Problem, StatusCode};
+use crate::records;
 
 /// The kind of the documents in the store, one for each subject.
 pub(crate) const KIND: &str = "oidc.user";
 const GROUPS_MAX: usize = 1_000;
 const GROUP_BYTES_MAX: usize = 200;
-/// Users whose groups are read when a server starts.
-const USERS_MAX: usize = 100_000;
 /// Names that mean somebody here already: the user of this machine, and all who are not named.
 const RESERVED: [&str; 2] = ["local", "default"];
 
@@ -82,11 +80,10 @@ pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims
         subject: claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned(),
         groups: groups.clone(),
     };
-    let value = serde_json::to_value(kept).map_err(|error| Problem::internal(&error))?;
     let is_known = store.record(user, KIND, &key).await?.is_some();
-    store.put_record(NewRecord { user: user.clone(), kind: KIND.to_owned(), key: key.clone(), value, at_ms: now_ms() }).await?;
+    records::put(store, user, KIND, &key, &kept).await?;
     // Written before it is compared, so that of two first sign-ins at the same time exactly one keeps the name.
-    if owner(records(store, Some(user)).await?).is_none_or(|owner| owner.key == key) {
+    if owner(of_user(store, user).await?).is_none_or(|owner| owner.key == key) {
         return Ok(());
     }
     if !is_known {
@@ -97,37 +94,31 @@ pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims
 }
 
 /// The first subject that signed in under a name.
-fn owner(mut all: Vec<RecordRow>) -> Option<RecordRow> {
+fn owner(mut all: Vec<records::Kept<Kept>>) -> Option<records::Kept<Kept>> {
     all.sort_by(|one, other| (one.created_ms, &one.key).cmp(&(other.created_ms, &other.key)));
     all.into_iter().next()
 }
 
 /// The groups that a user was in at the last sign-in.
-pub(crate) async fn groups_of(store: &dyn Store, user: &UserId) -> Result<Vec<String>, store::StoreError> {
-    Ok(owner(records(store, Some(user)).await?).map(groups).unwrap_or_default())
+pub(crate) async fn groups_of(store: &dyn Store, user: &UserId) -> Result<Vec<String>, Problem> {
+    Ok(owner(of_user(store, user).await?).map(|kept| kept.value.groups).unwrap_or_default())
 }
 
 /// The groups of all users, for runs that are resumed before anybody signs in.
-pub(crate) async fn load(store: &dyn Store) -> Result<Vec<(UserId, Vec<String>)>, store::StoreError> {
-    let mut all = records(store, None).await?;
+pub(crate) async fn load(store: &dyn Store) -> Result<Vec<(UserId, Vec<String>)>, Problem> {
+    let mut all = Vec::new();
+    let mut pages = records::Pages::<Kept>::of(KIND);
+    while let Some(page) = pages.next(store).await? {
+        all.extend(page);
+    }
     // The owner of each name comes first.
     all.sort_by(|one, other| (&one.user, one.created_ms, &one.key).cmp(&(&other.user, other.created_ms, &other.key)));
     all.dedup_by(|later, earlier| later.user == earlier.user);
-    Ok(all.into_iter().map(|row| (row.user.clone(), groups(row))).collect())
+    Ok(all.into_iter().map(|kept| (kept.user, kept.value.groups)).collect())
 }
 
-async fn records(store: &dyn Store, user: Option<&UserId>) -> Result<Vec<RecordRow>, store::StoreError> {
-    store.records(RecordFilter { kind: KIND.to_owned(), user: user.cloned(), key_prefix: String::new(), limit: USERS_MAX }).await
-}
-
-fn groups(row: RecordRow) -> Vec<String> {
-    match serde_json::from_value::<Kept>(row.value) {
-        Ok(kept) => kept.groups,
-        Err(error) => {
-            tracing::error!(user = %row.user, "the groups of the last sign-in cannot be read: {error}");
-            Vec::new()
-        }
-    }
+async fn of_user(store: &dyn Store, user: &UserId) -> Result<Vec<records::Kept<Kept>>, Problem> {
+    records::list(store, user, KIND, "").await
 }
 
 /// The complement of a digest: finding a text that has it as its digest would be breaking SHA-256, so nobody can send one as a token.

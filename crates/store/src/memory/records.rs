@@ -31,19 +31,23 @@ impl Tables {
     }
 
     pub(super) fn records(&self, filter: &RecordFilter) -> Result<Vec<RecordRow>> {
+        let is_after = |row: &RecordRow| filter.after.as_ref().is_none_or(|(key, user)| (&row.key, &row.user) > (key, user));
         let is_wanted = |row: &&RecordRow| {
-            row.kind == filter.kind && row.key.starts_with(&filter.key_prefix) && filter.user.as_ref().is_none_or(|user| *user == row.user)
+            row.kind == filter.kind
+                && row.key.starts_with(&filter.key_prefix)
+                && filter.user.as_ref().is_none_or(|user| *user == row.user)
+                && is_after(row)
         };
-        let mut bytes: BTreeMap<&UserId, usize> = BTreeMap::new();
-        let mut all = Vec::new();
+        let (mut bytes, mut all) = (0, Vec::new());
         for row in self.records.values().filter(is_wanted).take(filter.limit) {
-            let bytes = bytes.entry(&row.user).or_default();
-            *bytes += row.value.to_string().len();
-            match *bytes <= RECORDS_LISTED_BYTES_MAX {
-                true => all.push(row.clone()),
-                false if filter.user.is_some() => return Err(StoreError::TooMuch { bytes: *bytes, bytes_max: RECORDS_LISTED_BYTES_MAX }),
-                false => {}
+            if filter.user.is_none() && bytes >= RECORDS_LISTED_BYTES_MAX {
+                break;
             }
+            bytes += row.value.to_string().len();
+            if filter.user.is_some() && bytes > RECORDS_LISTED_BYTES_MAX {
+                return Err(StoreError::TooMuch { bytes, bytes_max: RECORDS_LISTED_BYTES_MAX });
+            }
+            all.push(row.clone());
         }
         Ok(all)
     }

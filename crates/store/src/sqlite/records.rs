@@ -42,10 +42,13 @@ pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) ->
 pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<RecordRow>> {
     // Each form has an index of its own.
     let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
-    let wanted = format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 ORDER BY key, user LIMIT ?4");
+    let behind = if filter.after.is_some() { "(key, user) > (?5, ?6)" } else { "?5 IS NULL AND ?6 IS NULL" };
+    let wanted =
+        format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4");
     let user = filter.user.as_ref().map(UserId::as_str);
+    let after = filter.after.as_ref().map(|(key, user)| (key.as_str(), user.as_str())).unzip();
     let limit = number(filter.limit as u64);
-    let values = params![filter.kind, user, filter.key_prefix, limit];
+    let values = params![filter.kind, user, filter.key_prefix, limit, after.0, after.1];
     // Lengths are read without the texts.
     if filter.user.is_some() {
         let sql = format!("SELECT coalesce(sum(bytes), 0) FROM (SELECT octet_length(value) AS bytes {wanted})");
@@ -57,8 +60,8 @@ pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<R
     }
     let sql = format!(
         "SELECT {COLUMNS} FROM records JOIN
-             (SELECT rowid AS place, sum(octet_length(value)) OVER (PARTITION BY user ORDER BY key) AS bytes {wanted}) ON records.rowid = place
-         WHERE bytes <= {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user"
+             (SELECT id AS place, sum(octet_length(value)) OVER (ORDER BY key, user) - octet_length(value) AS bytes_before {wanted}) ON id = place
+         WHERE bytes_before < {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user"
     );
     Ok(rows.prepare_cached(&sql)?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)
 }
