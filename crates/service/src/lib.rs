@@ -47,6 +47,7 @@ pub mod model_options;
 mod model_test;
 pub mod notices;
 mod owner;
+mod performing;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -55,12 +56,15 @@ mod rank;
 #[doc(hidden)]
 pub mod reader;
 #[doc(hidden)]
+pub mod restate;
+#[doc(hidden)]
 pub mod run_request;
 mod sample;
 pub mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;
+mod shared_uploads;
 pub mod signals;
 #[doc(hidden)]
 pub mod store_at;

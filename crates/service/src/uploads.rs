@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use graph::UserId;
+
 /// A user's name where it is a plain one, as `baton tokens add` requires; of any other its bytes in hex, after a colon that no plain name has.
 pub fn folder_name(user: &str) -> String {
     match server::name::plain(user) {
@@ -12,23 +14,31 @@ pub fn folder_name(user: &str) -> String {
     }
 }
 
-/// Deletes the files in the folders of all users that were written before then, and returns their number. What cannot be deleted is logged and stays.
-pub(crate) fn expire(uploads: &Path, age_max: Duration, now: SystemTime) -> usize {
-    let Some(oldest) = now.checked_sub(age_max) else { return 0 };
-    let mut count = 0;
+/// Whose folder it is; `None` where it is nobody's.
+pub(crate) fn user_of(folder: &str) -> Option<UserId> {
+    if let Ok(name) = server::name::plain(folder) {
+        return Some(UserId::from(name));
+    }
+    let digits = folder.strip_prefix("x:")?;
+    let byte = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+    String::from_utf8(bytes?).ok().map(UserId::from)
+}
+
+/// The files in the folders of all users that were written longer ago than this.
+pub(crate) fn older_than(uploads: &Path, age_max: Duration, now: SystemTime) -> Vec<(UserId, String)> {
+    let Some(oldest) = now.checked_sub(age_max) else { return Vec::new() };
+    let mut old = Vec::new();
     let folders = fs::read_dir(uploads).into_iter().flatten().flatten();
     // Links are not followed: neither those of folders nor those of files.
     for folder in folders.filter(|folder| folder.file_type().is_ok_and(|kind| kind.is_dir())) {
+        let Some(user) = folder.file_name().to_str().and_then(user_of) else { continue };
         for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
             let is_old = file.metadata().is_ok_and(|about| about.is_file() && about.modified().is_ok_and(|written| written < oldest));
-            match is_old.then(|| fs::remove_file(file.path())) {
-                Some(Ok(())) => count += 1,
-                Some(Err(error)) => tracing::warn!("{} is too old and cannot be deleted: {error}", file.path().display()),
-                None => {}
-            }
+            old.extend(file.file_name().into_string().ok().filter(|_| is_old).map(|name| (user.clone(), name)));
         }
     }
-    count
+    old
 }
 
 #[cfg(test)]
@@ -36,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_files_are_deleted_and_others_stay() {
+    fn old_files_are_found() {
         let home = tempfile::tempdir().unwrap();
         let (uploads, outside) = (home.path().join("uploads"), home.path().join("outside.md"));
         let now = SystemTime::now();
@@ -49,9 +59,9 @@ mod tests {
             write(&uploads.join(path), days);
         }
         std::os::unix::fs::symlink(&outside, uploads.join("bob/link.md")).unwrap();
-        assert_eq!(expire(&uploads, Duration::from_secs(30 * 86_400), now), 2);
-        assert!(uploads.join("ada/new.md").exists() && !uploads.join("ada/old.md").exists() && !uploads.join("bob/old.md").exists());
-        assert!(outside.exists() && uploads.join("bob/link.md").exists());
+        let mut old = older_than(&uploads, Duration::from_secs(30 * 86_400), now);
+        old.sort();
+        assert_eq!(old, [("ada".into(), "old.md".to_owned()), ("bob".into(), "old.md".to_owned())]);
     }
 
     #[test]
@@ -60,6 +70,7 @@ mod tests {
         for user in ["..", "a/b", "/etc", "", "x:2e"] {
             let name = folder_name(user);
             assert!(name.starts_with("x:") && !name.contains('/'), "{user}: {name}");
+            assert_eq!(user_of(&name).as_ref().map(UserId::as_str), Some(user));
         }
     }
 }
