@@ -57,7 +57,7 @@ pub use axum::Router;
 
 /// Every kind of document that the server keeps in the store for a user, beside runs and threads.
 pub fn record_kinds() -> impl Iterator<Item = &'static str> {
-    langgraph::RECORD_KINDS.into_iter().chain(a2a::RECORD_KINDS).chain(conversation::RECORD_KINDS).chain([oidc::RECORD_KIND])
+    langgraph::RECORD_KINDS.into_iter().chain(a2a::RECORD_KINDS).chain(conversation::RECORD_KINDS).chain([oidc::RECORD_KIND, engine::TAKEOVER_KIND])
 }
 
 /// LangServe's and LangGraph's routes over flows alone, without the API and what it limits and counts.

@@ -348,7 +348,7 @@ impl Backend for ServiceBackend {
 fn variable_of(endpoint: &models::Endpoint) -> Option<String> {
     match endpoint.key.as_ref()? {
         models::KeySource::Env(name) => Some(name.clone()),
-        models::KeySource::File(_) => None,
+        models::KeySource::File(_) | models::KeySource::Command(_) => None,
     }
 }
 

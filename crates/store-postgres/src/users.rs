@@ -159,14 +159,6 @@ pub(crate) async fn record(database: &Database, user: &UserId, kind: &str, key: 
 }
 
 pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Result<Vec<RecordRow>> {
-    if filter.user.is_some() {
-        let mut sizes = wanted_records(filter, "octet_length(value) AS bytes");
-        sizes.within("SELECT coalesce(sum(bytes), 0)::bigint FROM (", ") AS sizes");
-        let bytes = sizes.rows(database).await?.first().map_or(0, |row| usize::try_from(row.get::<_, i64>(0)).unwrap_or_default());
-        if bytes > RECORDS_LISTED_BYTES_MAX {
-            return Err(StoreError::TooMuch { bytes, bytes_max: RECORDS_LISTED_BYTES_MAX });
-        }
-    }
     let sum = "sum(octet_length(value)) OVER (ORDER BY key, user_name) - octet_length(value) AS bytes_before";
     let mut query = wanted_records(filter, &format!("{RECORD_COLUMNS}, {sum}"));
     query.within(

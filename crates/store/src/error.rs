@@ -33,8 +33,6 @@ pub enum StoreError {
     TooLarge { bytes: usize, bytes_max: usize },
     #[error("there are {count_max} documents of kind {kind} already; delete some first")]
     TooMany { kind: String, count_max: usize },
-    #[error("the documents that are asked for have {bytes} bytes, more than the {bytes_max} that are listed at once; ask for fewer, or delete some")]
-    TooMuch { bytes: usize, bytes_max: usize },
     #[error("the database failed: {0}")]
     Database(String),
     #[error("the store was closed")]

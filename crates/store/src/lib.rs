@@ -122,8 +122,8 @@ pub trait Store: Send + Sync + 'static {
     /// too many of its kind (`TooLarge`, `TooMany`).
     async fn put_record(&self, record: NewRecord) -> Result<()>;
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>>;
-    /// In the order of their keys. `TooMuch` if those of the user that are wanted have more than [`RECORDS_LISTED_BYTES_MAX`] bytes. Of everybody's, fewer than
-    /// `limit` are returned once they have that many: whoever reads page by page goes on behind the last one until there are none.
+    /// In the order of their keys. Fewer than `limit` are returned once they have [`RECORDS_LISTED_BYTES_MAX`] bytes: whoever wants all goes on behind the last one
+    /// until there are none.
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>>;
     /// Deletes a document. Says whether there was one.
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool>;

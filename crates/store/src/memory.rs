@@ -236,7 +236,7 @@ impl Store for MemoryStore {
     }
 
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
-        self.tables().records(&filter)
+        Ok(self.tables().records(&filter))
     }
 
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {

@@ -16,6 +16,7 @@ mod id_token;
 mod provider;
 mod routes;
 mod settings;
+mod signature;
 mod users;
 
 use std::net::IpAddr;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jsonwebtoken::jwk::Jwk;
 use reqwest::{RequestBuilder, Url};
 use secret::Secret;
 use serde::Deserialize;
@@ -13,6 +12,7 @@ use tokio::sync::Mutex;
 
 use super::id_token::{self, Claims, Expected, TokenError};
 use super::settings::{Settings, web_address};
+use super::signature::Key;
 use super::url_host;
 
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ pub(super) struct Provider {
     secret: Option<Secret>,
     client: reqwest::Client,
     endpoints: Mutex<Option<(Arc<Endpoints>, Instant)>>,
-    keys: Mutex<Option<(Arc<Vec<Jwk>>, Instant)>>,
+    keys: Mutex<Option<(Arc<Vec<Key>>, Instant)>>,
 }
 
 impl Provider {
@@ -145,7 +145,7 @@ impl Provider {
     }
 
     /// The provider's keys, not older than this.
-    async fn keys(&self, age_max: Duration) -> Result<Arc<Vec<Jwk>>, String> {
+    async fn keys(&self, age_max: Duration) -> Result<Arc<Vec<Key>>, String> {
         let mut known = self.keys.lock().await;
         if let Some((keys, read)) = &*known
             && read.elapsed() < age_max
@@ -159,7 +159,7 @@ impl Provider {
         let endpoints = self.endpoints().await?;
         let KeySet { keys } = self.ask(self.client.get(endpoints.keys.clone())).await.map_err(|why| format!("the provider's keys: {why}"))?;
         // Kinds of keys that are not known here are for others.
-        let keys: Vec<Jwk> = keys.into_iter().take(KEYS_MAX).filter_map(|key| serde_json::from_value(key).ok()).collect();
+        let keys: Vec<Key> = keys.into_iter().take(KEYS_MAX).filter_map(Key::read).collect();
         let keys = Arc::new(keys);
         *known = Some((keys.clone(), Instant::now()));
         Ok(keys)

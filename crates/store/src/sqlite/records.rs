@@ -43,21 +43,12 @@ pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<R
     // Each form has an index of its own.
     let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
     let behind = if filter.after.is_some() { "(key, user) > (?5, ?6)" } else { "?5 IS NULL AND ?6 IS NULL" };
-    let wanted =
-        format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4");
+    let wanted = format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4");
     let user = filter.user.as_ref().map(UserId::as_str);
     let after = filter.after.as_ref().map(|(key, user)| (key.as_str(), user.as_str())).unzip();
     let limit = number(filter.limit as u64);
     let values = params![filter.kind, user, filter.key_prefix, limit, after.0, after.1];
     // Lengths are read without the texts.
-    if filter.user.is_some() {
-        let sql = format!("SELECT coalesce(sum(bytes), 0) FROM (SELECT octet_length(value) AS bytes {wanted})");
-        let bytes = usize::try_from(rows.prepare_cached(&sql)?.query_row(values, |row| row.get::<_, i64>(0))?).unwrap_or_default();
-        if bytes > RECORDS_LISTED_BYTES_MAX {
-            return Err(StoreError::TooMuch { bytes, bytes_max: RECORDS_LISTED_BYTES_MAX }.into());
-        }
-        return Ok(rows.prepare_cached(&format!("SELECT {COLUMNS} {wanted}"))?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?);
-    }
     let sql = format!(
         "SELECT {COLUMNS} FROM records JOIN
              (SELECT id AS place, sum(octet_length(value)) OVER (ORDER BY key, user) - octet_length(value) AS bytes_before {wanted}) ON id = place

@@ -91,9 +91,16 @@ async fn delete_shared_rows(store: &dyn Store, user: &UserId, threads: &[ThreadI
         store.prefer(user, &name, None).await?;
     }
     for kind in server::record_kinds() {
-        let filter = RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: store::RECORDS_MAX };
-        for row in store.records(filter).await? {
-            store.drop_record(user, kind, &row.key).await?;
+        let filter =
+            RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: store::RECORDS_MAX };
+        loop {
+            let rows = store.records(filter.clone()).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                store.drop_record(user, kind, &row.key).await?;
+            }
         }
     }
     Ok(freed)

@@ -82,10 +82,15 @@ async fn about(store: &dyn Store, user: &UserId) -> Result<Value> {
 
 /// What a protocol keeps for the user, such as assistants, crons and store items of LangGraph's clients.
 async fn documents(store: &dyn Store, user: &UserId, kind: &str) -> Result<Vec<Value>> {
-    let filter = RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: store::RECORDS_MAX };
-    let rows = store.records(filter).await?.into_iter();
-    let told = |row: store::RecordRow| json!({ "key": row.key, "value": row.value, "created_ms": row.created_ms, "updated_ms": row.updated_ms });
-    Ok(rows.map(told).collect())
+    let mut all = Vec::new();
+    let mut filter = RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: PAGE };
+    loop {
+        let rows = store.records(filter.clone()).await?;
+        let Some(last) = rows.last() else { return Ok(all) };
+        filter.after = Some((last.key.clone(), last.user.clone()));
+        let told = |row: store::RecordRow| json!({ "key": row.key, "value": row.value, "created_ms": row.created_ms, "updated_ms": row.updated_ms });
+        all.extend(rows.into_iter().map(told));
+    }
 }
 
 async fn conversation(store: &dyn Store, thread: &ThreadId) -> Result<Value> {
