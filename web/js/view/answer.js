@@ -4,6 +4,7 @@ import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
 import { located } from "../model/marks.js";
 import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
+import { Contents } from "./contents.js";
 import { Icon } from "./icons.js";
 
 /// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
@@ -23,8 +24,10 @@ export function Answer({ run, thread, answer }) {
   const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
   const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
   const context = { run, answer, sentences, sources };
+  const drawn = blocks(text, { sources: sources.length, sentenceAt });
   return html`
-    <div class="prose">${blocks(text, { sources: sources.length, sentenceAt }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
+    <${Contents} blocks=${drawn} />
+    <div class="prose">${drawn.map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
     ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />No language model wrote this answer: it consists of sentences from the sources. Settings list the available models.</p>`}
     ${answer.limit_reached && html`<p class="remark remark-limit"><${Icon} name="warn" size="15" />${limitText(answer.limit_reached)} Steps were left out, so the answer may be incomplete. Raise or remove the limit under Options and ask again.</p>`}
     <${Files} files=${answer.files ?? []} thread=${thread} />

@@ -4,9 +4,12 @@ import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { Icon } from "./icons.js";
+import { Inspect } from "./inspect.js";
 import { Span } from "./span.js";
 import { Task } from "./task.js";
 import { useEffect, useRef } from "preact/hooks";
+
+const KINDS = { span: ["Source", Span], task: ["Step", Task], inspect: ["Inspect", Inspect] };
 
 export function Drawer() {
   const content = useCell(drawer);
@@ -17,11 +20,11 @@ export function Drawer() {
   }, [isOpen, content]);
   useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
-  const title = content.kind === "span" ? "Source" : "Step";
+  const [title, view] = KINDS[content.kind] ?? KINDS.task;
   return html`
     <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
       <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label="Close" onClick=${closeDrawer}><${Icon} name="close" /></button></div>
-      <div class="drawer-body">${content.kind === "span" ? html`<${Span} ...${content} />` : html`<${Task} ...${content} />`}</div>
+      <div class="drawer-body"><${view} ...${content} /></div>
     </div>
   `;
 }

@@ -21,6 +21,7 @@ mod new_flow;
 mod permissions;
 mod postgres;
 mod registry;
+mod report;
 mod results;
 mod roles;
 mod runs;
