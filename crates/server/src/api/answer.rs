@@ -90,7 +90,7 @@ async fn file(api: &Api, who: &Identity, run: &str, format: Format) -> Result<Re
 }
 
 /// Of a title what any file system and any header takes.
-fn file_name(title: &str) -> String {
+pub(super) fn file_name(title: &str) -> String {
     const CHARS_MAX: usize = 60;
     let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
     let name: String = plain.split_whitespace().collect::<Vec<_>>().join("-").chars().take(CHARS_MAX).collect();
@@ -170,7 +170,10 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
         sentences: as_said(&sentences, &markdown),
-        sources: sources.into_iter().map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans }).collect(),
+        sources: sources
+            .into_iter()
+            .map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans, at: of.at })
+            .collect(),
         spans,
         files,
         is_extracted,
