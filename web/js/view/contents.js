@@ -1,5 +1,6 @@
 // The contents of a long answer: its headings, each a button that goes to its place.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { useRef } from "preact/hooks";
 
 /// An answer with fewer headings is seen at a glance.
@@ -19,7 +20,7 @@ export function Contents({ blocks }) {
     target.focus({ preventScroll: true });
   };
   return html`
-    <nav class="contents" aria-label="Contents" ref=${box}>
+    <nav class="contents" aria-label=${t("Contents")} ref=${box}>
       <ol>${headings.map((heading, at) => html`<li class=${`contents-${Math.min(heading.rank - top, 3)}`}><button type="button" class="link" dir="auto" onClick=${() => jump(at)}>${textOf(heading)}</button></li>`)}</ol>
     </nav>
   `;

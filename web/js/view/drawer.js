@@ -10,7 +10,7 @@ import { Span } from "./span.js";
 import { Task } from "./task.js";
 import { useEffect, useRef } from "preact/hooks";
 
-const KINDS = { span: ["Source", Span], task: ["Step", Task], inspect: ["Inspect", Inspect] };
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect] };
 
 export function Drawer() {
   const content = useCell(drawer);
@@ -22,7 +22,7 @@ export function Drawer() {
   useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
   const [name, view] = KINDS[content.kind] ?? KINDS.task;
-  const title = t(name);
+  const title = name();
   return html`
     <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
       <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label=${t("Close")} onClick=${closeDrawer}><${Icon} name="close" /></button></div>

@@ -1,5 +1,6 @@
 // For authors of flows, in the drawer: the state at each step and what changed, tokens and cost by node, and the journal as it is stored.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { go, to } from "../core/route.js";
 import { closeDrawer } from "../data/drawer.js";
 import { journalOf, stateAt, stepsOf } from "../data/inspect.js";
@@ -10,9 +11,9 @@ import { Icon } from "./icons.js";
 import { useEffect, useState } from "preact/hooks";
 
 const VIEWS = [
-  ["state", "State"],
-  ["nodes", "Cost by node"],
-  ["journal", "Journal"],
+  ["state", () => t("State")],
+  ["nodes", () => t("Cost by node")],
+  ["journal", () => t("Journal")],
 ];
 
 export function Inspect({ run, flow }) {
@@ -20,10 +21,10 @@ export function Inspect({ run, flow }) {
   const [steps, trouble] = useLoaded(() => stepsOf(run), [run]);
   return html`
     <div class="inspect">
-      <p class="quiet">Run <code>${run}</code> of the flow ${flow}</p>
-      <div class="asking-bar" role="group" aria-label="What is shown">${VIEWS.map(([name, title]) => html`<button type="button" class="button" aria-pressed=${String(view === name)} onClick=${() => setView(name)}>${title}</button>`)}</div>
+      <p class="quiet">${t("A run of the flow {flow}", { flow })}: <code>${run}</code></p>
+      <div class="asking-bar" role="group" aria-label=${t("What is shown")}>${VIEWS.map(([name, title]) => html`<button type="button" class="button" aria-pressed=${String(view === name)} onClick=${() => setView(name)}>${title()}</button>`)}</div>
       ${trouble && html`<p class="wrong" role="alert">${trouble.message}</p>`}
-      ${!steps && !trouble && html`<p role="status">Loading the steps …</p>`}
+      ${!steps && !trouble && html`<p role="status">${t("Loading the steps …")}</p>`}
       ${steps && view === "state" && html`<${States} run=${run} steps=${steps.steps} />`}
       ${steps && view === "nodes" && html`<${Nodes} nodes=${steps.nodes} />`}
       ${view === "journal" && html`<${Journal} run=${run} />`}
@@ -47,21 +48,21 @@ function States({ run, steps }) {
   const [step, setStep] = useState(steps.at(-1)?.step ?? 0);
   const [state, trouble] = useLoaded(() => stateAt(run, step), [run, step]);
   return html`
-    <label class="picker"><span>On entering step</span><select value=${String(step)} onChange=${(event) => setStep(Number(event.target.value))}>
+    <label class="picker"><span>${t("On entering step")}</span><select value=${String(step)} onChange=${(event) => setStep(Number(event.target.value))}>
       ${steps.map((one) => html`<option value=${String(one.step)} selected=${one.step === step}>${one.step}: ${one.node}</option>`)}
     </select></label>
     ${trouble && html`<p class="wrong" role="alert">${trouble.message}</p>`}
     ${state && html`
-      <section class="part"><h3>Changed by the step before</h3>${state.changes.length === 0 ? html`<p class="quiet">Nothing.</p>` : html`<ul class="changes">${state.changes.map((change) => html`<${Change} change=${change} />`)}</ul>`}</section>
-      <section class="part"><h3>State</h3><details open=${state.changes.length === 0}><summary>${step}: ${state.node}</summary><pre tabindex="0" dir="auto">${shown(state.state)}</pre></details></section>
+      <section class="part"><h3>${t("Changed by the step before")}</h3>${state.changes.length === 0 ? html`<p class="quiet">${t("Nothing.")}</p>` : html`<ul class="changes">${state.changes.map((change) => html`<${Change} change=${change} />`)}</ul>`}</section>
+      <section class="part"><h3>${t("State")}</h3><details open=${state.changes.length === 0}><summary>${step}: ${state.node}</summary><pre tabindex="0" dir="auto">${shown(state.state)}</pre></details></section>
       <${Rerun} key=${step} run=${run} step=${step} state=${state.state} />
     `}
   `;
 }
 
 function Change({ change }) {
-  const side = (sign, words, value) => value !== undefined && html`<pre class=${`diff-${words === "before" ? "left" : "right"}`} tabindex="0">${sign} <span class="hidden">${words}: </span>${shown(value)}</pre>`;
-  return html`<li><code>${change.path || "/"}</code>${side("−", "before", change.before)}${side("+", "after", change.after)}</li>`;
+  const side = (sign, kind, words, value) => value !== undefined && html`<pre class=${`diff-${kind}`} tabindex="0">${sign} <span class="hidden">${words} </span>${shown(value)}</pre>`;
+  return html`<li><code>${change.path || "/"}</code>${side("−", "left", t("before:"), change.before)}${side("+", "right", t("after:"), change.after)}</li>`;
 }
 
 /// A new run from this step on: with another state, and to its end or only this node.
@@ -77,12 +78,12 @@ function Rerun({ run, step, state }) {
       // The whole state; a merge patch removes what was deleted.
       if (text !== before) wish.patch = patchOf(state, JSON.parse(text));
     } catch (error) {
-      return setWrong(`That is not JSON: ${error.message}`);
+      return setWrong(t("That is not JSON: {why}", { why: error.message }));
     }
     if (isOneNode) wish.breakpoints = ["*"];
     try {
       const { run: new_run, thread } = await fork(run, wish);
-      say(isOneNode ? "The node runs again; the new run then waits before the next one." : "The new run goes on from this step; the original is unchanged.");
+      say(isOneNode ? t("The node runs again; the new run then waits before the next one.") : t("The new run goes on from this step; the original is unchanged."));
       closeDrawer();
       go(to.thread(thread, new_run));
     } catch (trouble) {
@@ -91,13 +92,13 @@ function Rerun({ run, step, state }) {
     return undefined;
   };
   return html`
-    <section class="part"><h3>Run again from here</h3>
-      ${isOpen && html`<label><span>State as JSON</span><textarea class="mono" rows="12" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>`}
+    <section class="part"><h3>${t("Run again from here")}</h3>
+      ${isOpen && html`<label><span>${t("State as JSON")}</span><textarea class="mono" rows="12" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>`}
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
       <div class="asking-bar">
-        ${!isOpen && html`<button type="button" class="button" onClick=${() => setOpen(true)}>Edit the state</button>`}
-        <button type="button" class="button" onClick=${() => begin(false)}><${Icon} name="play" size="15" />${text === before ? "Continue from here" : "Continue with this state"}</button>
-        <button type="button" class="button" onClick=${() => begin(true)}>Run only this node</button>
+        ${!isOpen && html`<button type="button" class="button" onClick=${() => setOpen(true)}>${t("Edit the state")}</button>`}
+        <button type="button" class="button" onClick=${() => begin(false)}><${Icon} name="play" size="15" />${text === before ? t("Continue from here") : t("Continue with this state")}</button>
+        <button type="button" class="button" onClick=${() => begin(true)}>${t("Run only this node")}</button>
       </div>
     </section>
   `;
@@ -116,8 +117,8 @@ export function patchOf(before, after) {
 }
 
 function Nodes({ nodes }) {
-  return html`<div class="table" tabindex="0" role="region" aria-label="Cost by node"><table>
-    <thead><tr><th scope="col">Node</th><th scope="col">Visits</th><th scope="col">Calls</th><th scope="col">Tokens in</th><th scope="col">Tokens out</th><th scope="col">Cost</th><th scope="col">Time</th></tr></thead>
+  return html`<div class="table" tabindex="0" role="region" aria-label=${t("Cost by node")}><table>
+    <thead><tr><th scope="col">${t("Node")}</th><th scope="col">${t("Visits")}</th><th scope="col">${t("Calls")}</th><th scope="col">${t("Tokens in")}</th><th scope="col">${t("Tokens out")}</th><th scope="col">${t("Cost")}</th><th scope="col">${t("Time")}</th></tr></thead>
     <tbody>${nodes.map((one) => html`<tr><td>${one.node}</td><td>${one.visits}</td><td>${one.calls}</td><td>${one.tokens_in.toLocaleString("en")}</td><td>${one.tokens_out.toLocaleString("en")}</td><td>${money(one.usd_micros) || "–"}</td><td>${duration(one.took_us) || "–"}</td></tr>`)}</tbody>
   </table></div>`;
 }
@@ -140,6 +141,6 @@ function Journal({ run }) {
   return html`
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
     <ol class="journal" start="0">${lines.map((line) => html`<li><details><summary>${line.seq} ${Object.keys(line.entry).find((name) => name !== "v")}</summary><pre tabindex="0" dir="auto">${shown(line.entry)}</pre></details></li>`)}</ol>
-    ${next !== null && lines.length > 0 && html`<button type="button" class="link" onClick=${() => load(next)}>Show more lines</button>`}
+    ${next !== null && lines.length > 0 && html`<button type="button" class="link" onClick=${() => load(next)}>${t("Show more lines")}</button>`}
   `;
 }

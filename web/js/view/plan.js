@@ -1,5 +1,6 @@
 // A plan put before a person: steps are left out, moved, added and changed; the plan is approved, sent back to the planner, or declined with a reason.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { moved, needs, numbered, stepFields, stepOf } from "../model/plan_edit.js";
 import { titled } from "../model/text.js";
 import { Icon } from "./icons.js";
@@ -46,16 +47,16 @@ export function PlanEditor({ schema, lists, send, prompt }) {
         <ol class="plan">
           ${own.map((one, at) => html`<${Step} key=${one.key} one=${one} number=${at + 1} isFirst=${at === 0} isLast=${at === own.length - 1} change=${(next) => change(one.key, next)} move=${(by) => move(one.key, by)} remove=${() => remove(one.key)} />`)}
         </ol>
-        <button type="button" class="link" disabled=${own.length >= STEPS_MAX} onClick=${() => add(list)}><${Icon} name="plus" size="14" />${list.name === "sections" ? "Add a section" : `Add a step${lists.length > 1 ? ` to ${titled(list.name)}` : ""}`}</button>
+        <button type="button" class="link" disabled=${own.length >= STEPS_MAX} onClick=${() => add(list)}><${Icon} name="plus" size="14" />${list.name === "sections" ? t("Add a section") : lists.length > 1 ? t("Add a step to {list}", { list: titled(list.name) }) : t("Add a step")}</button>
       `;
     })}
     ${problems.map((text) => html`<p class="wrong" role="alert">${text}</p>`)}
     ${estimate && html`<p class="quiet">${estimate}</p>`}
-    ${canRevise && html`<label class="plan-reason"><span>What should change, or why not (optional)</span><textarea rows="2" value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}
+    ${canRevise && html`<label class="plan-reason"><span>${t("What should change, or why not (optional)")}</span><textarea rows="2" value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}
     <div class="asking-bar">
-      <button type="button" class="button button-primary" disabled=${kept.length === 0 || isWrong || problems.length > 0} onClick=${approve}><${Icon} name="check" size="16" />${isChanged ? "Run the changed plan" : "Run it"}</button>
-      ${canRevise && html`<button type="button" class="button" disabled=${reason.trim() === ""} title="The planner plans again with what you wrote above" onClick=${() => refuse("revise")}><${Icon} name="reason" size="16" />Revise the plan</button>`}
-      <button type="button" class="button" onClick=${() => refuse("reason")}><${Icon} name="close" size="16" />Decline</button>
+      <button type="button" class="button button-primary" disabled=${kept.length === 0 || isWrong || problems.length > 0} onClick=${approve}><${Icon} name="check" size="16" />${isChanged ? t("Run the changed plan") : t("Run it")}</button>
+      ${canRevise && html`<button type="button" class="button" disabled=${reason.trim() === ""} title=${t("The planner plans again with what you wrote above")} onClick=${() => refuse("revise")}><${Icon} name="reason" size="16" />${t("Revise the plan")}</button>`}
+      <button type="button" class="button" onClick=${() => refuse("reason")}><${Icon} name="close" size="16" />${t("Decline")}</button>
     </div>
   `;
 }
@@ -66,11 +67,11 @@ function Step({ one, number, isFirst, isLast, change, move, remove }) {
   return html`
     <li class=${`plan-step ${one.isOut ? "is-out" : ""}`}>
       <div class="plan-step-head">
-        ${isNew ? html`<strong>New step</strong>` : html`<label class="check"><input type="checkbox" checked=${!one.isOut} onChange=${(event) => change({ isOut: !event.target.checked })} aria-label=${`Step ${number}: ${name}`} /><span dir="auto"><strong>${typeof one.step === "string" ? `Step ${number}` : name}</strong>${subtitleOf(one)}</span></label>`}
+        ${isNew ? html`<strong>${t("New step")}</strong>` : html`<label class="check"><input type="checkbox" checked=${!one.isOut} onChange=${(event) => change({ isOut: !event.target.checked })} aria-label=${`${t("Step {n}", { n: number })}: ${name}`} /><span dir="auto"><strong>${typeof one.step === "string" ? t("Step {n}", { n: number }) : name}</strong>${subtitleOf(one)}</span></label>`}
         <span class="plan-step-tools">
-          <button type="button" class="button-icon" aria-label=${`Move step ${number} up`} disabled=${isFirst} onClick=${() => move(-1)}><${Icon} name="raise" size="15" /></button>
-          <button type="button" class="button-icon" aria-label=${`Move step ${number} down`} disabled=${isLast} onClick=${() => move(1)}><${Icon} name="lower" size="15" /></button>
-          ${isNew && html`<button type="button" class="button-icon" aria-label=${`Remove step ${number}`} onClick=${remove}><${Icon} name="close" size="15" /></button>`}
+          <button type="button" class="button-icon" aria-label=${t("Move step {n} up", { n: number })} disabled=${isFirst} onClick=${() => move(-1)}><${Icon} name="raise" size="15" /></button>
+          <button type="button" class="button-icon" aria-label=${t("Move step {n} down", { n: number })} disabled=${isLast} onClick=${() => move(1)}><${Icon} name="lower" size="15" /></button>
+          ${isNew && html`<button type="button" class="button-icon" aria-label=${t("Remove step {n}", { n: number })} onClick=${remove}><${Icon} name="close" size="15" /></button>`}
         </span>
       </div>
       ${!one.isOut && html`<div class="plan-fields">${one.fields.map((field, at) => html`<${Field} field=${field} number=${number} put=${(text) => change({ fields: one.fields.map((other, index) => (index === at ? { ...other, text } : other)) })} />`)}</div>`}
@@ -80,7 +81,7 @@ function Step({ one, number, isFirst, isLast, change, move, remove }) {
 
 function Field({ field, number, put }) {
   const wrong = wrongOf(field);
-  const label = `${field.name} of step ${number}`;
+  const label = t("{field} of step {n}", { field: field.name, n: number });
   if (field.choices?.length > 0) {
     return html`<label class="plan-field"><span>${field.name}</span><select value=${field.text} onChange=${(event) => put(event.target.value)} aria-label=${label}>${field.choices.map((choice) => html`<option value=${choice}>${choice}</option>`)}</select></label>`;
   }
@@ -106,11 +107,11 @@ function newFields(list) {
 }
 
 function wrongOf(field) {
-  if (!field.isJson) return field.was === null && !field.isOptional && field.name !== "question" && field.text.trim() === "" ? "This is needed" : "";
+  if (!field.isJson) return field.was === null && !field.isOptional && field.name !== "question" && field.text.trim() === "" ? t("This is needed") : "";
   try {
     JSON.parse(field.text);
     return "";
   } catch (error) {
-    return `This must be JSON: ${error.message}`;
+    return t("This must be JSON: {why}", { why: error.message });
   }
 }
