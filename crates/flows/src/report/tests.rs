@@ -8,6 +8,11 @@ use crate::played::{Played, failed, found, play, usual_tools, words};
 const LOG: &str = "After a crash the log is replayed from the last checkpoint.";
 const COST: &str = "A commit takes 0.34 ms on the disk of the server.";
 
+/// The sentence with a citation before its full stop.
+fn cited(sentence: &str, number: usize) -> String {
+    format!("{} [{number}].", sentence.trim_end_matches('.'))
+}
+
 fn input(settings: Value) -> Value {
     let model = json!({ "is_small": false, "context_tokens": 32_000, "has_verifier": true });
     json!({ "question": "Write a report on write-ahead logs.", "model": model, "settings": settings })
@@ -50,12 +55,12 @@ fn report(input: Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Pl
             "docs.search" => found("docs.search", &[("log", LOG)]),
             "synthesis" => {
                 let text = match is_cost {
-                    true => format!("<h2>Time</h2><p>{COST} [2] {LOG} [1]</p>"),
-                    false => format!("<p>{LOG} [1]</p>"),
+                    true => format!("<h2>Time</h2><p>{} {}</p>", cited(COST, 2), cited(LOG, 1)),
+                    false => format!("<p>{}</p>", cited(LOG, 1)),
                 };
                 Reply::ok(json!({ "reasoning": "r", "response_content": text }))
             }
-            "summary" => Reply::ok(json!({ "summary": format!("{LOG} [1] {COST} [2]") })),
+            "summary" => Reply::ok(json!({ "summary": format!("{} {}", cited(LOG, 1), cited(COST, 2)) })),
             other => panic!("nobody said what {other} says"),
         })
     })
@@ -177,7 +182,7 @@ fn without_a_usable_outline_a_fixed_one_is_researched() {
         let run = report(small, |effect| match effect.name() {
             "outline" => Some(reply.clone()),
             "plan" => Some(Reply::ok(json!({ "tasks": [{ "tool_name": "docs.search", "tool_arguments": { "query": "crash recovery" } }] }))),
-            "synthesis" => Some(Reply::ok(json!({ "claims": [{ "text": LOG, "source": 1 }], "answer": LOG }))),
+            "synthesis" => Some(Reply::ok(json!({ "facts": [{ "sentence": LOG, "source": 1 }], "short_answer": "" }))),
             _ => None,
         });
         assert_eq!(run.notes("outline_fallback").len(), 1);
