@@ -70,6 +70,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Removes the files that runs of a thread wrote, after the thread was deleted.
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;
 
+    /// Bytes that are free where files are kept; `None` where that is unknown.
+    fn disk_free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;
     /// Markdown as an HTML fragment without scripts, styles and pictures.

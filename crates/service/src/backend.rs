@@ -270,8 +270,7 @@ impl Backend for ServiceBackend {
     }
 
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
-        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
-        blocking(move || library.put(&user, &name, &bytes)).await
+        self.library.put(user, name, bytes).await
     }
 
     async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
@@ -280,8 +279,12 @@ impl Backend for ServiceBackend {
     }
 
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
-        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
-        blocking(move || library.remove(&user, &name)).await
+        self.library.remove(user, name).await
+    }
+
+    fn disk_free_bytes(&self) -> Option<u64> {
+        let about = rustix::fs::statvfs(self.library.uploads()).ok()?;
+        Some(about.f_bavail.saturating_mul(about.f_frsize))
     }
 
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt> {

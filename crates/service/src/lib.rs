@@ -48,6 +48,7 @@ pub mod model_options;
 mod model_test;
 pub mod notices;
 mod owner;
+mod performing;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -56,11 +57,14 @@ mod rank;
 #[doc(hidden)]
 pub mod reader;
 #[doc(hidden)]
+pub mod restate;
+#[doc(hidden)]
 pub mod run_request;
 mod sample;
 mod service;
 #[doc(hidden)]
 pub mod settings;
+mod shared_uploads;
 pub mod signals;
 #[doc(hidden)]
 pub mod store_at;

@@ -22,6 +22,8 @@ mod permissions;
 mod postgres;
 mod registry;
 mod report;
+mod restate;
+mod restate_failover;
 mod results;
 mod roles;
 mod runs;
