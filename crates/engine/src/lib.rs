@@ -171,6 +171,8 @@ pub struct Order {
     pub is_tainted: bool,
     /// Number of agents between a person and this run. At `depth_max` it may not call others.
     pub depth: u32,
+    /// What was said before, in place of the messages of the thread: a branch of a conversation has only some of them.
+    pub history: Option<Vec<graph::Message>>,
 }
 
 impl Order {
@@ -186,6 +188,7 @@ impl Order {
             title: None,
             is_tainted: false,
             depth: 0,
+            history: None,
         }
     }
 }
@@ -289,7 +292,7 @@ impl Engine {
         context.model = context.model.or_else(|| self.0.settings.default_model.clone());
         // Taken before context is added. An input that is not only the user's own words names no addresses.
         let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
-        let is_tainted = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.is_tainted;
+        let is_tainted = self.0.recall(&graph, &context.user, &thread, order.history, &mut input).await? || order.is_tainted;
         let (budget, depth) = (order.budget, order.depth);
         let start = Start { budget, context, is_tainted, addresses, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         let machine = Box::new(Run::start(&graph, start)?);

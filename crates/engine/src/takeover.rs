@@ -52,7 +52,7 @@ pub struct GivenUp {
 
 /// The runs that were given up and not resumed since, at most `limit`.
 pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
-    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), limit };
+    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), after: None, limit };
     let mut found = Vec::new();
     for record in store.records(filter).await? {
         let count: Option<Count> = serde_json::from_value(record.value).ok();

@@ -29,6 +29,7 @@ mod backend;
 mod budget;
 #[doc(hidden)]
 pub mod caches;
+mod chosen_sources;
 #[doc(hidden)]
 pub mod config;
 mod error;
@@ -37,11 +38,13 @@ mod excerpt;
 pub mod global_args;
 #[doc(hidden)]
 pub mod hub;
+mod keys;
 #[doc(hidden)]
 pub mod langserve_flows;
 mod library;
 #[doc(hidden)]
 pub mod model_options;
+mod model_test;
 pub mod notices;
 mod owner;
 #[doc(hidden)]

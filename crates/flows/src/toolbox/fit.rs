@@ -25,8 +25,8 @@ const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Look-ups that have room in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// Of the list's own order, so many come before any room that is kept: a server's tools are often used together, such as one that describes tables and
-/// one that queries them.
+/// So many come before any room that is kept: the first of the list, the others of its server, because they are often used together (one describes tables,
+/// another queries them), then the next of the list.
 const RANKED_MIN: usize = 4;
 /// Where the user's own documents are found.
 const DOCUMENTS: &str = "docs.search";
@@ -52,7 +52,10 @@ impl Toolbox {
             Aim::Tasks => SMALL_TASK_TOOLS_MAX,
         };
         let is_acting = |tool: &&Tool| aim == Aim::Tasks && ACTING.contains(&tool.name.as_str());
-        let ranked = self.tools.iter().take(RANKED_MIN);
+        let server = |tool: &Tool| tool.name.split('.').next().unwrap_or_default().to_owned();
+        let first = self.tools.iter().find(|tool| tool.name != DOCUMENTS).map(server);
+        let (together, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(|tool| Some(server(tool)) == first);
+        let ranked = together.into_iter().chain(others).take(RANKED_MIN);
         let acting = self.tools.iter().filter(is_acting);
         let look_ups = self.tools.iter().filter(|tool| tool.is_look_up()).take(LOOK_UPS_MIN);
         let mut chosen: Vec<&str> = Vec::new();
