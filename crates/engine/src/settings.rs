@@ -3,6 +3,8 @@ use std::sync::Arc;
 use graph::{Start, ThreadId, Waiting};
 use serde_json::Value;
 
+use crate::remote::{Dispatcher, RemoteEffects};
+
 /// How an engine behaves; the defaults suit one process on one machine.
 #[derive(Clone)]
 pub struct Settings {
@@ -36,6 +38,10 @@ pub struct Settings {
     pub on_expired: Option<OnExpired>,
     /// Told of every answer of a person that a run took, for the audit log.
     pub on_answer: Option<OnAnswer>,
+    /// Performs effects elsewhere; otherwise this process does.
+    pub remote: Option<Arc<dyn RemoteEffects>>,
+    /// Has runs driven elsewhere: this process only writes their beginning, and messages to them.
+    pub dispatcher: Option<Arc<dyn Dispatcher>>,
     /// What time it is; tests set their own.
     pub clock: Clock,
 }
@@ -67,6 +73,8 @@ impl Default for Settings {
             model_override: None,
             on_answer: None,
             on_expired: None,
+            remote: None,
+            dispatcher: None,
             clock: Arc::new(wall_ms),
         }
     }

@@ -42,8 +42,11 @@ async fn note_watched(engine: Weak<Inner>, mut changes: Receiver<Change>) {
         match changes.recv().await {
             Ok(Change::Watched(run)) => {
                 let Some(engine) = engine.upgrade() else { return };
-                if let Some(active) = engine.active(&run) {
-                    active.feed.watched_elsewhere();
+                match engine.active(&run) {
+                    Some(active) => active.feed.watched_elsewhere(),
+                    // A worker may be given the run in a moment.
+                    None if engine.settings.remote.is_some() => engine.feed_of(&run).watched_elsewhere(),
+                    None => {}
                 }
             }
             // A watcher that was missed says so again.
@@ -142,6 +145,9 @@ fn interval(every: Duration) -> Interval {
 
 /// Delivers signals for runs in memory here and, when sweeping, for runs that no process drives.
 async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_unheard(&*dispatcher).await;
+    }
     let signals = engine.store.signals(&engine.settings.owner).await;
     engine.health.read(&signals);
     let mut signals = signals?;
@@ -165,6 +171,9 @@ async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
 
 pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
     engine.sweeping.store(true, Ordering::Relaxed);
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_forgotten(&*dispatcher).await;
+    }
     let mut found = 0;
     let mut before = None;
     loop {
@@ -192,6 +201,9 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
 
 /// Resumes runs whose lease has expired, of which there are few. More of them are found the next time.
 async fn recover_abandoned(engine: &Arc<Inner>) -> Result<usize> {
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_forgotten(&*dispatcher).await;
+    }
     let unheld_at_ms = Some((engine.settings.clock)());
     let filter = RunFilter { statuses: vec![Status::Running], roots_only: true, unheld_at_ms, limit: PAGE_RUNS, ..RunFilter::default() };
     let mut found = 0;

@@ -104,7 +104,7 @@ impl Inner {
         }
         let mut early = self.lock_early_subscribers();
         // A feed that is held elsewhere too is that of a parked run with a child in memory.
-        early.retain(|_, feed| feed.is_watched() || Arc::strong_count(feed) > 1);
+        early.retain(|_, feed| feed.is_watched() || feed.is_watched_elsewhere() || Arc::strong_count(feed) > 1);
         early.entry(run.clone()).or_default().clone()
     }
 

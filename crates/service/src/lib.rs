@@ -47,6 +47,7 @@ pub mod model_options;
 mod model_test;
 pub mod notices;
 mod owner;
+mod performing;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -54,6 +55,8 @@ pub mod pull;
 mod rank;
 #[doc(hidden)]
 pub mod reader;
+#[doc(hidden)]
+pub mod restate;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;

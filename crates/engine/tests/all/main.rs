@@ -4,6 +4,7 @@
 
 mod children;
 mod crashes;
+mod elsewhere;
 mod flows;
 mod fork_replay;
 mod going;

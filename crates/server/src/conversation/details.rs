@@ -48,7 +48,7 @@ pub struct AllDetails(HashMap<ThreadId, (i64, Details)>);
 
 impl AllDetails {
     pub async fn of(store: &dyn Store, user: &UserId) -> Result<AllDetails, StoreError> {
-        let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: RECORDS_MAX };
+        let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX, after: None };
         let mut all = HashMap::new();
         for row in store.records(filter).await? {
             let thread = ThreadId::from(row.key.as_str());
