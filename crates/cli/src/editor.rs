@@ -20,7 +20,7 @@ use crate::follow::Interrupts;
 
 pub(crate) struct Editor {
     /// `None` while it reads.
-    inner: Option<Box<rustyline::Editor<CompletionWords, FileHistory>>>,
+    inner: Option<Box<rustyline::Editor<Words, FileHistory>>>,
     history: Option<PathBuf>,
     /// The terminal settings before the editor changed them.
     found: Option<Termios>,
@@ -28,7 +28,7 @@ pub(crate) struct Editor {
 
 /// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum InputLine {
+pub(crate) enum Typed {
     Line(String),
     /// Ctrl-C.
     Interrupted,
@@ -43,11 +43,11 @@ const HISTORY_MAX: usize = 1_000;
 impl Editor {
     /// Without history and completion.
     pub(crate) fn new() -> Result<Editor> {
-        Editor::with(CompletionWords::default(), None)
+        Editor::with(Words::default(), None)
     }
 
     /// Completes these words at the start of a line, and keeps a history in the file, readable by this account only.
-    pub(crate) fn remembering(words: CompletionWords, history: &Path) -> Result<Editor> {
+    pub(crate) fn remembering(words: Words, history: &Path) -> Result<Editor> {
         let mut editor = Editor::with(words, Some(history.to_owned()))?;
         if let Some(inner) = &mut editor.inner
             && history.exists()
@@ -58,7 +58,7 @@ impl Editor {
         Ok(editor)
     }
 
-    fn with(words: CompletionWords, history: Option<PathBuf>) -> Result<Editor> {
+    fn with(words: Words, history: Option<PathBuf>) -> Result<Editor> {
         let builder = Config::builder().max_history_size(HISTORY_MAX).and_then(|builder| builder.history_ignore_dups(true));
         // Uses the terminal itself: stdout may be a file.
         let config = builder.map_err(|error| trouble(&error))?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
@@ -68,8 +68,8 @@ impl Editor {
     }
 
     /// One line, or several: a line that ends in a backslash continues, and pasted text stays together.
-    pub(crate) async fn read(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Result<InputLine> {
-        let Some(mut inner) = self.inner.take() else { return Ok(InputLine::End) };
+    pub(crate) async fn read(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Result<Typed> {
+        let Some(mut inner) = self.inner.take() else { return Ok(Typed::End) };
         let styled = (prompt.to_owned(), terminal::paint(terminal::BOLD, prompt));
         let reading = tokio::task::spawn_blocking(move || {
             let typed = inner.readline(&styled);
@@ -79,7 +79,7 @@ impl Editor {
             read = reading => read.map_err(std::io::Error::other)?,
             exit = interrupts.next() => {
                 self.give_back();
-                return Ok(InputLine::Leave(exit));
+                return Ok(Typed::Leave(exit));
             }
         };
         let typed = match typed {
@@ -92,10 +92,10 @@ impl Editor {
                     let kept = inner.add_history_entry(line.as_str()).and_then(|_| inner.append_history(path));
                     kept.unwrap_or_else(|error| tracing::warn!("{} cannot be written: {error}", path.display()));
                 }
-                Ok(InputLine::Line(line))
+                Ok(Typed::Line(line))
             }
-            Err(ReadlineError::Interrupted) => Ok(InputLine::Interrupted),
-            Err(ReadlineError::Eof) => Ok(InputLine::End),
+            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
+            Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(error) => Err(trouble(&error)),
         };
         self.inner = Some(inner);
@@ -127,57 +127,57 @@ fn trouble(error: &ReadlineError) -> ServiceError {
 
 /// Completions: the first word of a line from a list, words after some of them from another, and file names after others.
 #[derive(Default)]
-pub(crate) struct CompletionWords {
+pub(crate) struct Words {
     pub(crate) first: Vec<String>,
     pub(crate) after: Vec<(String, Vec<String>)>,
     pub(crate) files_after: Vec<String>,
     pub(crate) files: FilenameCompleter,
 }
 
-impl CompletionWords {
+impl Words {
     fn fitting(words: &[String], typed: &str) -> Vec<Pair> {
         let fitting = words.iter().filter(|word| word.starts_with(typed));
         fitting.map(|word| Pair { display: word.clone(), replacement: word.clone() }).collect()
     }
 }
 
-impl Completer for CompletionWords {
+impl Completer for Words {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, context: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let typed = &line[..pos];
         let Some((first, rest)) = typed.split_once(' ') else {
             // Only commands are completed; everything else is a message.
-            let fitting = if typed.starts_with('/') { CompletionWords::fitting(&self.first, typed) } else { Vec::new() };
+            let fitting = if typed.starts_with('/') { Words::fitting(&self.first, typed) } else { Vec::new() };
             return Ok((0, fitting));
         };
         if self.files_after.iter().any(|word| word == first) {
             return self.files.complete(line, pos, context);
         }
         match self.after.iter().find(|(word, _)| word == first) {
-            Some((_, words)) => Ok((pos - rest.len(), CompletionWords::fitting(words, rest))),
+            Some((_, words)) => Ok((pos - rest.len(), Words::fitting(words, rest))),
             None => Ok((pos, Vec::new())),
         }
     }
 }
 
-impl Validator for CompletionWords {
+impl Validator for Words {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(if goes_on(context.input()) { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
 
-impl Hinter for CompletionWords {
+impl Hinter for Words {
     type Hint = String;
 }
 
-impl Highlighter for CompletionWords {
+impl Highlighter for Words {
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
         Cow::Borrowed(hint)
     }
 }
 
-impl Helper for CompletionWords {}
+impl Helper for Words {}
 
 #[cfg(test)]
 mod tests {
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn commands_are_completed_and_messages_are_not() {
-        let words = CompletionWords {
+        let words = Words {
             first: vec!["/flow".into(), "/forget".into()],
             after: vec![("/flow".into(), vec!["auto".into(), "panel".into()])],
-            ..CompletionWords::default()
+            ..Words::default()
         };
         let history = FileHistory::new();
         let fitting = |line: &str| {

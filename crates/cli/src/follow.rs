@@ -20,7 +20,7 @@ use terminal::{BOLD, DIM, YELLOW, paint, remark, spent, tail, took};
 
 use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
-use crate::editor::{Editor, InputLine};
+use crate::editor::{Editor, Typed};
 use crate::exit::{Exit, Result, ServiceError};
 use crate::plan::Plan;
 use crate::question::{self, Open};
@@ -66,7 +66,7 @@ pub(crate) enum OnInterrupt {
 }
 
 /// Why a run stopped.
-enum StopReason {
+enum Rest {
     Over(RunResult),
     Parked,
     Interrupted(Exit),
@@ -125,11 +125,11 @@ impl<'a> Follow<'a> {
             let rest = self.watch().await;
             self.view.clear();
             match rest? {
-                StopReason::Over(closing) => return self.over(&closing).await,
-                StopReason::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Cancel => self.cancel().await?,
-                StopReason::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Leave => return Ok(Exit::Interrupted),
-                StopReason::Interrupted(exit) => return self.stop(exit).await,
-                StopReason::Parked => {
+                Rest::Over(closing) => return self.over(&closing).await,
+                Rest::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Cancel => self.cancel().await?,
+                Rest::Interrupted(Exit::Interrupted) if self.on_interrupt == OnInterrupt::Leave => return Ok(Exit::Interrupted),
+                Rest::Interrupted(exit) => return self.stop(exit).await,
+                Rest::Parked => {
                     let row = self.row().await?;
                     let open = self.engine.open_questions(&row).await?;
                     let is_attended = matches!(self.view, View::People(_)) && std::io::stdin().is_terminal();
@@ -147,7 +147,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Shows events until the run stops.
-    async fn watch(&mut self) -> Result<StopReason> {
+    async fn watch(&mut self) -> Result<Rest> {
         let (engine, run) = (self.engine, self.run);
         let wait = service::waiting::wait_until_idle(engine, run, self.answered.take());
         tokio::pin!(wait);
@@ -156,21 +156,21 @@ impl<'a> Follow<'a> {
             tokio::select! {
                 Some(heard) = self.family.next() => { self.see(&heard?)?; }
                 at = &mut wait => break at?,
-                exit = self.interrupts.next() => return Ok(StopReason::Interrupted(exit)),
+                exit = self.interrupts.next() => return Ok(Rest::Interrupted(exit)),
                 _ = ticks.tick() => self.view.tick(),
             }
         };
         match at {
             RunState::Over(closing) => {
                 self.see_until(|follow| matches!(&follow.view, View::People(live) if live.is_told())).await?;
-                Ok(StopReason::Over((*closing).clone()))
+                Ok(Rest::Over((*closing).clone()))
             }
             RunState::Parked(_) => {
                 let told = History::of(&**engine.store(), engine.flows(), run).await.map_or(0, |past| past.events.len() as u64);
                 self.see_until(|follow| follow.next_seq >= told).await?;
-                Ok(StopReason::Parked)
+                Ok(Rest::Parked)
             }
-            RunState::Going | RunState::Lost(_) => Ok(StopReason::Parked),
+            RunState::Going | RunState::Lost(_) => Ok(Rest::Parked),
         }
     }
 
@@ -265,13 +265,13 @@ impl<'a> Follow<'a> {
             None => self.ask_words(open).await?,
         };
         let value = match value {
-            PersonReply::With(value) => value,
-            PersonReply::Nothing => return Ok(None),
-            PersonReply::Later(exit) => {
+            Answered::With(value) => value,
+            Answered::Nothing => return Ok(None),
+            Answered::Later(exit) => {
                 remark(&format!("still open; {}", question::how(open, all)));
                 return Ok(Some(exit));
             }
-            PersonReply::Cancelled => {
+            Answered::Cancelled => {
                 self.cancel().await?;
                 return Ok(None);
             }
@@ -284,7 +284,7 @@ impl<'a> Follow<'a> {
         Ok(None)
     }
 
-    async fn ask_words(&mut self, open: &Open) -> Result<PersonReply> {
+    async fn ask_words(&mut self, open: &Open) -> Result<Answered> {
         let question = &open.waiting.question;
         let asked = evidence::visible(&question.prompt);
         let prompt = match question::legend(open) {
@@ -302,14 +302,14 @@ impl<'a> Follow<'a> {
             }
         };
         Ok(match self.typed(&mut Editor::new()?, &prompt).await? {
-            Ok(typed) if typed.trim().is_empty() => PersonReply::Nothing,
-            Ok(typed) => PersonReply::With(question::answer(question, &typed)),
+            Ok(typed) if typed.trim().is_empty() => Answered::Nothing,
+            Ok(typed) => Answered::With(question::answer(question, &typed)),
             Err(answered) => answered,
         })
     }
 
     /// Yes, no, or an edited plan, repeatedly.
-    async fn ask_plan(&mut self, open: &Open, proposal: &Proposal) -> Result<PersonReply> {
+    async fn ask_plan(&mut self, open: &Open, proposal: &Proposal) -> Result<Answered> {
         let question = &open.waiting.question;
         let mut edited: Option<Plan> = None;
         let hash = proposal.hash.as_ref().map(|hash| format!("plan {hash}")).unwrap_or_default();
@@ -319,20 +319,26 @@ impl<'a> Follow<'a> {
             let asked = question.prompt.lines().next().unwrap_or_default();
             remark(&format!("\n{} {}  {}", paint(YELLOW, "?"), paint(BOLD, evidence::visible(asked)), paint(DIM, about)));
             edited.as_ref().unwrap_or(&proposal.plan).lines().iter().for_each(|line| remark(&format!("  {line}")));
-            let typed = match self.typed(&mut editor, "yes, no or edit (y/n/e)› ").await? {
+            let can_revise = approval::can_be_revised(question);
+            let prompt = if can_revise { "yes, no WHY, edit or revise WHY (y/n/e/r)› " } else { "yes, no or edit (y/n/e)› " };
+            let typed = match self.typed(&mut editor, prompt).await? {
                 Ok(typed) => typed,
                 Err(answered) => return Ok(answered),
             };
-            match typed.trim().to_lowercase().as_str() {
-                "y" | "yes" => return Ok(PersonReply::With(proposal.approved(question, edited.as_ref()))),
-                "n" | "no" => return Ok(PersonReply::With(approval::declined())),
+            // `n too broad`: the letter, and why.
+            let (word, reason) = typed.trim().split_once(char::is_whitespace).unwrap_or((typed.trim(), ""));
+            match word.to_lowercase().as_str() {
+                "y" | "yes" if reason.is_empty() => return Ok(Answered::With(proposal.approved(question, edited.as_ref()))),
+                "n" | "no" => return Ok(Answered::With(approval::declined(question, reason))),
+                "r" | "revise" if can_revise && reason.trim().is_empty() => remark("say what should change, e.g. r leave out the history"),
+                "r" | "revise" if can_revise => return Ok(Answered::With(approval::revised(question, reason))),
                 "e" | "edit" => match self.edit(question, edited.as_ref().unwrap_or(&proposal.plan)).await {
                     Ok(Some(plan)) => edited = Some(plan).filter(|plan| *plan != proposal.plan),
                     Ok(None) => {}
                     Err(trouble) => remark(&trouble.to_string()),
                 },
                 "" => {}
-                other => remark(&format!("{:?} is none of y, n and e", evidence::visible(other))),
+                other => remark(&format!("{:?} is none of y, n, e{}", evidence::visible(other), if can_revise { " and r" } else { "" })),
             }
         }
     }
@@ -358,14 +364,14 @@ impl<'a> Follow<'a> {
     }
 
     /// The typed line, or the exit code if there is none.
-    async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, PersonReply>> {
+    async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, Answered>> {
         let typed = editor.read(prompt, &mut self.interrupts).await?;
         Ok(match (typed, self.on_interrupt) {
-            (InputLine::Line(line), _) => Ok(line),
-            (InputLine::End, _) => Err(PersonReply::Later(Exit::Asking)),
-            (InputLine::Leave(exit), _) => Err(PersonReply::Later(exit)),
-            (InputLine::Interrupted, OnInterrupt::Stop) => Err(PersonReply::Later(Exit::Interrupted)),
-            (InputLine::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(PersonReply::Cancelled),
+            (Typed::Line(line), _) => Ok(line),
+            (Typed::End, _) => Err(Answered::Later(Exit::Asking)),
+            (Typed::Leave(exit), _) => Err(Answered::Later(exit)),
+            (Typed::Interrupted, OnInterrupt::Stop) => Err(Answered::Later(Exit::Interrupted)),
+            (Typed::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(Answered::Cancelled),
         })
     }
 
@@ -414,7 +420,7 @@ impl<'a> Follow<'a> {
 }
 
 /// A person's reaction to a question.
-enum PersonReply {
+enum Answered {
     With(Value),
     /// The question is asked again.
     Nothing,
@@ -435,7 +441,7 @@ impl Interrupts {
     }
 }
 
-fn print_json(value: &Value) -> Result<()> {
+pub(crate) fn print_json(value: &Value) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{value}")?)
 }
 

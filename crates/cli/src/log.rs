@@ -42,16 +42,16 @@ pub(crate) fn to_stderr(traces: &Traces) {
 }
 
 /// While one exists, log lines are buffered, because they would break the progress tree. They are written when the last one is dropped.
-pub(crate) struct LogHold(());
+pub(crate) struct Hold(());
 
-impl LogHold {
-    pub(crate) fn new() -> LogHold {
+impl Hold {
+    pub(crate) fn new() -> Hold {
         waiting().holders += 1;
-        LogHold(())
+        Hold(())
     }
 }
 
-impl Drop for LogHold {
+impl Drop for Hold {
     fn drop(&mut self) {
         let mut waiting = waiting();
         waiting.holders -= 1;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn lines_wait_while_a_tree_is_drawn() {
-        let (first, second) = (LogHold::new(), LogHold::new());
+        let (first, second) = (Hold::new(), Hold::new());
         Stderr.write_all(b"a line\n").unwrap();
         drop(first);
         assert!(waiting().bytes.ends_with(b"a line\n"));

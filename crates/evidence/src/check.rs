@@ -8,13 +8,13 @@ use crate::claim::{Claim, claim};
 use crate::decide::{DecidedBy, word_count};
 use crate::derive::bears;
 use crate::entail::Judgement;
-use crate::judge::{ClaimWords, Verdict, judge, nearest};
+use crate::judge::{Verdict, Wanted, judge, nearest};
 use crate::judged::{Judged, ModelWord};
 use crate::language::is_english;
 use crate::number::Number;
 use crate::sentences::{Unit, units};
 use crate::span::{Form, Span};
-use crate::spans::{ParsedSpan, Spans};
+use crate::spans::{Read, Spans};
 use crate::words::Scanner;
 
 /// Semantic similarity of two texts, 0 to 1, for example by vectors; `None` if unknown.
@@ -191,7 +191,7 @@ impl Spans<'_> {
         let mut scanner = Scanner::default();
         let unit = units(text).into_iter().next()?;
         let claim = claim(&unit, &mut scanner);
-        let wanted = ClaimWords::new(&claim, self);
+        let wanted = Wanted::new(&claim, self);
         let first = *self.nearest_spans(&wanted).first()?;
         nearest(&claim, &wanted, &self.read[first])
     }
@@ -229,7 +229,7 @@ impl Spans<'_> {
                 coverage: 0.0,
             };
         }
-        let wanted = ClaimWords::new(&claim, self);
+        let wanted = Wanted::new(&claim, self);
         let mut found = Vec::new();
         let verdict = if cites.is_empty() {
             let (verdict, numbers) = self.look_up(&claim, &unit.words, &wanted, options);
@@ -276,7 +276,7 @@ impl Spans<'_> {
     }
 
     /// By the rules, and by a model if it was used.
-    fn verdict(&self, claim: &Claim, text: &str, wanted: &ClaimWords, numbers: &[usize], options: &Options<'_>) -> Verdict {
+    fn verdict(&self, claim: &Claim, text: &str, wanted: &Wanted, numbers: &[usize], options: &Options<'_>) -> Verdict {
         let rules = judge(claim, text, wanted, self, numbers, options);
         match options.judged {
             Some(judged) => {
@@ -288,7 +288,7 @@ impl Spans<'_> {
     }
 
     /// Indexes of the spans that share the most words with a claim, best first.
-    pub(crate) fn nearest_spans(&self, wanted: &ClaimWords) -> Vec<usize> {
+    pub(crate) fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
         let mut near = vec![0.0_f32; self.len()];
         for (id, weight) in wanted.ids() {
             let spans = &self.postings[id as usize];
@@ -304,13 +304,12 @@ impl Spans<'_> {
     }
 
     /// The best verdict of any span, or of the two nearest together.
-    fn look_up(&self, claim: &Claim, text: &str, wanted: &ClaimWords, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
         let mut order = self.nearest_spans(wanted);
         // `2 of them are done` has no word except what was counted, `12% of 4350 is 522` none at all.
         let is_bare = order.is_empty();
-        let is_given = |number: &Number, read: &ParsedSpan| {
-            bears(claim, number, read) || is_bare && read.numbers.iter().any(|given| number.is_borne_out_by(given))
-        };
+        let is_given =
+            |number: &Number, read: &Read| bears(claim, number, read) || is_bare && read.numbers.iter().any(|given| number.is_borne_out_by(given));
         let borne = |span: usize| claim.numbers.iter().filter(|number| is_given(number, &self.read[span])).count();
         let mut counted: Vec<(usize, usize)> = (0..self.len()).filter(|span| !order.contains(span)).map(|span| (borne(span), span)).collect();
         counted.retain(|(borne, _)| *borne > 0);

@@ -14,7 +14,7 @@ use crate::fields;
 use crate::judge::counted;
 use crate::number::{Number, Unit, numbers};
 use crate::span::{Form, Span};
-use crate::spans::{ParsedSpan, Spans};
+use crate::spans::{Read, Spans};
 use crate::words::{Scanner, Shape, Word};
 
 /// A fact with the stems that a sentence must contain to refer to it.
@@ -189,14 +189,14 @@ fn clause<'c>(claim: &'c Claim, number: &Number) -> Clause<'c> {
 }
 
 /// Whether a fact of this span is what the sentence states with this number.
-pub(crate) fn bears(claim: &Claim, number: &Number, read: &ParsedSpan) -> bool {
+pub(crate) fn bears(claim: &Claim, number: &Number, read: &Read) -> bool {
     !read.derived.is_empty() && {
         let clause = clause(claim, number);
         read.derived.iter().any(|fact| fits(claim, number, &clause, fact, read))
     }
 }
 
-fn fits(claim: &Claim, number: &Number, clause: &Clause<'_>, fact: &Derived, read: &ParsedSpan) -> bool {
+fn fits(claim: &Claim, number: &Number, clause: &Clause<'_>, fact: &Derived, read: &Read) -> bool {
     if !number.is_borne_out_by(&fact.number) {
         return false;
     }
@@ -220,7 +220,7 @@ fn fits(claim: &Claim, number: &Number, clause: &Clause<'_>, fact: &Derived, rea
 }
 
 /// Whether the clause refers to all rows: it names no value that only some have, or another number of it counts those.
-fn means_all(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &ParsedSpan) -> bool {
+fn means_all(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &Read) -> bool {
     let named: Vec<&Derived> = read.derived.iter().filter(|fact| fact.kind == FactKind::Count && fact.is_filter_named(clause)).collect();
     // All rows have the values that the tool was asked for.
     let named: Vec<&Derived> = named
@@ -237,13 +237,13 @@ fn means_all(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &ParsedS
 }
 
 /// Bit mask of the claim's numbers that a fact confirms.
-pub(crate) fn borne(claim: &Claim, reads: &[&ParsedSpan]) -> u64 {
+pub(crate) fn borne(claim: &Claim, reads: &[&Read]) -> u64 {
     let is_borne = |number: &Number| reads.iter().any(|read| bears(claim, number, read));
     claim.numbers.iter().take(64).enumerate().filter(|(_, number)| is_borne(number)).fold(0, |bits, (bit, _)| bits | (1 << bit))
 }
 
 /// Whether part of the claim is in the tool's reply, and not only in its arguments.
-pub(crate) fn is_anchored(claim: &Claim, read: &ParsedSpan) -> bool {
+pub(crate) fn is_anchored(claim: &Claim, read: &Read) -> bool {
     let Some(label) = &read.label else { return false };
     let has_number = claim.numbers.iter().any(|number| read.numbers.iter().any(|given| number.is_borne_out_by(given)) || bears(claim, number, read));
     let has_date = claim.dates.iter().any(|date| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years)));
@@ -256,13 +256,13 @@ pub(crate) fn is_anchored(claim: &Claim, read: &ParsedSpan) -> bool {
 }
 
 /// The tools' counts, where the claim counts the same things differently.
-pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&ParsedSpan], spans: &Spans<'_>) -> Option<String> {
+pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&Read], spans: &Spans<'_>) -> Option<String> {
     if !matches!(number.unit, Unit::None | Unit::Money(_) | Unit::Measure(_)) || number.is_year() || claim.words[number.words.start].joined {
         return None;
     }
     let clause = clause(claim, number);
     let noun = counted(&claim.words, &number.words);
-    let is_said = |read: &ParsedSpan| read.numbers.iter().any(|given| counted(&read.words, &given.words) == noun && number.is_borne_out_by(given));
+    let is_said = |read: &Read| read.numbers.iter().any(|given| counted(&read.words, &given.words) == noun && number.is_borne_out_by(given));
     if noun.is_some() && reads.iter().any(|read| read.form == Form::Text && is_said(read)) {
         return None;
     }
@@ -323,20 +323,19 @@ fn misaggregated(claim: &Claim, number: &Number, clause: &Clause<'_>, spans: &Sp
     Some(given)
 }
 
-fn column_is_named(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &ParsedSpan) -> bool {
+fn column_is_named(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &Read) -> bool {
     read.derived.iter().any(|fact| fact.kind != FactKind::Count && fits(claim, number, clause, fact, read))
         || read.numbers.iter().any(|given| number.is_borne_out_by(given))
 }
 
 /// A number that rows or scalars contain, but in a field that the sentence does not name although others could be meant.
-pub(crate) fn misnamed(claim: &Claim, reads: &[&ParsedSpan], place: &str) -> Option<Problem> {
+pub(crate) fn misnamed(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     let has = |stem: &String| claim.words.iter().any(|word| word.stem == *stem);
     // The 15 of `OR-15` is part of a name.
     let is_alone = |number: &&Number| number.unit == Unit::None && !number.is_year() && !claim.words[number.words.start].joined;
     for number in claim.numbers.iter().filter(is_alone) {
-        let is_told = |read: &&ParsedSpan| {
-            read.fields.is_empty() && (read.numbers.iter().any(|given| number.is_borne_out_by(given)) || bears(claim, number, read))
-        };
+        let is_told =
+            |read: &&Read| read.fields.is_empty() && (read.numbers.iter().any(|given| number.is_borne_out_by(given)) || bears(claim, number, read));
         if reads.iter().any(is_told) {
             continue;
         }
@@ -361,9 +360,9 @@ pub(crate) fn misnamed(claim: &Claim, reads: &[&ParsedSpan], place: &str) -> Opt
 }
 
 /// A name or a number of one row attributed to another: each item that only rows contain must share a row with a neighbour in the sentence.
-pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&ParsedSpan], spans: &Spans<'_>) -> Option<Problem> {
+pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&Read], spans: &Spans<'_>) -> Option<Problem> {
     // All rows, not only the cited ones: a number of one row is wrong for another, wherever that is.
-    let rows: Vec<(&ParsedSpan, Range<usize>)> = spans.read.iter().filter(|read| read.form == Form::Rows).take(ROWS_MAX).flat_map(rows_of).collect();
+    let rows: Vec<(&Read, Range<usize>)> = spans.read.iter().filter(|read| read.form == Form::Rows).take(ROWS_MAX).flat_map(rows_of).collect();
     if rows.len() < 2 || !reads.iter().any(|read| read.form == Form::Rows) {
         return None;
     }
@@ -416,7 +415,7 @@ pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&ParsedSpan], spans: &
 }
 
 /// The rows of a span: several short ones may share it.
-fn rows_of(read: &ParsedSpan) -> Vec<(&ParsedSpan, Range<usize>)> {
+fn rows_of(read: &Read) -> Vec<(&Read, Range<usize>)> {
     let mut rows = Vec::new();
     let mut from = 0;
     for at in 1..=read.fields.len() {
@@ -430,7 +429,7 @@ fn rows_of(read: &ParsedSpan) -> Vec<(&ParsedSpan, Range<usize>)> {
 }
 
 /// Whether a number is the sum or difference of one of the writer's and one of the sources'.
-pub(crate) fn is_calculated(claim: &Claim, number: &Number, reads: &[&ParsedSpan], options: &Options<'_>) -> bool {
+pub(crate) fn is_calculated(claim: &Claim, number: &Number, reads: &[&Read], options: &Options<'_>) -> bool {
     let Some(text) = options.calculated_from else { return false };
     let words = Scanner::default().words(text);
     let own = claim.numbers.iter().filter(|other| other.words.start != number.words.start).cloned();

@@ -16,7 +16,7 @@ use crate::fact;
 use crate::lists;
 use crate::number::Unit;
 use crate::polarity;
-use crate::spans::{ParsedSpan, Spans};
+use crate::spans::{Read, Spans};
 use crate::words::{Shape, Word};
 
 pub(crate) struct Verdict {
@@ -33,7 +33,7 @@ pub(crate) struct Verdict {
 }
 
 /// A claim's words in terms of these spans: the bit of each stem, and the weight of each bit.
-pub(crate) struct ClaimWords {
+pub(crate) struct Wanted {
     bits: HashMap<u32, (u128, f32)>,
     weights: Vec<f32>,
     total: f32,
@@ -44,8 +44,8 @@ const WORDS_COUNTED_MAX: usize = 100;
 /// The weight of a number relative to a word when the best sentences are searched.
 const NUMBER_WEIGHT: f32 = 0.5;
 
-impl ClaimWords {
-    pub(crate) fn new(claim: &Claim, spans: &Spans<'_>) -> ClaimWords {
+impl Wanted {
+    pub(crate) fn new(claim: &Claim, spans: &Spans<'_>) -> Wanted {
         let mut bits: HashMap<u32, (u128, f32)> = HashMap::new();
         let mut weights = Vec::new();
         let mut seen: HashMap<&str, usize> = HashMap::new();
@@ -64,7 +64,7 @@ impl ClaimWords {
             }
         }
         let total = weights.iter().sum();
-        ClaimWords { bits, weights, total }
+        Wanted { bits, weights, total }
     }
 
     /// The stems for looking up spans.
@@ -79,7 +79,7 @@ impl ClaimWords {
 
 /// Sentences of one span that are relevant to a claim.
 struct Window<'r> {
-    read: &'r ParsedSpan,
+    read: &'r Read,
     sentences: Range<usize>,
     mask: u128,
     /// Bits of the claim's numbers and dates.
@@ -98,8 +98,8 @@ impl Window<'_> {
     }
 }
 
-pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimWords, spans: &Spans<'_>, numbers: &[usize], options: &Options<'_>) -> Verdict {
-    let reads: Vec<&ParsedSpan> = numbers.iter().filter_map(|number| spans.read.get(number.wrapping_sub(1))).collect();
+pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_>, numbers: &[usize], options: &Options<'_>) -> Verdict {
+    let reads: Vec<&Read> = numbers.iter().filter_map(|number| spans.read.get(number.wrapping_sub(1))).collect();
     let place = place(numbers, spans.len());
     let mut problems = Vec::new();
     if reads.is_empty() {
@@ -116,7 +116,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimWords, spans: &Span
     }
     // Arguments of a tool count only together with its reply.
     let labels: Vec<&Label> = reads.iter().filter(|read| derive::is_anchored(claim, read)).filter_map(|read| read.label.as_ref()).collect();
-    let held_to = ClaimEvidence { reads: &reads, labels: &labels, spans, options };
+    let held_to = HeldTo { reads: &reads, labels: &labels, spans, options };
     facts(claim, text, &held_to, &place, &mut problems);
     if problems.is_empty() {
         problems.extend(derive::crossed(claim, text, &reads, spans));
@@ -180,7 +180,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimWords, spans: &Span
 }
 
 /// The sentences of a span closest to a claim, as text.
-pub(crate) fn nearest(claim: &Claim, wanted: &ClaimWords, read: &ParsedSpan) -> Option<String> {
+pub(crate) fn nearest(claim: &Claim, wanted: &Wanted, read: &Read) -> Option<String> {
     best_window(claim, wanted, read).map(|window| window.text().to_owned())
 }
 
@@ -193,15 +193,15 @@ fn liked(likeness: &Likeness, text: &str, best: &Window<'_>, score: f32, options
 }
 
 /// The evidence for the facts of one claim.
-struct ClaimEvidence<'h> {
-    reads: &'h [&'h ParsedSpan],
+struct HeldTo<'h> {
+    reads: &'h [&'h Read],
     labels: &'h [&'h Label],
     spans: &'h Spans<'h>,
     options: &'h Options<'h>,
 }
 
-fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, problems: &mut Vec<Problem>) {
-    let ClaimEvidence { reads, labels, spans, options } = *held_to;
+fn facts(claim: &Claim, text: &str, held_to: &HeldTo<'_>, place: &str, problems: &mut Vec<Problem>) {
+    let HeldTo { reads, labels, spans, options } = *held_to;
     let shown = |words: &Range<usize>| text[claim.words[words.start].range.start..claim.words[words.end - 1].range.end].trim().to_owned();
     let mut push = |kind: ProblemKind, what: String, words: String| {
         if problems.len() < 12 {
@@ -282,7 +282,7 @@ fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, pr
     }
 }
 
-fn has_name(read: &ParsedSpan, word: &Word) -> bool {
+fn has_name(read: &Read, word: &Word) -> bool {
     let plural = word.plain.strip_suffix('s').filter(|one| one.len() > 3);
     read.plains.contains(&word.plain)
         || (word.shape != Shape::Upper && read.plains.contains(&word.stem))
@@ -291,11 +291,11 @@ fn has_name(read: &ParsedSpan, word: &Word) -> bool {
         || (word.shape == Shape::Upper && read.initials.contains(&word.plain))
 }
 
-fn cover(wanted: &ClaimWords, read: &ParsedSpan, words: Range<usize>) -> u128 {
+fn cover(wanted: &Wanted, read: &Read, words: Range<usize>) -> u128 {
     read.stems[words].iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits)
 }
 
-fn best_window<'r>(claim: &Claim, wanted: &ClaimWords, read: &'r ParsedSpan) -> Option<Window<'r>> {
+fn best_window<'r>(claim: &Claim, wanted: &Wanted, read: &'r Read) -> Option<Window<'r>> {
     let heads: u128 = read.sentences[..read.heads].iter().fold(0, |mask, words| mask | cover(wanted, read, words.clone()));
     let facts_in = |words: &Range<usize>| {
         let numbers =
@@ -422,7 +422,7 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
 type Kind = for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>;
 
 /// A number that the sources contain, but for something else: they count the same thing, or number the same name, differently.
-fn miscounted(claim: &Claim, reads: &[&ParsedSpan], place: &str) -> Option<Problem> {
+fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     for number in &claim.numbers {
         if number.unit != Unit::None || number.is_year() {
             continue;
@@ -460,7 +460,7 @@ fn numbered<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
     (is_joined && word.is_capital() && !word.is_stop).then_some(word.stem.as_str())
 }
 
-fn missing_words(claim: &Claim, wanted: &ClaimWords, mask: u128) -> String {
+fn missing_words(claim: &Claim, wanted: &Wanted, mask: u128) -> String {
     let mut seen = HashSet::new();
     let distinct = claim.content.iter().filter(|(index, _)| seen.insert(claim.words[*index].stem.as_str())).take(WORDS_COUNTED_MAX);
     let missing = distinct.enumerate().filter(|(bit, (_, weight))| mask & (1 << bit) == 0 && *weight >= 1.0 && *bit < wanted.weights.len());

@@ -16,7 +16,7 @@ use crate::claim::claim;
 use crate::conflict::{Candidate, Conflict, candidates};
 use crate::decide::{DecidedBy, Finding, ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
-use crate::judge::{ClaimWords, Verdict};
+use crate::judge::{Verdict, Wanted};
 use crate::language::is_english;
 use crate::sentences::{Kind, Unit, units};
 use crate::span::Form;
@@ -126,7 +126,7 @@ impl Questions {
                 cites.push(*number);
             }
         }
-        let nearest = spans.nearest_spans(&ClaimWords::new(&claim, spans)).into_iter().map(|index| index + 1).filter(is_prose);
+        let nearest = spans.nearest_spans(&Wanted::new(&claim, spans)).into_iter().map(|index| index + 1).filter(is_prose);
         let nearest: Vec<usize> = nearest.take(if cites.is_empty() { LOOKED_UP_MAX } else { NEAREST_MAX }).collect();
         let together = match (cites.as_slice(), nearest.as_slice()) {
             ([], [first, second, ..]) => vec![*first, *second],
@@ -193,6 +193,21 @@ impl Judged {
     pub fn with_decisions(mut self, decisions: impl IntoIterator<Item = (String, ModelDecision)>) -> Judged {
         self.decisions.extend(decisions);
         self
+    }
+
+    /// The judgements of the parts of one answer over the same spans; `None` if there is none.
+    pub fn joined(parts: impl IntoIterator<Item = Judged>) -> Option<Judged> {
+        parts.into_iter().reduce(|mut all, part| {
+            all.found.extend(part.found);
+            all.decisions.extend(part.decisions);
+            let new: Vec<Conflict> = part.conflicts.into_iter().filter(|conflict| !all.conflicts.contains(conflict)).collect();
+            all.conflicts.extend(new);
+            // A part about which only a language model was asked has none.
+            if all.weights == DecisionWeights::default() {
+                all.weights = part.weights;
+            }
+            all
+        })
     }
 
     /// Spans that contradict each other.

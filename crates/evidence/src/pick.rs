@@ -178,7 +178,7 @@ fn fitted(question: &str, spans: &Spans<'_>, index: usize, budget: usize, left: 
 }
 
 /// Sentences by number, with `…` for gaps.
-fn joined(read: &crate::spans::ParsedSpan, sentences: &[usize]) -> String {
+fn joined(read: &crate::spans::Read, sentences: &[usize]) -> String {
     let mut text = String::new();
     let mut next = read.heads;
     for sentence in sentences {

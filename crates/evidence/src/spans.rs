@@ -15,7 +15,7 @@ use crate::words::{Scanner, Shape, Word};
 /// Spans that answers can be checked against. A span's number is its position, from 1.
 pub struct Spans<'s> {
     all: &'s [Span],
-    pub(crate) read: Vec<ParsedSpan>,
+    pub(crate) read: Vec<Read>,
     vocabulary: HashMap<String, u32>,
     /// The same, sorted, to find words with the same beginning.
     sorted: Vec<(String, u32)>,
@@ -23,7 +23,7 @@ pub struct Spans<'s> {
     pub(crate) postings: Vec<Vec<(u32, u32)>>,
 }
 
-pub(crate) struct ParsedSpan {
+pub(crate) struct Read {
     /// Title and location, then the text, without invisible characters.
     pub(crate) text: String,
     pub(crate) words: Vec<Word>,
@@ -56,7 +56,7 @@ impl<'s> Spans<'s> {
         let mut read = Vec::with_capacity(spans.len());
         for (place, span) in spans.iter().enumerate() {
             let place = u32::try_from(place).unwrap_or(u32::MAX);
-            let one = ParsedSpan::new(span, &mut scanner, &mut |stem| {
+            let one = Read::new(span, &mut scanner, &mut |stem| {
                 let next = u32::try_from(vocabulary.len()).unwrap_or(u32::MAX);
                 let id = match vocabulary.get(stem) {
                     Some(id) => *id,
@@ -128,8 +128,8 @@ impl<'s> Spans<'s> {
 /// A longer text states its own topic.
 const LABELLED_BYTES_MAX: usize = 400;
 
-impl ParsedSpan {
-    fn new(span: &Span, scanner: &mut Scanner, note: &mut dyn FnMut(&str) -> u32) -> ParsedSpan {
+impl Read {
+    fn new(span: &Span, scanner: &mut Scanner, note: &mut dyn FnMut(&str) -> u32) -> Read {
         let mut text = String::new();
         for head in [&span.title, &span.place].into_iter().flatten().filter(|head| !head.trim().is_empty()) {
             text.push_str(fence::visible(head).split_whitespace().collect::<Vec<_>>().join(" ").as_str());
@@ -186,7 +186,7 @@ impl ParsedSpan {
         let label = span.task.as_deref().filter(|_| is_whole_reply).map(|task| Label::new(task, scanner, note));
         let plains = words.iter().flat_map(|word| [word.plain.clone(), word.stem.clone()]).collect();
         let initials = initials(&words);
-        ParsedSpan {
+        Read {
             text,
             words,
             stems,

@@ -1,11 +1,11 @@
 //! Writes the model calls that flows make, for training data: the prompts are the flows' own, not copies of them.
 //!
-//! Reads one JSON object per line and writes one per line:
+//! Reads one JSON object a line and writes one a line:
 //!
 //! ```text
 //! {"flow": "direct", "input": {…}, "tools": {"docs.search": [reply, …]}, "models": [{…}, …]}
 //!   -> {"call": {"purpose", "messages", "schema"}}          the first model call that `models` has no reply for
-//!   -> {"output": …, "notes": {…}}                          the run ended before; notes are those of the flow
+//!   -> {"output": …, "notes": {…}}                          the run ended before; notes tell what the flow made of the replies
 //! ```
 //!
 //! A tool's last reply is repeated; a tool that is not named fails. `panel_critic` is a flow here as well.
@@ -74,7 +74,7 @@ fn render(graph: &Graph, line: Line) -> Result<Value, String> {
     let notes: Map<String, Value> = run
         .take_events()
         .into_iter()
-        .filter_map(|numbered| match numbered.event {
+        .filter_map(|told| match told.event {
             Event::Noted { name, value, .. } => Some((name, value)),
             _ => None,
         })

@@ -1,23 +1,25 @@
-//! Turns evidence and a model's text into a checked answer.
+//! Evidence in, a checked answer out.
 //!
 //! ```text
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
-//! pick(&spans, question, budget_tokens) -> Vec<Span>                   only the spans, to keep in a state
-//! label(&mut spans, tool, arguments)                                   sets the call that found them, where the host did not
-//! messages(&shown) -> Vec<Message>                                     the messages for spans that were kept
-//! finish_draft(draft, &shown, strict) -> Answer                        a model's draft, with its short answer if it has one
-//! finish_judged(draft, &shown, strict, judged) -> Answer               the same, with judgements of the verifier
-//! finish_own(draft, &shown) -> Answer                                  text written by the flow: cited, and nothing marked
+//! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
+//! label(&mut spans, tool, arguments)                                   which call found them, where the world does not say
+//! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
+//! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
+//! finish_judged(said, &shown, strict, judged) -> Answer                the same, with judgements of the verifier
+//! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
-//! listed(intro, &shown) -> String                                      the passages with citations, for when no model wrote an answer
-//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow adds its own fields
+//! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
+//! cited_passages(&answer, &shown) -> Vec<Passage>                      the spans that it cites, with their numbers
+//! Answer::append(markdown)                                             words of a flow's own after the checked ones, before the sources
+//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
 //! Answer::summary() -> Value                                           counts, for a note
 //! ```
 //!
-//! `[n]` in a raw text means the n-th shown span. `finish` gets exactly what the model was shown, so its result cannot cite anything else. If nothing
-//! was shown, the answer cannot be checked; it is returned unmarked, unless `strict`.
+//! `[n]` in a raw text means the n-th shown span. `finish` is given exactly what the model was shown: a citation of anything else cannot
+//! come out of it. Where nothing was shown there is nothing to hold an answer to; it is passed on unmarked, unless `strict`.
 
-use evidence::{Cited, Judged, Options, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
+use evidence::{Cited, Judged, Options, Passage, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
 use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -93,26 +95,26 @@ pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
 
-pub(crate) fn finish_draft(draft: DraftAnswer, shown: &[Span], strict: bool) -> Answer {
-    finish_judged(draft, shown, strict, None)
+pub(crate) fn finish_said(said: DraftAnswer, shown: &[Span], strict: bool) -> Answer {
+    finish_judged(said, shown, strict, None)
 }
 
-pub(crate) fn finish_judged(draft: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+pub(crate) fn finish_judged(said: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
     // "Not answered" is not a claim that a passage could support.
-    if draft.markdown == claims::NOT_ANSWERED {
-        return finish_own(draft, shown);
+    if said.markdown == claims::NOT_ANSWERED {
+        return finish_own(said, shown);
     }
-    let answer = finished(&draft.markdown, shown, strict, judged);
+    let answer = finished(&said.markdown, shown, strict, judged);
     // `strict` may have removed it.
-    let short = draft.short.filter(|short| answer.body.contains(short.as_str()));
+    let short = said.short.filter(|short| answer.body.contains(short.as_str()));
     Answer { short, ..answer }
 }
 
 /// For text that the flow writes itself from tool replies: cited, and otherwise unchanged.
-pub(crate) fn finish_own(draft: DraftAnswer, shown: &[Span]) -> Answer {
-    let mut answer = cited(&draft.markdown, shown, Strict::Leave, None);
+pub(crate) fn finish_own(said: DraftAnswer, shown: &[Span]) -> Answer {
+    let mut answer = cited(&said.markdown, shown, Strict::Leave, None);
     mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
-    Answer { short: draft.short, ..answer }
+    Answer { short: said.short, ..answer }
 }
 
 /// Checks and completes the citations of a raw text.
@@ -169,7 +171,25 @@ pub fn listed(intro: &str, shown: &[Span]) -> String {
     text
 }
 
+/// The shown spans that an answer or its list of sources names.
+pub fn cited_passages(answer: &Answer, shown: &[Span]) -> Vec<Passage> {
+    let of_sources = answer.sources.iter().flat_map(|source| &source.spans);
+    let of_sentences = answer.sentences.iter().flat_map(|sentence| sentence.cites.iter().chain(&sentence.contradicted_by));
+    let numbers: std::collections::BTreeSet<usize> = of_sources.chain(of_sentences).copied().collect();
+    let passage = |number: usize| Some(Passage { number, span: shown.get(number.checked_sub(1)?)?.clone() });
+    numbers.into_iter().filter_map(passage).collect()
+}
+
 impl Answer {
+    /// Adds words that are not checked. Ranges of sentences stay as they are, because the words follow the body.
+    pub(crate) fn append(&mut self, markdown: &str) {
+        let more = format!("\n\n{markdown}");
+        self.text.insert_str(self.body.len(), &more);
+        let end = self.plain.rfind("\n\nSources:").filter(|_| !self.sources.is_empty()).unwrap_or(self.plain.len());
+        self.plain.insert_str(end, &more);
+        self.body.push_str(&more);
+    }
+
     /// The output of a run.
     pub fn output(&self, flow: &str) -> Map<String, Value> {
         let mut output = Map::new();

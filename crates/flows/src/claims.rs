@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PROMPT, schema(profile, passages)                 the request; none for a large model, or if nothing was found
-//! read_draft(replies, is_asked) -> DraftAnswer      the reply: facts, or else plain text
+//! heard(replies, is_asked) -> DraftAnswer           the reply: facts, or else plain text
 //!
 //!   {"facts": [{"sentence": "He was born in Bath, Maine.", "source": 2}], "short_answer": "Bath, Maine"}
 //!   ─► **Bath, Maine** [2].
@@ -80,18 +80,18 @@ pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
 }
 
 /// The content of the first reply. A reply that should be `facts` and is not still counts as an answer if it is readable text.
-pub(crate) fn read_draft(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
+pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
     let words = |text: Option<String>| text.map(|markdown| DraftAnswer { markdown, short: None });
-    let draft = match replies.value(0) {
+    let said = match replies.value(0) {
         Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
         Ok(value) => words(prompt::text_of(value)),
         // A reply that does not fit its schema is a failure, but the failure contains its text.
         Err(failure) => {
-            let draft = failure.said.as_deref().filter(|_| is_asked).and_then(|text| read(&json!(text)).or_else(|| words(prompt::prose(text))));
-            return draft.ok_or(failure);
+            let said = failure.said.as_deref().filter(|_| is_asked).and_then(|said| read(&json!(said)).or_else(|| words(prompt::prose(said))));
+            return said.ok_or(failure);
         }
     };
-    draft.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model's reply contains no answer"))
+    said.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model's reply contains no answer"))
 }
 
 pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
@@ -100,12 +100,12 @@ pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
         return Some(DraftAnswer { markdown: NOT_ANSWERED.to_owned(), short: None });
     }
     let facts = json.get("facts").or(json.get("claims")).and_then(Value::as_array);
-    let mut sentences: Vec<String> = Vec::new();
+    let mut said: Vec<String> = Vec::new();
     let mut sources: Vec<u64> = Vec::new();
     for (words, source) in facts.into_iter().flatten().filter_map(fact) {
         let sentence = cited(&words, source.as_slice());
-        if !sentences.contains(&sentence) {
-            sentences.push(sentence);
+        if !said.contains(&sentence) {
+            said.push(sentence);
         }
         if let Some(source) = source
             && !sources.contains(&source)
@@ -114,12 +114,12 @@ pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
         }
     }
     let is_repeated = |short: &str| {
-        sentences.contains(&cited(short, &sources))
-            || short.split(' ').count() > SHORT_WORDS_REPEATED_MAX && sentences.iter().any(|sentence| sentence.starts_with(short))
+        said.contains(&cited(short, &sources))
+            || short.split(' ').count() > SHORT_WORDS_REPEATED_MAX && said.iter().any(|sentence| sentence.starts_with(short))
     };
     let short = json.get("short_answer").and_then(Value::as_str).and_then(brief).filter(|short| !is_repeated(short));
     let lead = short.as_ref().map(|short| cited(&format!("**{short}**"), &sources));
-    let parts: Vec<String> = lead.into_iter().chain((!sentences.is_empty()).then(|| sentences.join(" "))).collect();
+    let parts: Vec<String> = lead.into_iter().chain((!said.is_empty()).then(|| said.join(" "))).collect();
     (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
 }
 
@@ -199,20 +199,20 @@ fn cited(words: &str, sources: &[u64]) -> String {
 mod tests {
     use super::*;
 
-    fn parsed(value: &Value) -> (String, Option<String>) {
-        let draft = read(value).unwrap_or_default();
-        (draft.markdown, draft.short)
+    fn said(value: &Value) -> (String, Option<String>) {
+        let said = read(value).unwrap_or_default();
+        (said.markdown, said.short)
     }
 
     #[test]
     fn the_short_answer_leads_and_cites_what_its_facts_cite() {
         let facts =
             json!([{ "sentence": "King was the first governor [9].", "source": 2 }, { "sentence": "King was born in Bath, Maine", "source": 1 }]);
-        let (markdown, short) = parsed(&json!({ "facts": facts, "short_answer": "Bath, Maine." }));
+        let (markdown, short) = said(&json!({ "facts": facts, "short_answer": "Bath, Maine." }));
         assert_eq!(markdown, "**Bath, Maine** [2][1].\n\nKing was the first governor [2]. King was born in Bath, Maine [1].");
         assert_eq!(short.as_deref(), Some("Bath, Maine"));
         let as_text = json!(format!("Here it is: {}", json!({ "facts": facts, "short_answer": "Bath, Maine." })));
-        assert_eq!(parsed(&as_text).0, markdown);
+        assert_eq!(said(&as_text).0, markdown);
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
             (fact("At 3.5 m it ends."), "3.5 m", "**3.5 m** [1].\n\nAt 3.5 m it ends [1].", true),
         ];
         for (facts, short, expected, leads) in cases {
-            let (markdown, kept) = parsed(&json!({ "facts": facts, "short_answer": short }));
+            let (markdown, kept) = said(&json!({ "facts": facts, "short_answer": short }));
             assert_eq!((markdown.as_str(), kept.is_some()), (expected, leads));
         }
         for nothing in [json!({}), json!({ "facts": [] }), json!({ "facts": [{ "sentence": " " }], "short_answer": " " }), json!("words"), json!(3)] {
@@ -245,8 +245,8 @@ mod tests {
         assert!(with_abstention("Answer.\n", &tuned, 3).ends_with(ABSTAIN));
         let facts_min = |profile: &ModelProfile| schema(profile, 3).unwrap()["properties"]["facts"]["minItems"].clone();
         assert_eq!((facts_min(&small), facts_min(&tuned)), (json!(1), json!(0)));
-        assert_eq!(parsed(&json!({ "facts": [], "short_answer": " " })), (NOT_ANSWERED.to_owned(), None));
-        assert_eq!(parsed(&json!({ "facts": [], "short_answer": "Bath" })), ("**Bath**.".to_owned(), Some("Bath".to_owned())));
+        assert_eq!(said(&json!({ "facts": [], "short_answer": " " })), (NOT_ANSWERED.to_owned(), None));
+        assert_eq!(said(&json!({ "facts": [], "short_answer": "Bath" })), ("**Bath**.".to_owned(), Some("Bath".to_owned())));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub fn settings(input: &mut Value) -> Option<&mut Map<String, Value>> {
 }
 
 /// The question with the earlier questions it refers to, from an input that is not parsed yet.
-pub fn full_question(input: &Value) -> String {
+pub fn asked(input: &Value) -> String {
     let question = input.get("question").and_then(Value::as_str).unwrap_or_default();
     let history: Vec<Message> = input.get("history").and_then(|history| serde_json::from_value(history.clone()).ok()).unwrap_or_default();
     crate::follow_up::in_full(question.trim(), &history)
@@ -99,9 +99,9 @@ mod tests {
     use super::*;
 
     fn context() -> Context {
-        let message_of = |n: usize| Message { role: if n.is_multiple_of(2) { "user" } else { "assistant" }.into(), content: n.to_string() };
+        let said = |n: usize| Message { role: if n.is_multiple_of(2) { "user" } else { "assistant" }.into(), content: n.to_string() };
         let preferences = [("strict".to_owned(), json!(true)), ("way".to_owned(), json!("agentic"))].into();
-        Context { history: (0..30).map(message_of).collect(), turns: 15, preferences, ..Context::default() }
+        Context { history: (0..30).map(said).collect(), turns: 15, preferences, ..Context::default() }
     }
 
     #[test]

@@ -69,8 +69,8 @@ mod tests {
 
     fn check(asked: &[&str], expected: &str) {
         let (question, before) = asked.split_last().unwrap();
-        let turn_of = |text: &&str| [prompt::user(*text), prompt::message("assistant", "And so on.")];
-        let history: Vec<Message> = before.iter().flat_map(turn_of).collect();
+        let said = |text: &&str| [prompt::user(*text), prompt::message("assistant", "And so on.")];
+        let history: Vec<Message> = before.iter().flat_map(said).collect();
         assert_eq!(in_full(question, &history), expected, "{asked:?}");
     }
 

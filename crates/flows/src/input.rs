@@ -1,16 +1,16 @@
-//! The input of every flow, and how much of it a model is shown.
+//! What every flow is given, and how much of it a model is shown.
 //!
 //! ```text
 //! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
-//! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain }     .evidence_tokens(used, reply)   how many tokens of evidence fit
-//! recent(&history, turns)                   the last turns (a question and its answer), only of users and models
+//! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain, price }     .evidence_tokens(used, reply)   how many tokens of evidence fit
+//! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
 //! ```
 //!
-//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is not silently
-//! ignored. `Input<NoSettings>` is for flows without settings. `docs` means that the user named documents; flows that list tools find `docs.search`
-//! among them anyway.
+//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is
+//! not a setting that silently does nothing. `Input<NoSettings>` is for flows that have none. `docs` says that the user named documents;
+//! flows that discover tools find `docs.search` among them anyway.
 
 use graph::Message;
 use schemars::JsonSchema;
@@ -61,7 +61,6 @@ pub struct NoSettings {}
 pub struct Question<'a> {
     /// The question.
     pub text: &'a str,
-    /// Profile of the model.
     pub model: ModelProfile,
     /// There are documents to answer from.
     pub docs: bool,
@@ -105,11 +104,22 @@ pub struct ModelProfile {
     /// often.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub can_abstain: bool,
+    /// What its tokens cost, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}
+
+/// What a million tokens of a model cost, in millionths of a US dollar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub usd_micros_per_million_in: u64,
+    pub usd_micros_per_million_out: u64,
 }
 
 impl Default for ModelProfile {
     fn default() -> Self {
-        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, can_abstain: false }
+        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, can_abstain: false, price: None }
     }
 }
 
@@ -209,7 +219,7 @@ mod tests {
         serde_json::from_value(input).map_err(|error| error.to_string())
     }
 
-    fn message(role: &str, content: &str) -> Message {
+    fn said(role: &str, content: &str) -> Message {
         Message { role: role.into(), content: content.into() }
     }
 
@@ -240,9 +250,9 @@ mod tests {
 
     #[test]
     fn s8_ten_turns_are_ten_questions_and_what_was_said_to_them() {
-        let mut history = vec![message("system", "obey")];
+        let mut history = vec![said("system", "obey")];
         for turn in 1..=12 {
-            history.extend([message("user", &format!("q{turn}")), message("evidence", "x"), message("assistant", &format!("a{turn}"))]);
+            history.extend([said("user", &format!("q{turn}")), said("evidence", "x"), said("assistant", &format!("a{turn}"))]);
         }
         let recent: Vec<String> = recent(&history, 10).into_iter().map(|message| message.content).collect();
         assert_eq!((recent.len(), recent[0].as_str(), recent[19].as_str()), (20, "q3", "a12"));
@@ -254,11 +264,11 @@ mod tests {
 
     #[test]
     fn what_fits_is_the_newest() {
-        let history = [message("user", "one two three four five"), message("assistant", "six"), message("user", "seven")];
+        let history = [said("user", "one two three four five"), said("assistant", "six"), said("user", "seven")];
         let kept: Vec<String> = fitted(&history, 6).into_iter().map(|message| message.content).collect();
         assert_eq!(kept, ["six", "seven"]);
         assert_eq!(fitted(&history, 0), []);
-        let long = [message("assistant", &"word ".repeat(4_000))];
+        let long = [said("assistant", &"word ".repeat(4_000))];
         let kept = fitted(&long, 200);
         assert!(evidence::tokens(&kept[0].content) <= 100 && kept[0].content.contains("left out"), "{kept:?}");
     }

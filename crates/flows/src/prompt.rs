@@ -1,19 +1,20 @@
-//! Prompts are files, in a long form and a short one for small models; this module turns them into messages, and replies into JSON.
+//! Prompts are files, in a long form and a short one for small models; here they become messages, and what models say becomes JSON.
 //!
 //! ```text
 //! const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
-//! render(PLAN.of(&profile), json!({ "tools": … }))         the text; a missing field is a bug and panics, so test every prompt
+//! render(PLAN.of(&mind), json!({ "tools": … }))              the text; a field that is not there is a bug and panics, so test every prompt
 //! message(role, content) · system(text) · user(text)       a graph::Message
-//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, an estimate of its cost; add .label(…).last() as needed
-//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, from JSON or from text that contains JSON, also if it failed its schema
+//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, its cost estimated; .label(…).last() as you like
+//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, out of JSON or out of text with JSON in it, also of a reply that failed its schema
 //! json_in(&value) -> Option<Value>                         the object or list in a reply
-//! text_of(&value) -> Option<String>                        the reply as non-empty text
-//! prose(reply) -> Option<String>                           readable text where JSON was expected
-//! clipped(text, tokens_max) -> String                      start and end of a text that is too long
+//! text_of(&value) -> Option<String>                        the reply as text, if it is one and says something
+//! prose(said) -> Option<String>                            what was said instead of JSON, if a person could read it
+//! said_by_person(reply, tokens_max) -> String              what a person answered in their own words
+//! clipped(text, tokens_max) -> String                      start and end of a text too long
 //! ```
 //!
-//! The question comes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which answers
-//! without a model, reads exactly these.
+//! The question goes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which
+//! answers where there is no model, reads just these.
 
 use std::sync::LazyLock;
 
@@ -81,9 +82,9 @@ const MESSAGE_TOKENS: u64 = 6;
 
 /// A model call with default attempts and deadline.
 pub fn call(purpose: &str, messages: Vec<Message>, schema: Option<Value>, tokens_max: u32) -> Request {
-    let prompt_tokens = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
+    let told = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
     let call = ModelCall { purpose: purpose.to_owned(), messages, schema, tokens_max: Some(tokens_max), ..ModelCall::default() };
-    let estimate = Usage { tokens_in: prompt_tokens, tokens_out: u64::from(tokens_max), ..Usage::default() };
+    let estimate = Usage { tokens_in: told, tokens_out: u64::from(tokens_max), ..Usage::default() };
     Request::from(Effect::CallModel(call)).label(purpose).attempts(ATTEMPTS_MAX).deadline_ms(DEADLINE_MS).estimate(estimate)
 }
 
@@ -140,9 +141,21 @@ pub fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Readable text where JSON was expected. JSON without usable content is not shown to users.
-pub fn prose(reply: &str) -> Option<String> {
-    let text = reply.trim();
+pub fn prose(said: &str) -> Option<String> {
+    let text = said.trim();
     (!text.is_empty() && !text.starts_with(['{', '['])).then(|| text.to_owned())
+}
+
+/// What a person answered to a question in their own words.
+pub fn said_by_person(reply: Option<&Value>, tokens_max: usize) -> String {
+    let said = reply.map(|value| match value {
+        Value::String(text) => text.clone(),
+        // A form may wrap the words.
+        Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    });
+    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
+    answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| clipped(&text, tokens_max))
 }
 
 /// The start of a reply, for an error message.

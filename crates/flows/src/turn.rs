@@ -1,8 +1,8 @@
 //! The state that the agents of a team pass to each other, `messages`, `next` and `context`, and the contract by which one reports completion.
 //!
 //! ```text
-//! AgentInput<S>                               the input of an agent: a state, or just a question; S: its own settings
-//!   .last_user_text() -> String               the last message of a person
+//! Visit<S>                                    the input of an agent: a state, or just a question; S: its own settings
+//!   .asked() -> String                        the last message of a person
 //! Turn { role, content, … }                   one message; unknown fields are kept
 //! Turn::contract(by, capability, data)        pure JSON: {"completed_capability", "data"}
 //! Turn::given_up(by, capability, why)         {"failed_capability", "reason"}: a retry will not help
@@ -115,8 +115,8 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
 
 /// Input of a team's agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "TurnInput<S>", bound = "S: DeserializeOwned + JsonSchema")]
-pub struct AgentInput<S> {
+#[serde(try_from = "Given<S>", bound = "S: DeserializeOwned + JsonSchema")]
+pub struct Visit<S> {
     /// The conversation.
     pub messages: Vec<Turn>,
     /// Data that agents share.
@@ -128,22 +128,21 @@ pub struct AgentInput<S> {
     pub settings: Option<S>,
 }
 
-impl<S> AgentInput<S> {
-    /// The last message of a person.
-    pub fn last_user_text(&self) -> String {
-        last_user_text(&self.messages)
+impl<S> Visit<S> {
+    pub fn asked(&self) -> String {
+        asked(&self.messages)
     }
 }
 
 /// The last message of a person.
-pub fn last_user_text(messages: &[Turn]) -> String {
+pub fn asked(messages: &[Turn]) -> String {
     messages.iter().rev().find(|turn| turn.is_a_persons()).map(|turn| turn.content.clone()).unwrap_or_default()
 }
 
 /// The input before conversion: a state, or the input of any other flow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
-struct TurnInput<S> {
+struct Given<S> {
     #[serde(default)]
     messages: Vec<Turn>,
     #[serde(default)]
@@ -166,13 +165,13 @@ struct TurnInput<S> {
     settings: Option<S>,
 }
 
-impl<S> TryFrom<TurnInput<S>> for AgentInput<S> {
+impl<S> TryFrom<Given<S>> for Visit<S> {
     type Error = String;
 
-    fn try_from(given: TurnInput<S>) -> Result<Self, String> {
-        let TurnInput { mut messages, context, question, history, model, strict, approve, settings, .. } = given;
+    fn try_from(given: Given<S>) -> Result<Self, String> {
+        let Given { mut messages, context, question, history, model, strict, approve, settings, .. } = given;
         if let Some(question) = question {
-            let mut before: Vec<Turn> = history.into_iter().map(|message| Turn::new(&message.role, message.content)).collect();
+            let mut before: Vec<Turn> = history.into_iter().map(|said| Turn::new(&said.role, said.content)).collect();
             before.append(&mut messages);
             before.push(Turn::new("user", question));
             messages = before;
@@ -180,12 +179,12 @@ impl<S> TryFrom<TurnInput<S>> for AgentInput<S> {
         for turn in &mut messages {
             turn.content = evidence::visible(&turn.content);
         }
-        match last_user_text(&messages).trim() {
+        match asked(&messages).trim() {
             "" => Err("there is no task: give a question, or a message of a person".to_owned()),
-            text if text.len() > QUESTION_BYTES_MAX => {
-                Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", text.len()))
+            asked if asked.len() > QUESTION_BYTES_MAX => {
+                Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", asked.len()))
             }
-            _ => Ok(AgentInput { messages, context: context.unwrap_or_default(), model, strict, approve, settings }),
+            _ => Ok(Visit { messages, context: context.unwrap_or_default(), model, strict, approve, settings }),
         }
     }
 }
@@ -232,12 +231,12 @@ mod tests {
 
     #[test]
     fn p7_a_question_and_a_state_are_the_same_visit() {
-        let read = |value: Value| serde_json::from_value::<AgentInput<NoSettings>>(value).map_err(|error| error.to_string());
+        let read = |value: Value| serde_json::from_value::<Visit<NoSettings>>(value).map_err(|error| error.to_string());
         let asked = read(json!({ "question": "Why?", "history": [{ "role": "user", "content": "a" }] })).unwrap();
         let state =
             read(json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": "Why?" }], "next": "x", "context": null }))
                 .unwrap();
-        assert_eq!((asked.messages.as_slice(), asked.last_user_text()), (state.messages.as_slice(), "Why?".to_owned()));
+        assert_eq!((asked.messages.as_slice(), asked.asked()), (state.messages.as_slice(), "Why?".to_owned()));
         let kept = read(json!({ "messages": [{ "role": "user", "content": "a", "wire": { "id": "7" } }] })).unwrap();
         assert_eq!(json!(kept.messages[0]), json!({ "role": "user", "content": "a", "wire": { "id": "7" } }));
         for (wrong, why) in [

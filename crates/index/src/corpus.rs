@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::Error;
-use crate::full_text::{FullText, State, StoredPassage, Writer};
+use crate::full_text::{FullText, Kept, State, Writer};
 use crate::fuse::{self, List};
 use crate::links::{Links, Sampled};
 use crate::passage::Passage;
@@ -41,7 +41,7 @@ pub struct Corpus {
     shelf: Arc<VectorCache>,
     model: Model,
     filler: Filler,
-    now: RwLock<Arc<Snapshot>>,
+    now: RwLock<Arc<Now>>,
     /// Serializes changes within this process; tantivy's lock does so between processes.
     changing: Mutex<()>,
 }
@@ -50,7 +50,7 @@ pub struct Corpus {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub hits: Vec<Hit>,
-    pub lists: Vec<ListUse>,
+    pub lists: Vec<Used>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ pub struct Hit {
 
 /// A list that contributed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ListUse {
+pub struct Used {
     pub name: &'static str,
     pub weight: f32,
     pub found: usize,
@@ -101,7 +101,7 @@ impl Corpus {
         let shelf = Arc::new(shelf);
         let opened = |text: &Path| {
             let full_text = FullText::open(text)?;
-            Ok::<_, Error>((Arc::new(Snapshot::read(&full_text, &shelf)?), full_text))
+            Ok::<_, Error>((Arc::new(Now::read(&full_text, &shelf)?), full_text))
         };
         let (now, full_text) = match opened(&text) {
             Ok(opened) => opened,
@@ -169,19 +169,16 @@ impl Corpus {
         self.hop(&now, question, &is_visible, &mut lists)?;
         let mut hits = Vec::new();
         for (row, score) in fuse::fuse(&lists).into_iter().take(size) {
-            let StoredPassage { file, at, passage } = now.state.kept(row)?;
+            let Kept { file, at, passage } = now.state.kept(row)?;
             hits.push(Hit { file, passage, at, score });
         }
-        let lists = lists
-            .iter()
-            .filter(|list| list.weight > 0.0)
-            .map(|list| ListUse { name: list.name, weight: list.weight, found: list.rows.len() })
-            .collect();
+        let lists =
+            lists.iter().filter(|list| list.weight > 0.0).map(|list| Used { name: list.name, weight: list.weight, found: list.rows.len() }).collect();
         Ok(Answer { hits, lists })
     }
 
     /// Adds passages named in the question, and those named by the best results so far.
-    fn hop(&self, now: &Snapshot, question: &str, is_visible: &dyn Fn(u32) -> bool, lists: &mut Vec<List>) -> Result<(), Error> {
+    fn hop(&self, now: &Now, question: &str, is_visible: &dyn Fn(u32) -> bool, lists: &mut Vec<List>) -> Result<(), Error> {
         let worth = now.links.worth;
         if worth <= 0.0 {
             return Ok(());
@@ -198,7 +195,7 @@ impl Corpus {
         let scores: HashMap<u32, f32> = so_far.iter().copied().collect();
         let mut named: HashMap<u32, f32> = HashMap::new();
         for (place, (row, _)) in so_far.iter().take(HOP_FROM).enumerate() {
-            let StoredPassage { file, passage, .. } = now.state.kept(*row)?;
+            let Kept { file, passage, .. } = now.state.kept(*row)?;
             // A name shared by many passages counts less for each.
             let by_name = now.links.named(&passage.text).into_iter().map(|named| (named.row, 1.0 / (named.namesakes as f32).sqrt()));
             let written = passage.links.iter().filter_map(|link| Some((now.links.target(&file, link)?, 1.0)));
@@ -216,7 +213,7 @@ impl Corpus {
         Ok(())
     }
 
-    fn now(&self) -> Arc<Snapshot> {
+    fn now(&self) -> Arc<Now> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -230,7 +227,7 @@ impl Change<'_> {
     pub fn replace(&mut self, file: &str, at: Option<i64>, passages: Vec<Passage>) -> Result<(), Error> {
         self.writer.remove(file);
         for passage in passages {
-            self.writer.add(&StoredPassage { file: file.into(), at, passage })?;
+            self.writer.add(&Kept { file: file.into(), at, passage })?;
         }
         Ok(())
     }
@@ -238,7 +235,7 @@ impl Change<'_> {
     /// Durable and searchable when this returns; vectors follow later.
     pub fn commit(self) -> Result<(), Error> {
         self.writer.commit()?;
-        let now = Arc::new(Snapshot::read(&self.corpus.full_text, &self.corpus.shelf)?);
+        let now = Arc::new(Now::read(&self.corpus.full_text, &self.corpus.shelf)?);
         *self.corpus.now.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
         self.corpus.filler.fill(now);
         Ok(())
@@ -246,7 +243,7 @@ impl Change<'_> {
 }
 
 /// One state of the index with its in-memory data.
-struct Snapshot {
+struct Now {
     state: State,
     /// Rows that are not deleted.
     rows: Vec<u32>,
@@ -259,16 +256,16 @@ struct Snapshot {
     file_of: Vec<u32>,
 }
 
-impl Snapshot {
+impl Now {
     fn read(full_text: &FullText, shelf: &VectorCache) -> Result<Self, Error> {
         let state = full_text.state()?;
         let slots: Vec<AtomicU32> = (0..state.rows).map(|_| AtomicU32::new(NO_SLOT)).collect();
         let file_of = vec![NO_FILE; state.rows as usize];
-        let mut now = Snapshot { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default(), files: Vec::new(), file_of };
+        let mut now = Now { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default(), files: Vec::new(), file_of };
         let mut links = Links::default();
-        let Snapshot { state, rows, keys, slots, files, file_of, .. } = &mut now;
+        let Now { state, rows, keys, slots, files, file_of, .. } = &mut now;
         let mut numbers: HashMap<String, u32> = HashMap::new();
-        state.all(|row, StoredPassage { file, passage, .. }| {
+        state.all(|row, Kept { file, passage, .. }| {
             rows.push(row);
             file_of[row as usize] = *numbers.entry(file.clone()).or_insert_with(|| {
                 files.push(file.clone());
@@ -290,7 +287,7 @@ impl Snapshot {
         let mut text = |row: u32| now.state.kept(row).ok().map(|kept| kept.passage.text);
         let chosen = links.sample(&now.rows, &mut text);
         let sample = chosen.into_iter().map(|row| {
-            let StoredPassage { passage, .. } = now.state.kept(row)?;
+            let Kept { passage, .. } = now.state.kept(row)?;
             Ok(Sampled { row, title: passage.title, text: passage.text })
         });
         let sample = sample.collect::<Result<Vec<_>, Error>>()?;
@@ -315,7 +312,7 @@ impl Snapshot {
     }
 }
 
-impl vectors::Corpus for Snapshot {
+impl vectors::Corpus for Now {
     fn total(&self) -> usize {
         self.rows.len()
     }

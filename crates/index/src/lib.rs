@@ -26,7 +26,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-pub use corpus::{Answer, Change, Corpus, Hit, ListUse};
+pub use corpus::{Answer, Change, Corpus, Hit, Used};
 pub use folder::{Excerpt, Folders, Limits, Report, Step};
 pub use owned::OwnedFolder;
 pub use passage::{Location, Passage};

@@ -9,7 +9,7 @@ use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::reader;
 
-/// Age since the last use after which an index is removed; a search of its folder builds it again.
+/// An index that nobody opened for so long is removed; it is made again when its folder is searched.
 const UNUSED_INDEX_AGE: Duration = Duration::from_secs(60 * 86_400);
 
 /// The model for vectors, downloaded when first needed. `BATON_MODELS` names another folder for its files.

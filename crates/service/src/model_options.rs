@@ -8,7 +8,7 @@ use effects::handlers::EffectHandlers;
 use embedded_model::weights::{self, Pinned};
 use embedded_model::{Embedded, Options};
 use evidence::Entailment;
-use flows::input::ModelProfile;
+use flows::input::{ModelProfile, Price};
 use mcp_hub::{ToolHandler, Tools};
 use models::choice::{self, Choice, ModelRequest, Source};
 use models::{Family, Model, Models, Name, cassette, remote};
@@ -86,7 +86,7 @@ impl ModelOptions {
 
     /// The model that would be used; nothing is downloaded or loaded.
     pub async fn choose(&self, config: &Config) -> Result<Choice> {
-        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, OllamaLookup::IfNeeded).await
+        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, Look::IfNeeded).await
     }
 
     /// The models for these options, with weights downloaded if necessary, and the chosen one.
@@ -105,7 +105,7 @@ impl ModelOptions {
                 if !is_quiet {
                     notices::note(&format!("{why}"));
                 }
-                choice = choose(self.model.clone(), config, false, OllamaLookup::IfNeeded).await?;
+                choice = choose(self.model.clone(), config, false, Look::IfNeeded).await?;
             }
         }
         let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| ServiceError::Usage(trouble.message))?;
@@ -138,15 +138,29 @@ pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
         Family::Embedded | Family::Extract => {
             let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
             let can_abstain = name.family == Family::Embedded && weights::adapter_of(&name.model).is_some();
-            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain }
+            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain, price: Some(FREE) }
         }
-        _ => ModelProfile {
-            is_small: false,
-            context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
-            has_verifier: true,
-            can_abstain: false,
-        },
+        _ => {
+            let row = config.table().row(name);
+            ModelProfile {
+                is_small: false,
+                context_tokens: row.context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
+                has_verifier: true,
+                can_abstain: false,
+                price: row
+                    .usd_per_million_in
+                    .zip(row.usd_per_million_out)
+                    .map(|(usd_in, usd_out)| Price { usd_micros_per_million_in: micros(usd_in), usd_micros_per_million_out: micros(usd_out) }),
+            }
+        }
     }
+}
+
+/// A model in this process costs no money.
+const FREE: Price = Price { usd_micros_per_million_in: 0, usd_micros_per_million_out: 0 };
+
+fn micros(usd: f64) -> u64 {
+    (usd.max(0.0) * 1_000_000.0).round() as u64
 }
 
 /// The models with a caller's own, which is used for every call. It counts as a large one.
@@ -171,7 +185,7 @@ fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
 
 /// Whether to look for a running Ollama.
 #[derive(Clone, Copy, PartialEq)]
-pub enum OllamaLookup {
+pub enum Look {
     IfNeeded,
     Always,
 }
@@ -181,7 +195,7 @@ pub const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
 /// `embedded` alone means the default one.
 const EMBEDDED: &str = "embedded";
 
-pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: OllamaLookup) -> Result<Choice> {
+pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: Look) -> Result<Choice> {
     let flag = match flag.as_deref() {
         Some(EMBEDDED) => Some(name_of(&default_weights()?).to_string()),
         _ => flag,
@@ -203,8 +217,8 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
         },
     };
     let ollama = match (look, flag.is_some() || table.model.is_some()) {
-        (OllamaLookup::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
-        (OllamaLookup::IfNeeded, false) | (OllamaLookup::Always, _) => {
+        (Look::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
+        (Look::IfNeeded, false) | (Look::Always, _) => {
             let clients = remote::clients().map_err(|trouble| ServiceError::Failed(trouble.message))?;
             choice::probe_ollama(&clients, &table, OLLAMA_PATIENCE).await
         }

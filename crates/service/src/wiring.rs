@@ -96,7 +96,7 @@ pub fn idle_engine_over(store: Arc<dyn Store>, globals: &GlobalArgs) -> Result<E
         globals,
         store,
         Arc::new(EffectHandlers::default()),
-        &EngineConfig { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max, takeovers_max: Settings::default().takeovers_max },
+        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max, takeovers_max: Settings::default().takeovers_max },
         RunModels::default(),
         EngineRole::Embedded,
     )
@@ -137,7 +137,7 @@ pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions,
 }
 
 /// Engine settings from the configuration.
-struct EngineConfig {
+struct Kept {
     notes_ms: i64,
     threads_ms: i64,
     /// Runs at the same time.
@@ -146,13 +146,13 @@ struct EngineConfig {
 }
 
 /// With a script, the configuration is read only if it was named.
-fn memory(globals: &GlobalArgs) -> Result<EngineConfig> {
+fn memory(globals: &GlobalArgs) -> Result<Kept> {
     let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
-    Ok(EngineConfig {
+    Ok(Kept {
         notes_ms: config.memory.notes_ms(),
         threads_ms: config.memory.threads_ms(),
-        runs_max: count(config.server.runs_total_max),
-        takeovers_max: u32::try_from(config.server.takeovers_max).unwrap_or(u32::MAX),
+        runs_max: count(config.server.limits.runs_total_max),
+        takeovers_max: u32::try_from(config.server.limits.takeovers_max).unwrap_or(u32::MAX),
     })
 }
 
@@ -160,7 +160,7 @@ fn engine(
     globals: &GlobalArgs,
     store: Arc<dyn Store>,
     handler: Arc<dyn EffectHandler>,
-    kept: &EngineConfig,
+    kept: &Kept,
     models: RunModels,
     role: EngineRole,
 ) -> Result<Engine> {
@@ -204,7 +204,7 @@ fn engine(
 
 /// The names of processes in whose threads another worker may go on.
 const RESTATE_OWNER: &str = "restate:";
-/// On a store of several servers: a stopped one is replaced after three and a half seconds at most.
+/// On a store of several servers: one that stopped is replaced after three and a half seconds at most.
 const SHARED_LEASE_MS: i64 = 3_000;
 const SHARED_SWEEP_MS: i64 = 500;
 

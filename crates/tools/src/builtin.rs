@@ -32,7 +32,7 @@ impl Kind {
     /// Wraps any MCP handler; a [`Toolset`](crate::Toolset) is one.
     pub fn around<H: ServerHandler + Clone + Send + Sync>(&self, handler: H) -> Builtin {
         let held = handler.clone();
-        let session = move |stream: Box<dyn Stream>| -> SessionFuture {
+        let session = move |stream: Box<dyn Stream>| -> Held {
             let handler = held.clone();
             Box::pin(async move {
                 let session = handler.serve(stream).await.map_err(|error| format!("the session did not begin: {error}"))?;
@@ -55,13 +55,13 @@ pub struct Builtin {
     pub about: &'static str,
     pub port: u16,
     pub trust: Trust,
-    session: Box<dyn Fn(Box<dyn Stream>) -> SessionFuture + Send + Sync>,
+    session: Box<dyn Fn(Box<dyn Stream>) -> Held + Send + Sync>,
     routes: Box<dyn Fn(StreamableHttpServerConfig) -> axum::Router + Send + Sync>,
 }
 
 impl Builtin {
     /// Serves one session until the peer closes it. In-process, pass one end of a `tokio::io::duplex`.
-    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> SessionFuture {
+    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Held {
         (self.session)(Box::new(stream))
     }
 
@@ -86,7 +86,7 @@ pub struct Unready {
 }
 
 /// A running session, until it ends.
-pub type SessionFuture = BoxFuture<'static, Result<(), String>>;
+pub type Held = BoxFuture<'static, Result<(), String>>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

@@ -20,7 +20,6 @@ pub mod owner;
 mod passage;
 pub mod reader;
 pub mod search;
-mod secret;
 pub mod serve;
 mod settings;
 pub mod stories;
@@ -29,7 +28,7 @@ mod time;
 mod tool;
 pub mod workspace;
 
-pub use builtin::{Builtin, Kind, SessionFuture, Unready};
+pub use builtin::{Builtin, Held, Kind, Unready};
 pub use passage::{Passage, Passages};
 pub use secret::Secret;
 pub use settings::{Env, Settings};

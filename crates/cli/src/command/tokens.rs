@@ -76,8 +76,6 @@ pub(crate) enum Tokens {
     },
 }
 
-const USER_CHARS_MAX: usize = 64;
-
 impl Tokens {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
@@ -85,7 +83,7 @@ impl Tokens {
             match self {
                 Tokens::Add { user, days, scope, json } => {
                     let user = named(&user)?;
-                    let CreatedToken { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
+                    let Made { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -99,7 +97,7 @@ impl Tokens {
                     let store = globals.open().await?;
                     let all = store.tokens().await?;
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
-                    let CreatedToken { number, token } = make(globals, &*store, &row.user, days, scope).await?;
+                    let Made { number, token } = make(globals, &*store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
                     // An earlier expiry is kept.
                     store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
@@ -166,7 +164,7 @@ pub(crate) enum TokenScope {
     Read,
 }
 
-struct CreatedToken {
+struct Made {
     number: u64,
     token: String,
 }
@@ -174,7 +172,7 @@ struct CreatedToken {
 const HOUR_MS: i64 = 3_600_000;
 
 /// Creates a token; only its digest is stored.
-async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<CreatedToken> {
+async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
     let scope = match scope {
         TokenScope::All => guard::Scope::All,
         TokenScope::Read => guard::Scope::Read,
@@ -184,19 +182,13 @@ async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Opti
     let number =
         store.keep_token(NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms }).await?;
     audited::record(globals, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
-    Ok(CreatedToken { number, token })
+    Ok(Made { number, token })
 }
 
 fn absent(token: u64) -> ServiceError {
     ServiceError::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))
 }
 
-/// A name that is also valid as a folder name.
 fn named(user: &str) -> Result<UserId> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
-    let is_fine = !user.is_empty() && user.len() <= USER_CHARS_MAX && user.chars().all(is_plain) && !user.starts_with('.');
-    match is_fine {
-        true => Ok(UserId::from(user)),
-        false => Err(ServiceError::Usage(format!("a user is 1 to {USER_CHARS_MAX} letters, digits and - _ . @ +, such as ada or ada@example.org"))),
-    }
+    server::name::user(user).map_err(ServiceError::Usage)
 }

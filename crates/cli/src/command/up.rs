@@ -168,7 +168,7 @@ async fn keep_up(parts: Vec<Part>, log: Log) -> Result<Exit> {
     }
     let (stop, stopping) = watch::channel(false);
     let keepers: Vec<_> = parts.into_iter().map(|part| tokio::spawn(keep(program.clone(), part, log.clone(), stopping.clone()))).collect();
-    let mut all = Supervisors(keepers);
+    let mut all = Keepers(keepers);
     let exit = tokio::select! {
         exit = super::registry::stopped() => Ok(exit),
         // A part that cannot be started at all stops the others too.
@@ -235,11 +235,11 @@ async fn end(name: &str, child: &mut Child, log: &Log) {
     }
 }
 
-type Supervisor = tokio::task::JoinHandle<Result<Exit>>;
+type Keeper = tokio::task::JoinHandle<Result<Exit>>;
 
-struct Supervisors(Vec<Supervisor>);
+struct Keepers(Vec<Keeper>);
 
-impl Supervisors {
+impl Keepers {
     /// The first that ends; normally none does, unless it cannot be started.
     async fn first(&mut self) -> Result<Exit> {
         let (ended, index) = std::future::poll_fn(|context| {

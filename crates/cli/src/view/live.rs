@@ -21,7 +21,7 @@ pub(crate) struct Live {
     has_colours: bool,
     /// Something else is written to the screen, so nothing is drawn and lines are buffered.
     is_held: bool,
-    _logs_wait: log::LogHold,
+    _logs_wait: log::Hold,
 }
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -41,7 +41,7 @@ impl Live {
             is_terminal,
             has_colours,
             is_held: false,
-            _logs_wait: log::LogHold::new(),
+            _logs_wait: log::Hold::new(),
         }
     }
 

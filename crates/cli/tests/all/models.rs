@@ -111,11 +111,6 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
 
 /// A server with OpenAI's API, streaming or not, for the duration of the test.
 pub(crate) fn openai(words: &'static [&'static str]) -> String {
-    openai_with(move |_| words.iter().map(|&word| word.to_owned()).collect())
-}
-
-/// The same with a reply, in pieces, for each request body.
-pub(crate) fn openai_with(reply: impl Fn(&str) -> Vec<String> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -129,27 +124,25 @@ pub(crate) fn openai_with(reply: impl Fn(&str) -> Vec<String> + Send + 'static) 
                 }
                 line.clear();
             }
-            let mut request = vec![0; length];
-            reader.read_exact(&mut request).unwrap();
-            let request = String::from_utf8(request).unwrap();
-            let pieces = reply(&request);
-            let (kind, body) = match serde_json::from_str::<Value>(&request).unwrap()["stream"] == true {
-                true => {
-                    let chunk = |delta: Value, finish: Value| {
-                        let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
-                        format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))
-                    };
-                    let chunks: String = pieces.iter().map(|piece| chunk(json!({ "content": piece }), Value::Null)).collect();
-                    ("text/event-stream", format!("{chunks}{}data: [DONE]\n\n", chunk(json!({}), json!("stop"))))
-                }
-                false => {
-                    let message = json!({ "role": "assistant", "content": pieces.concat() });
-                    let choice = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);
-                    let body = json!({ "id": "x", "object": "chat.completion", "created": 1, "model": "small", "choices": choice });
-                    ("application/json", body.to_string())
-                }
+            let mut asked = vec![0; length];
+            reader.read_exact(&mut asked).unwrap();
+            if serde_json::from_slice::<Value>(&asked).unwrap()["stream"] != true {
+                let message = json!({ "role": "assistant", "content": words.concat() });
+                let choice = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);
+                let body = json!({ "id": "x", "object": "chat.completion", "created": 1, "model": "small", "choices": choice }).to_string();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+                continue;
+            }
+            let chunk = |delta: Value, finish: Value| {
+                let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
+                format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))
             };
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let mut body: String = words.iter().map(|word| chunk(json!({ "content": word }), Value::Null)).collect();
+            body.push_str(&chunk(json!({}), json!("stop")));
+            body.push_str("data: [DONE]\n\n");
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
             stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         }
     });

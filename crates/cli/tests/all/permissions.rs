@@ -1,12 +1,13 @@
 //! Tools that may change something: asked about, answered, allowed permanently, revoked, and allowed in advance.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::chat::at_terminal;
-use crate::models::{bare, openai_with};
+use crate::models::bare;
 use crate::serve_hostile::token;
 use crate::{CommandOutput, Home};
 
@@ -228,15 +229,48 @@ async fn over_http_permissions_are_a_users_own_and_survive_a_kill() {
 
 /// A model server that plans one tool call and then reports its result.
 fn planner(plan: &Value) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let plan = plan.to_string();
-    openai_with(move |request| {
-        let synthesis = |text: &str| json!({ "reasoning": "", "response_content": text }).to_string();
-        vec![match (request.contains("response_content"), request.contains("said no")) {
-            (false, _) => plan.clone(),
-            (true, false) => synthesis("It is noted."),
-            (true, true) => synthesis("It was not noted, because you did not agree."),
-        }]
-    })
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut asked = vec![0; length];
+            reader.read_exact(&mut asked).unwrap();
+            let asked = String::from_utf8(asked).unwrap();
+            let synthesis = |text: &str| json!({ "reasoning": "", "response_content": text }).to_string();
+            let said = match (asked.contains("response_content"), asked.contains("said no")) {
+                (false, _) => plan.clone(),
+                (true, false) => synthesis("It is noted."),
+                (true, true) => synthesis("It was not noted, because you did not agree."),
+            };
+            let (kind, body) = match asked.contains("\"stream\":true") {
+                true => {
+                    let chunk = |delta: Value, finish: Value| {
+                        let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
+                        format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))
+                    };
+                    let chunks = [chunk(json!({ "content": said }), Value::Null), chunk(json!({}), json!("stop"))];
+                    ("text/event-stream", format!("{}data: [DONE]\n\n", chunks.concat()))
+                }
+                false => {
+                    let choice = json!([{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }]);
+                    ("application/json", json!({ "id": "x", "object": "chat.completion", "model": "small", "choices": choice }).to_string())
+                }
+            };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+    });
+    url
 }
 
 /// A real server of the user, started from `mcp.json`, which changes files.

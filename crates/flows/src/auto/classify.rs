@@ -121,7 +121,7 @@ fn gram_features(words: &[String]) -> BTreeSet<String> {
 fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
     let question = request.question;
     let mut signals = BTreeSet::new();
-    let mut add_signal = |signal: &str| {
+    let mut say = |signal: &str| {
         signals.insert(format!("s {signal}"));
     };
     let length = match words.len() {
@@ -131,10 +131,10 @@ fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
         16..=30 => "long",
         _ => "very long",
     };
-    add_signal(length);
-    add_signal(if request.has_history { "history" } else { "no history" });
+    say(length);
+    say(if request.has_history { "history" } else { "no history" });
     if request.has_history {
-        add_signal(&format!("history {length}"));
+        say(&format!("history {length}"));
     }
     let tokens: Vec<&str> = question.split_whitespace().collect();
     let has_address = tokens.iter().any(|token| is_mail_address(token));
@@ -159,16 +159,16 @@ fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
         (question.contains([':', '：']), "colon"),
     ] {
         if is_so {
-            add_signal(signal);
+            say(signal);
         }
     }
     match request.tools {
         None => {}
         Some([]) => {}
         Some(tools) => match fitting(words, tools) {
-            Some(tool) if tool.read_only => add_signal("a tool that reads"),
-            Some(_) => add_signal("a tool that acts"),
-            None => add_signal("no tool by name"),
+            Some(tool) if tool.read_only => say("a tool that reads"),
+            Some(_) => say("a tool that acts"),
+            None => say("no tool by name"),
         },
     }
     signals

@@ -180,14 +180,14 @@ fn fold_answer(s: &mut Completion, replies: &Replies<'_>) -> Go {
         Ok(output) => s.output = output.clone(),
         Err(Failure { message, .. }) => return Go::fail(message),
     }
-    if s.input.schema.is_some() { Go::to("shape") } else { end_with_answer(s) }
+    if s.input.schema.is_some() { Go::to("shape") } else { said(s) }
 }
 
 fn answer_of(output: &Value) -> String {
     output.get("answer").and_then(Value::as_str).map_or_else(|| output.to_string(), str::to_owned)
 }
 
-fn end_with_answer(s: &Completion) -> Go {
+fn said(s: &Completion) -> Go {
     Go::end().say("user", s.input.question.as_str()).say("assistant", answer_of(&s.output))
 }
 
@@ -214,7 +214,7 @@ fn fold_shape(s: &mut Completion, replies: &Replies<'_>) -> Go {
             } else {
                 s.output = json!({ "answer": json.to_string(), "parsed": json });
             }
-            end_with_answer(s)
+            said(s)
         }
         Err(failure) if failure.kind == FailureKind::Invalid => again(s, "shape", "fit the answer into the schema", failure.message),
         Err(failure) => Go::fail(format!("no model answered: {}", failure.message)),
@@ -254,7 +254,7 @@ mod tests {
     fn without_tools_and_form_the_flow_answers() {
         let driven = driven(json!({}), &[], &[]);
         assert_eq!((driven.answer(), driven.effects().count()), ("It rains.", 1));
-        assert_eq!(driven.messages.len(), 2);
+        assert_eq!(driven.said.len(), 2);
     }
 
     #[test]

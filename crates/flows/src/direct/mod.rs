@@ -26,7 +26,7 @@ use crate::input::{self, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::verify::{CheckOptions, Unchecked, Verify};
+use crate::verify::{Means, Unchecked, Verify};
 
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
@@ -123,7 +123,7 @@ fn output(s: &Direct) -> Value {
 }
 
 impl Direct {
-    fn full_question(&self) -> String {
+    fn asked(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
@@ -132,8 +132,8 @@ impl Direct {
         claims::is_asked(&self.model, self.shown.len())
     }
 
-    fn means(&self) -> CheckOptions<'_> {
-        CheckOptions { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn messages(&self) -> Vec<Message> {
@@ -153,7 +153,7 @@ fn ask_docs(s: &Direct) -> Ask {
     if !s.docs {
         return Ask::nothing();
     }
-    let call = graph::tool(DOCS, json!({ "query": prompt::clipped(&s.full_question(), 300), "size": DOCS_SIZE }));
+    let call = graph::tool(DOCS, json!({ "query": prompt::clipped(&s.asked(), 300), "size": DOCS_SIZE }));
     Ask::one(Request::from(call).label("searching the documents").attempts(2).deadline_ms(DOCS_MS_MAX))
 }
 
@@ -164,7 +164,7 @@ fn fold_docs(s: &mut Direct, replies: &Replies<'_>) -> Go {
     match replies.parse::<evidence::Found>(0) {
         Ok(found) => {
             let budget = s.model.evidence_tokens(prompt::tokens_of(&s.messages()), TOKENS_MAX);
-            s.shown = answer::pick(&found.spans, &s.full_question(), budget);
+            s.shown = answer::pick(&found.spans, &s.asked(), budget);
             Go::to("answer").note("evidence", json!({ "passages": found.spans.len(), "shown": s.shown.len() }))
         }
         Err(failure) => Go::to("answer").note("docs_failed", failure.to_string()),
@@ -177,13 +177,13 @@ fn ask(s: &Direct) -> Ask {
 }
 
 fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
-    let go = match claims::read_draft(replies, s.is_in_facts()) {
-        Ok(draft) if s.settings.may_decline && draft.markdown.trim().starts_with(DECLINES) => {
+    let go = match claims::heard(replies, s.is_in_facts()) {
+        Ok(said) if s.settings.may_decline && said.markdown.trim().starts_with(DECLINES) => {
             s.declined = Some("it needs a tool".to_owned());
             s.answer = answer::finish(DECLINED, &[], false);
             Go::end().note("declined", "it needs a tool")
         }
-        Ok(draft) => return checked(s, Unchecked::new(draft, s.shown.clone(), s.strict, s.means())),
+        Ok(said) => return checked(s, Unchecked::new(said, s.shown.clone(), s.strict, s.means())),
         Err(failure) if s.shown.is_empty() || no_model::is_down(&failure) => return no_model::fail("direct", &failure.message, &s.shown),
         Err(failure) => {
             s.answer = answer::finish(&answer::listed(FOUND, &s.shown), &s.shown, false);
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(roles, ["system", "user", "assistant", "user"]);
         assert_eq!((call.messages[3].content.as_str(), &call.schema), ("Why?", &None));
         assert_eq!((driven.answer(), driven.output()["flow"].as_str()), ("Because.", Some("direct")));
-        assert_eq!(driven.messages, [("user".to_owned(), "Why?".to_owned()), ("assistant".to_owned(), "Because.".to_owned())]);
+        assert_eq!(driven.said, [("user".to_owned(), "Why?".to_owned()), ("assistant".to_owned(), "Because.".to_owned())]);
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         let down = direct(input.clone(), Ok(passages(&[FACT])), silent());
         assert!(matches!(down.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")));
         assert!(down.note(no_model::FOUND).unwrap()["answer"].as_str().unwrap().contains("last checkpoint [1]"));
-        assert!(down.messages.is_empty(), "a failed run adds nothing to the conversation: {:?}", down.messages);
+        assert!(down.said.is_empty(), "a failed run adds nothing to the conversation: {:?}", down.said);
         // An exhausted budget is not a missing model.
         let found = direct(input, Ok(passages(&[FACT])), failed(FailureKind::Budget, "tokens"));
         assert!(found.answer().starts_with(FOUND) && found.answer().contains("last checkpoint [1]"), "{}", found.answer());

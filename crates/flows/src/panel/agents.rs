@@ -1,17 +1,18 @@
 //! What each agent requests and how it handles the replies. The critics and the finalizer have files of their own.
 
-use graph::{Ask, Digest, Effect, Go, Question, Replies, Request};
+use graph::{Ask, Digest, Go, Replies, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::{AgentMessage, EXPERT_STEPS_MAX, Ending, Error, Expert, Kind, Panel, RESEARCH_STEPS_MAX, Research};
+use super::state::{EXPERT_STEPS_MAX, Ending, Error, Expert, Kind, Panel, RESEARCH_STEPS_MAX, Research, Word};
 use super::table::{Report, Step};
-use super::worker::{EXPERT, RESEARCHER, Task, WorkerOutput};
-use super::{HISTORY_TURNS_MAX, ORCHESTRATOR, StepResult, critics, finalizer, orchestrate};
+use super::worker::{EXPERT, Handed, RESEARCHER, Task};
+use super::{Done, HISTORY_TURNS_MAX, ORCHESTRATOR, critics, finalizer, orchestrate};
+use crate::approval::{self, Decision, REVISIONS_MAX};
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{self, Aim, Toolbox};
 
-type Parts = (fn(&Panel) -> Ask, fn(&mut Panel, &Replies<'_>) -> StepResult);
+type Parts = (fn(&Panel) -> Ask, fn(&mut Panel, &Replies<'_>) -> Done);
 
 pub(super) fn of(step: Step) -> Parts {
     match step {
@@ -34,11 +35,11 @@ const SMALL_STEPS_MAX: usize = 3;
 const WORKER_MS_MAX: u64 = 15 * 60 * 1_000;
 
 fn ask_tools(s: &Panel) -> Ask {
-    Ask::one(toolbox::ask(&s.full_question()))
+    Ask::one(toolbox::ask(&s.asked()))
 }
 
 /// Without a tool list the panel answers from the model's own knowledge, and says so.
-fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
             s.tools = toolbox.fitting(&s.model, Aim::Answers, false).tools;
@@ -46,7 +47,7 @@ fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
         }
         Err(failure) => json!({ "tools": [], "why": failure.to_string() }),
     };
-    StepResult::Report(Report::Done, note)
+    Done::Report(Report::Done, note)
 }
 
 fn toolbox(s: &Panel) -> Toolbox {
@@ -55,12 +56,12 @@ fn toolbox(s: &Panel) -> Toolbox {
 
 /// Feedback given to an agent so far: its instructions after the first.
 fn feedback(s: &Panel, to: Step) -> Vec<&str> {
-    let instructions = s.messages.iter().filter(|word| word.receiver == to.name() && word.kind == Kind::Instruction);
-    let mut instructions: Vec<&str> = instructions.map(|word| word.content.as_str()).skip(1).collect();
-    instructions.dedup();
+    let told = s.messages.iter().filter(|word| word.receiver == to.name() && word.kind == Kind::Instruction);
+    let mut told: Vec<&str> = told.map(|word| word.content.as_str()).skip(1).collect();
+    told.dedup();
     // An instruction that was repeated after an error is not feedback.
-    instructions.retain(|content| !content.starts_with("Develop a logical plan to answer: ") && !content.starts_with("Perform steps: "));
-    instructions
+    told.retain(|content| !content.starts_with("Develop a logical plan to answer: ") && !content.starts_with("Perform steps: "));
+    told
 }
 
 pub(super) fn logical_plan(s: &Panel) -> String {
@@ -77,7 +78,7 @@ fn ask_plan(s: &Panel) -> Ask {
         json!({
             "research_max": research_max,
             "expert_max": expert_max,
-            "tools": toolbox(s).describe(profile),
+            "tools": toolbox(s).told(profile),
             "feedback": feedback(s, Step::Planner),
             "plan": logical_plan(s),
         }),
@@ -117,23 +118,23 @@ impl Plan {
     }
 }
 
-fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let plan = match prompt::read::<Plan>(replies, 0) {
         Ok(plan) => plan.tidy(),
-        Err(failure) => return StepResult::Wrong(vec![Error::of(Step::Planner, &failure)]),
+        Err(failure) => return Done::Wrong(vec![Error::of(Step::Planner, &failure)]),
     };
     if plan.expert_steps.is_empty() {
-        return StepResult::Wrong(vec![Error::validation(Step::Planner, "the plan has no expert_steps; the answer needs at least one")]);
+        return Done::Wrong(vec![Error::validation(Step::Planner, "the plan has no expert_steps; the answer needs at least one")]);
     }
     let note = json!({ "research_steps": plan.research_steps, "expert_steps": plan.expert_steps });
     plan.put(s);
     s.plan_verdict = None;
     respond(s, Step::Planner, "The plan is ready.".to_owned(), None);
-    StepResult::Report(Report::Done, note)
+    Done::Report(Report::Done, note)
 }
 
 pub(super) fn respond(s: &mut Panel, from: Step, content: String, step_id: Option<usize>) {
-    s.say(AgentMessage { sender: from.name().into(), receiver: ORCHESTRATOR.into(), kind: Kind::Response, content, step_id });
+    s.say(Word { sender: from.name().into(), receiver: ORCHESTRATOR.into(), kind: Kind::Response, content, step_id });
 }
 
 fn ask_research(s: &Panel) -> Ask {
@@ -142,7 +143,7 @@ fn ask_research(s: &Panel) -> Ask {
         let name = Step::Researcher.name();
         let words = s.messages.iter().filter(|word| word.step_id == Some(index) && (word.receiver == name || word.sender == name));
         let task = Task {
-            question: s.full_question(),
+            question: s.asked(),
             steps: vec![one.step.clone()],
             messages: words.cloned().collect(),
             results: Vec::new(),
@@ -158,16 +159,16 @@ fn ask_research(s: &Panel) -> Ask {
 }
 
 /// A step that failed stays open, with the results of its researcher; the others keep their results.
-fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let mut errors = Vec::new();
     let mut noted = Vec::new();
     for (at, index) in s.to_research().into_iter().enumerate() {
-        match replies.parse::<WorkerOutput>(at) {
-            Ok(WorkerOutput { error: Some(failure), memory, .. }) => {
+        match replies.parse::<Handed>(at) {
+            Ok(Handed { error: Some(failure), memory, .. }) => {
                 s.research[index].memory = Some(memory);
                 errors.push(Error::of(Step::Researcher, &failure));
             }
-            Ok(WorkerOutput { result, memory, .. }) if !result.trim().is_empty() => {
+            Ok(Handed { result, memory, .. }) if !result.trim().is_empty() => {
                 noted.push(json!({ "step": index, "passages": memory.spans.len() }));
                 let one = &mut s.research[index];
                 (one.result, one.verdict, one.memory) = (Some(result), None, Some(memory));
@@ -177,13 +178,13 @@ fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
             Err(failure) => errors.push(Error::of(Step::Researcher, &failure)),
         }
     }
-    if errors.is_empty() { StepResult::Report(Report::Done, Value::Array(noted)) } else { StepResult::Wrong(errors) }
+    if errors.is_empty() { Done::Report(Report::Done, Value::Array(noted)) } else { Done::Wrong(errors) }
 }
 
 fn ask_expert(s: &Panel) -> Ask {
     let name = Step::Expert.name();
     let task = Task {
-        question: s.full_question(),
+        question: s.asked(),
         steps: s.expert_steps.clone(),
         messages: s.messages.iter().filter(|word| word.receiver == name || word.sender == name).cloned().collect(),
         results: s.research.iter().map(|one| format!("{}: {}", one.step, one.result.as_deref().unwrap_or_default())).collect(),
@@ -196,18 +197,18 @@ fn ask_expert(s: &Panel) -> Ask {
     Ask::one(Request::from(graph::agent(EXPERT, json!(task))).label("working out the answer").deadline_ms(WORKER_MS_MAX))
 }
 
-fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
-    match replies.parse::<WorkerOutput>(0) {
-        Ok(WorkerOutput { error: Some(failure), .. }) | Err(failure) => StepResult::Wrong(vec![Error::of(Step::Expert, &failure)]),
-        Ok(WorkerOutput { result, .. }) if result.trim().is_empty() => {
-            StepResult::Wrong(vec![Error::validation(Step::Expert, "the expert came back without an answer")])
+fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
+    match replies.parse::<Handed>(0) {
+        Ok(Handed { error: Some(failure), .. }) | Err(failure) => Done::Wrong(vec![Error::of(Step::Expert, &failure)]),
+        Ok(Handed { result, .. }) if result.trim().is_empty() => {
+            Done::Wrong(vec![Error::validation(Step::Expert, "the expert came back without an answer")])
         }
-        Ok(WorkerOutput { result, reasoning, memory, .. }) => {
+        Ok(Handed { result, reasoning, memory, .. }) => {
             let note = json!({ "answer": result });
             s.expert = Some(Expert { answer: result, reasoning, memory });
             s.expert_verdict = None;
             respond(s, Step::Expert, "The answer is ready.".to_owned(), None);
-            StepResult::Report(Report::Done, note)
+            Done::Report(Report::Done, note)
         }
     }
 }
@@ -219,12 +220,6 @@ fn digest(s: &Panel) -> Digest {
 }
 
 pub(super) fn ask_approval(s: &Panel) -> Ask {
-    let steps = json!({ "type": "array", "items": { "type": "string" } });
-    let schema = json!({
-        "type": "object",
-        "required": ["approve"],
-        "properties": { "approve": { "type": "boolean" }, "research_steps": steps, "expert_steps": steps },
-    });
     let listed = |steps: Vec<&str>| steps.iter().enumerate().map(|(at, step)| format!("{}. {step}", at + 1)).collect::<Vec<_>>().join("\n");
     let research = listed(s.research.iter().map(|one| one.step.as_str()).collect());
     let expert = listed(s.expert_steps.iter().map(String::as_str).collect());
@@ -234,28 +229,33 @@ pub(super) fn ask_approval(s: &Panel) -> Ask {
         if research.is_empty() { "(none)" } else { &research },
         digest(s)
     );
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+    let step = json!({ "type": "string" });
+    Ask::one(approval::request(prompt, &[("research_steps", step.clone()), ("expert_steps", step)], None))
 }
 
-/// Approved, approved with changed steps, or rejected.
+/// The sender of what a person says about a plan.
+const PERSON: &str = "user";
+
+/// Yes, yes with other steps, no, or a change that the planner makes.
 pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct ApprovalReply {
-        approve: bool,
+    #[derive(Default, Deserialize)]
+    struct Edited {
         #[serde(default)]
         research_steps: Option<Vec<String>>,
         #[serde(default)]
         expert_steps: Option<Vec<String>>,
     }
-    let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(ApprovalReply { approve: *approve, research_steps: None, expert_steps: None }),
-        Ok(value) => ApprovalReply::deserialize(value).ok(),
-        Err(_) => None,
-    };
-    let Some(word) = word.filter(|word| word.approve) else {
-        s.ending = Some(Ending::Declined);
-        s.current_step = Step::Finalizer;
-        return Go::to(Step::Finalizer.name()).note("approval", "declined");
+    let word = match approval::read::<Edited>(replies, None) {
+        Decision::Approved(edited) => edited,
+        Decision::Revise(reason) if s.messages.iter().filter(|word| word.sender == PERSON).count() < REVISIONS_MAX => {
+            // The planner reads it as it reads what a critic says.
+            let (sender, receiver) = (PERSON.to_owned(), Step::Planner.name().to_owned());
+            s.say(Word { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
+            s.current_step = Step::Planner;
+            return Go::to(Step::Planner.name()).note("approval", json!({ "revise": reason }));
+        }
+        Decision::Revise(_) => return declined(s, format!("the plan was revised {REVISIONS_MAX} times already")),
+        Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, reason),
     };
     let edited = Plan {
         research_steps: word.research_steps.unwrap_or_else(|| s.research.iter().map(|one| one.step.clone()).collect()),
@@ -267,4 +267,12 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
     }
     let hash = digest(s).to_string();
     orchestrate(s, Step::CriticPlanner, Report::Approved, 0).note("approval", json!({ "approved": hash }))
+}
+
+fn declined(s: &mut Panel, reason: String) -> Go {
+    s.ending = Some(Ending::Declined);
+    s.current_step = Step::Finalizer;
+    let note = if reason.is_empty() { json!("declined") } else { json!({ "declined": reason }) };
+    s.reason = reason;
+    Go::to(Step::Finalizer.name()).note("approval", note)
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::review::{self, Draft, Finding, review};
 use super::state::{Decision, Error, Panel, Verdict};
 use super::table::{Report, Step};
-use super::{APPROVE, StepResult, agents};
+use super::{APPROVE, Done, agents};
 use crate::answer;
 use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
@@ -23,14 +23,14 @@ const SMALL_TOKENS_MAX: u32 = 80;
 const NO_REASON: &str = "No reason was given; be more specific and more complete, and keep to the question.";
 
 /// The criteria of a critic, as in the specification.
-struct Criteria {
+struct Standard {
     what: &'static str,
     approve: &'static [&'static str],
     /// A small model is given only the first one.
     reject: &'static [&'static str],
 }
 
-const PLAN: Criteria = Criteria {
+const PLAN: Standard = Standard {
     what: "a plan of research and expert steps",
     approve: &[
         "its research and expert steps are sufficient to answer the question",
@@ -38,7 +38,7 @@ const PLAN: Criteria = Criteria {
     ],
     reject: &["its steps do not lead to an answer of the question.", "a step is unclear, or a needed step is missing."],
 };
-const RESEARCH: Criteria = Criteria {
+const RESEARCH: Standard = Standard {
     what: "the result of one research step",
     approve: &["it is relevant to the step, accurate by the passages, and complete enough for it"],
     reject: &[
@@ -47,17 +47,17 @@ const RESEARCH: Criteria = Criteria {
         "a part of the step is not answered although it could be found.",
     ],
 };
-const EXPERT: Criteria = Criteria {
+const EXPERT: Standard = Standard {
     what: "an expert's answer",
     approve: &["it addresses the question, and its reasoning supports it"],
     reject: &["it does not answer the question.", "its reasoning is missing or does not lead to it.", "a calculation or a fact in it is wrong."],
 };
 
 /// One judgement: the draft comes last and alone, after the passages it may rely on.
-fn ask(profile: &ModelProfile, question: &str, standard: &Criteria, work: String, spans: &[Span], findings: &[Finding]) -> Request {
+fn ask(profile: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[Span], findings: &[Finding]) -> Request {
     let question = prompt::clipped(question, profile.question_tokens());
-    let Criteria { what, approve, reject } = *standard;
-    let findings: Vec<String> = findings.iter().map(Finding::describe).collect();
+    let Standard { what, approve, reject } = *standard;
+    let findings: Vec<String> = findings.iter().map(Finding::told).collect();
     let context = json!({ "what": what, "question": question, "approve": approve, "reject": reject, "findings": findings });
     let mut messages = vec![prompt::system(prompt::render(CRITIC.of(profile), context))];
     let tokens_max = if profile.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
@@ -117,9 +117,9 @@ pub fn judge(profile: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -
     }
     let value = reply.ok_or("the critic's model was not asked")?;
     let value = prompt::json_in(value).ok_or_else(|| format!("not a verdict: {}", prompt::shown(value)))?;
-    let verdict_of_model: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
-    let model_rejects = Some(verdict_of_model.decision == Decision::Reject);
-    let verdict = settled(profile, &findings, tidy(verdict_of_model));
+    let said: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
+    let model_rejects = Some(said.decision == Decision::Reject);
+    let verdict = settled(profile, &findings, tidy(said));
     Ok(Judged { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
 }
 
@@ -163,22 +163,22 @@ fn answered(s: &mut Panel, step: Step, verdict: &Verdict, step_id: Option<usize>
 pub(super) fn ask_plan(s: &Panel) -> Ask {
     let research: Vec<&str> = s.research.iter().map(|one| one.step.as_str()).collect();
     let work = json!({ "research_steps": research, "expert_steps": s.expert_steps }).to_string();
-    Ask::one(ask(&s.model, &s.full_question(), &PLAN, work, &[], &[]).label(Step::CriticPlanner.name()))
+    Ask::one(ask(&s.model, &s.asked(), &PLAN, work, &[], &[]).label(Step::CriticPlanner.name()))
 }
 
-pub(super) fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+pub(super) fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let verdict = match read(replies, 0, Step::CriticPlanner) {
         Ok(verdict) => verdict,
-        Err(error) => return StepResult::Wrong(vec![error]),
+        Err(error) => return Done::Wrong(vec![error]),
     };
     answered(s, Step::CriticPlanner, &verdict, None);
     let note = json!(verdict);
     let report = report(&verdict);
     s.plan_verdict = Some(verdict);
     if report == Report::Approved && s.asks_approval {
-        return StepResult::Aside(Go::to(APPROVE).note(Step::CriticPlanner.name(), note));
+        return Done::Aside(Go::to(APPROVE).note(Step::CriticPlanner.name(), note));
     }
-    StepResult::Report(report, note)
+    Done::Report(report, note)
 }
 
 /// The findings about the result of a research step.
@@ -188,7 +188,7 @@ fn research_findings(s: &Panel, index: usize) -> Vec<Finding> {
 
 fn with_research<T>(s: &Panel, index: usize, then: impl FnOnce(&Draft<'_>) -> T) -> T {
     let one = &s.research[index];
-    let question = s.full_question();
+    let question = s.asked();
     let spans = one.memory.as_ref().map_or(&[][..], |memory| &memory.spans);
     let draft =
         Draft { question: &question, step: Some(&one.step), text: one.result.as_deref().unwrap_or_default(), reasoning: "", spans, judged: None };
@@ -224,7 +224,7 @@ fn ask_checks(s: &Panel, step: Step) -> Option<Ask> {
 }
 
 /// Takes the replies to [`ask_checks`] and repeats the step; `None` if they are done.
-fn fold_checks(s: &mut Panel, step: Step, replies: &Replies<'_>) -> Option<StepResult> {
+fn fold_checks(s: &mut Panel, step: Step, replies: &Replies<'_>) -> Option<Done> {
     let open = open_checks(s, step);
     if open.is_empty() {
         return None;
@@ -238,7 +238,7 @@ fn fold_checks(s: &mut Panel, step: Step, replies: &Replies<'_>) -> Option<StepR
         s.checks.retain(|known| known.text != check.text);
         s.checks.push(check);
     }
-    Some(StepResult::Aside(go))
+    Some(Done::Aside(go))
 }
 
 pub(super) fn ask_research(s: &Panel) -> Ask {
@@ -251,7 +251,7 @@ pub(super) fn ask_research(s: &Panel) -> Ask {
 }
 
 /// A result that could not be judged is judged again; the verdicts on the others are kept.
-pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     if let Some(done) = fold_checks(s, Step::CriticResearcher, replies) {
         return done;
     }
@@ -278,10 +278,10 @@ pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> StepResult 
         }
     }
     if !errors.is_empty() {
-        return StepResult::Wrong(errors);
+        return Done::Wrong(errors);
     }
     let report = if s.research.iter().any(|one| one.is_rejected()) { Report::Rejected } else { Report::Approved };
-    StepResult::Report(report, json!(noted))
+    Done::Report(report, json!(noted))
 }
 
 fn with_findings(mut note: Value, findings: &[Finding]) -> Value {
@@ -293,7 +293,7 @@ fn with_findings(mut note: Value, findings: &[Finding]) -> Value {
 
 fn with_answer<T>(s: &Panel, then: impl FnOnce(&Draft<'_>) -> T) -> T {
     let (text, reasoning) = s.expert.as_ref().map_or(("", ""), |expert| (&expert.answer, &expert.reasoning));
-    let (question, spans) = (s.full_question(), s.spans());
+    let (question, spans) = (s.asked(), s.spans());
     with_judged(s, Draft { question: &question, step: None, text, reasoning, spans: &spans, judged: None }, then)
 }
 
@@ -305,7 +305,7 @@ pub(super) fn ask_expert(s: &Panel) -> Ask {
     Ask { requests: request.into_iter().collect() }
 }
 
-pub(super) fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+pub(super) fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
     if let Some(done) = fold_checks(s, Step::CriticExpert, replies) {
         return done;
     }
@@ -315,11 +315,11 @@ pub(super) fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
     } else {
         match read(replies, 0, Step::CriticExpert) {
             Ok(verdict) => settled(&s.model, &findings, verdict),
-            Err(error) => return StepResult::Wrong(vec![error]),
+            Err(error) => return Done::Wrong(vec![error]),
         }
     };
     answered(s, Step::CriticExpert, &verdict, None);
     let (report, note) = (report(&verdict), with_findings(json!(verdict), &findings));
     s.expert_verdict = Some(verdict);
-    StepResult::Report(report, note)
+    Done::Report(report, note)
 }

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::state::{Ending, Kind, Panel};
-use super::{StepResult, UNANSWERED, agents, table::Step};
+use super::{Done, UNANSWERED, agents, table::Step};
 use crate::answer::{self, Answer};
+use crate::approval;
 use crate::claims::DraftAnswer;
 use crate::direct::ANSWER;
 use crate::no_model;
@@ -23,7 +24,7 @@ const TOKENS_MAX: u32 = 1_024;
 const SMALL_TOKENS_MAX: u32 = 320;
 const TRACE_TOKENS_MAX: u32 = 600;
 const WORD_TOKENS_MAX: usize = 120;
-const DECLINED: &str = "I was asked not to carry out this plan.";
+const DECLINED: &str = "I was asked not to carry out this plan";
 /// Token limit of a list of findings when there is no answer.
 const LISTED_TOKENS_MAX: usize = 1_500;
 
@@ -32,7 +33,7 @@ pub(super) fn ask(s: &Panel) -> Ask {
         return unchecked.ask(s.means());
     }
     let Some(expert) = s.expert.as_ref().filter(|_| s.ending == Some(Ending::Approved)) else { return Ask::nothing() };
-    let (messages, _) = answer_messages(s, &expert.answer);
+    let (messages, _) = told(s, &expert.answer);
     let tokens_max = if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
     let mut ask = Ask::one(prompt::call(ANSWER, messages, None, tokens_max).label("answering").last());
     if !s.model.is_small {
@@ -46,36 +47,32 @@ pub(super) fn ask(s: &Panel) -> Ask {
                 })
             })
             .collect();
-        let text = prompt::render(TRACE, json!({ "question": s.full_question(), "reasoning": expert.reasoning, "words": words }));
+        let text = prompt::render(TRACE, json!({ "question": s.asked(), "reasoning": expert.reasoning, "words": words }));
         let schema = json!({
             "type": "object",
             "required": ["final_reasoning_trace"],
             "additionalProperties": false,
             "properties": { "final_reasoning_trace": { "type": "string", "minLength": 1 } },
         });
-        ask.add(
-            prompt::call("trace", vec![prompt::system(text), prompt::user(s.full_question())], Some(schema), TRACE_TOKENS_MAX)
-                .label("retracing")
-                .last(),
-        );
+        ask.add(prompt::call("trace", vec![prompt::system(text), prompt::user(s.asked())], Some(schema), TRACE_TOKENS_MAX).label("retracing").last());
     }
     ask
 }
 
 /// Used by both `ask` and `fold`, so that an answer is checked against exactly what was shown.
-fn answer_messages(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
+fn told(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
     let profile = &s.model;
     let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(profile), json!({ "answer": approved })))];
-    let question = prompt::user(prompt::clipped(&s.full_question(), profile.question_tokens()));
+    let question = prompt::user(prompt::clipped(&s.asked(), profile.question_tokens()));
     let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&question));
-    let about = format!("{}\n{approved}", s.full_question());
+    let about = format!("{}\n{approved}", s.asked());
     let (evidence, shown) = answer::show(&s.spans(), &about, profile.evidence_tokens(used, TOKENS_MAX));
     messages.extend(evidence);
     messages.push(question);
     (messages, shown)
 }
 
-pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
+pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
     #[derive(Deserialize)]
     struct Trace {
         final_reasoning_trace: String,
@@ -84,8 +81,8 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
         unchecked.fold(s.means(), replies);
         return checked(s, unchecked);
     }
-    let Some(expert) = s.expert.clone().filter(|_| s.ending == Some(Ending::Approved)) else { return StepResult::End(end(s)) };
-    let (_, shown) = answer_messages(s, &expert.answer);
+    let Some(expert) = s.expert.clone().filter(|_| s.ending == Some(Ending::Approved)) else { return Done::End(end(s)) };
+    let (_, shown) = told(s, &expert.answer);
     let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => (text, None),
         // It was approved, so it is better than no answer.
@@ -102,8 +99,8 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> StepResult {
     let unchecked = Unchecked::new(DraftAnswer { markdown: raw, short: None }, shown, s.strict, s.means());
     let done = checked(s, unchecked);
     match (trouble, done) {
-        (Some(why), StepResult::End(go)) => StepResult::End(go.note("finalizer", as_written(&why))),
-        (Some(why), StepResult::Aside(go)) => StepResult::Aside(go.note("finalizer", as_written(&why))),
+        (Some(why), Done::End(go)) => Done::End(go.note("finalizer", as_written(&why))),
+        (Some(why), Done::Aside(go)) => Done::Aside(go.note("finalizer", as_written(&why))),
         (_, done) => done,
     }
 }
@@ -113,16 +110,16 @@ fn as_written(why: &str) -> serde_json::Value {
 }
 
 /// Ends with the answer, or repeats the step until it is checked.
-fn checked(s: &mut Panel, unchecked: Unchecked) -> StepResult {
+fn checked(s: &mut Panel, unchecked: Unchecked) -> Done {
     if !unchecked.is_done() {
         s.unchecked = Some(unchecked);
-        return StepResult::Aside(Go::to(Step::Finalizer.name()));
+        return Done::Aside(Go::to(Step::Finalizer.name()));
     }
     let (answer, failure) = unchecked.finish();
     s.final_answer = answer.body.clone();
     s.answer = Some(answer);
     agents::respond(s, Step::Finalizer, "The final answer is ready.".to_owned(), None);
-    StepResult::End(failure.into_iter().fold(end_with_answer(s), |go, why| go.note("check_failed", why)))
+    Done::End(failure.into_iter().fold(said(s), |go, why| go.note("check_failed", why)))
 }
 
 /// The message if there is no approved answer.
@@ -130,17 +127,17 @@ pub(super) fn end(s: &mut Panel) -> Go {
     if s.is_model_down && matches!(s.ending, Some(Ending::Error | Ending::RetriesSpent)) {
         let last = s.errors.last().map(|error| format!("{} failed: {}", error.component, error.message)).unwrap_or_default();
         let why = if s.reason.is_empty() { last } else { s.reason.clone() };
-        let shown = answer::pick(&s.spans(), &s.full_question(), LISTED_TOKENS_MAX);
+        let shown = answer::pick(&s.spans(), &s.asked(), LISTED_TOKENS_MAX);
         return no_model::fail("panel", &why, &shown);
     }
     let answer = match s.ending {
-        Some(Ending::Declined) => fixed(DECLINED),
+        Some(Ending::Declined) => fixed(&approval::declined_words(DECLINED, &s.reason)),
         Some(Ending::Error) => {
             let why = s.errors.last().map_or_else(String::new, |error| {
                 let kind = format!("{:?}", error.kind).to_lowercase();
                 format!(" {} failed ({kind} error): {}", error.component, error.message)
             });
-            let shown = answer::pick(&s.spans(), &s.full_question(), LISTED_TOKENS_MAX);
+            let shown = answer::pick(&s.spans(), &s.asked(), LISTED_TOKENS_MAX);
             if shown.is_empty() {
                 fixed(&format!("{UNANSWERED}{why}"))
             } else {
@@ -154,7 +151,7 @@ pub(super) fn end(s: &mut Panel) -> Go {
     s.final_reasoning_trace =
         if matches!(s.ending, Some(Ending::RetriesSpent | Ending::RetryCannotHelp)) { UNANSWERED.to_owned() } else { retraced(s) };
     s.answer = Some(answer);
-    end_with_answer(s)
+    said(s)
 }
 
 /// A fixed text that needs no sources.
@@ -162,7 +159,7 @@ fn fixed(words: &str) -> Answer {
     answer::finish(words, &[], false)
 }
 
-fn end_with_answer(s: &Panel) -> Go {
+fn said(s: &Panel) -> Go {
     let answer = s.answer.clone().unwrap_or_default();
     Go::end().note("answer", answer.summary()).say("user", s.question.as_str()).say("assistant", answer.text)
 }

@@ -39,7 +39,7 @@ use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::direct::ANSWER;
 use crate::input::{Approve, Input};
 use crate::settings::SettingsType;
-use state::{AgentMessage, Ending, Error, Kind, Panel};
+use state::{Ending, Error, Kind, Panel, Word};
 use table::{Report, Step, When};
 
 pub use critics::{Judged, ask_about, judge};
@@ -82,7 +82,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         }
         builder = builder.node(step.name(), Agent { step, ask, fold }, &edges);
     }
-    let after_approval = [Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
+    let after_approval = [Step::Planner.name(), Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
     builder.node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval).build()
 }
 
@@ -149,7 +149,7 @@ fn output(s: &Panel) -> Value {
 }
 
 /// Result of one step.
-enum StepResult {
+enum Done {
     /// A report, and a one-line note about it.
     Report(Report, Value),
     Wrong(Vec<Error>),
@@ -162,7 +162,7 @@ enum StepResult {
 struct Agent {
     step: Step,
     ask: fn(&Panel) -> Ask,
-    fold: fn(&mut Panel, &Replies<'_>) -> StepResult,
+    fold: fn(&mut Panel, &Replies<'_>) -> Done,
 }
 
 impl Node<Panel> for Agent {
@@ -183,21 +183,21 @@ impl Node<Panel> for Agent {
             return orchestrate(s, self.step, Report::Critical, 1);
         }
         match (self.fold)(s, replies) {
-            StepResult::Report(report, note) => {
+            Done::Report(report, note) => {
                 let count = if report == Report::Rejected { rejections(s, self.step) } else { 1 };
                 orchestrate(s, self.step, report, count).note(self.step.name(), note)
             }
-            StepResult::Wrong(errors) => {
+            Done::Wrong(errors) => {
                 let is_critical = errors.iter().any(|error| !error.is_recoverable);
                 let note = json!(errors);
                 for error in errors {
                     let content = format!("{:?}: {}", error.kind, error.message).to_lowercase();
-                    s.say(AgentMessage { sender: error.component.clone(), receiver: ORCHESTRATOR.into(), kind: Kind::Error, content, step_id: None });
+                    s.say(Word { sender: error.component.clone(), receiver: ORCHESTRATOR.into(), kind: Kind::Error, content, step_id: None });
                     s.errors.push(error);
                 }
                 orchestrate(s, self.step, if is_critical { Report::Critical } else { Report::Failed }, 1).note("error", note)
             }
-            StepResult::End(go) | StepResult::Aside(go) => go,
+            Done::End(go) | Done::Aside(go) => go,
         }
     }
 }
@@ -292,7 +292,7 @@ fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
 fn instruct(s: &mut Panel, to: Step, when: When) {
     let is_again = when == When::Failed;
     let rejected = |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == When::Rejected).map(|verdict| verdict.feedback.clone());
-    let instruction: Vec<(String, Option<usize>)> = match to {
+    let told: Vec<(String, Option<usize>)> = match to {
         Step::Input => Vec::new(),
         _ if is_again => {
             let open: Vec<Option<usize>> = match to {
@@ -300,7 +300,7 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
                 Step::CriticResearcher => s.to_review().into_iter().map(Some).collect(),
                 _ => vec![None],
             };
-            open.into_iter().map(|step_id| (last_instruction(s, to, step_id), step_id)).collect()
+            open.into_iter().map(|step_id| (last_told(s, to, step_id), step_id)).collect()
         }
         Step::Planner => {
             let first = format!("Develop a logical plan to answer: {}", s.question);
@@ -314,8 +314,8 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
                     Some(index) => Some((index + 1).min(s.research.len() - 1)),
                 };
             }
-            let instruction = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
-            s.to_research().into_iter().map(|index| (instruction(index), Some(index))).collect()
+            let told = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
+            s.to_research().into_iter().map(|index| (told(index), Some(index))).collect()
         }
         Step::Expert => {
             let first = format!("Perform steps: {}", s.expert_steps.join(" "));
@@ -323,8 +323,8 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
         }
         Step::CriticPlanner => vec![(format!("Review plan: {}", agents::logical_plan(s)), None)],
         Step::CriticResearcher => {
-            let instruction = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
-            s.to_review().into_iter().map(|index| (instruction(index), Some(index))).collect()
+            let told = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
+            s.to_review().into_iter().map(|index| (told(index), Some(index))).collect()
         }
         Step::CriticExpert => {
             let answer = s.expert.as_ref().map_or("", |expert| expert.answer.as_str());
@@ -332,12 +332,12 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
         }
         Step::Finalizer => vec![("Generate final answer and reasoning trace".to_owned(), None)],
     };
-    for (content, step_id) in instruction {
-        s.say(AgentMessage { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
+    for (content, step_id) in told {
+        s.say(Word { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
     }
 }
 
-fn last_instruction(s: &Panel, to: Step, step_id: Option<usize>) -> String {
-    let instruction = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
-    instruction.map(|word| word.content.clone()).unwrap_or_default()
+fn last_told(s: &Panel, to: Step, step_id: Option<usize>) -> String {
+    let told = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
+    told.map(|word| word.content.clone()).unwrap_or_default()
 }

@@ -76,7 +76,7 @@ impl Finding {
     }
 
     /// For a critic, who has the sources.
-    pub fn describe(&self) -> String {
+    pub fn told(&self) -> String {
         match self.sentence.as_str() {
             "" => self.words.clone(),
             sentence => format!("“{sentence}”: {}", self.words),
@@ -159,11 +159,11 @@ pub fn is_rejected(findings: &[Finding]) -> bool {
 
 /// Feedback for the author of the draft.
 pub fn feedback(findings: &[Finding]) -> String {
-    let describe = |finding: &Finding| match finding.source.as_str() {
-        "" => finding.describe(),
-        source => format!("{} They say: “{source}”", finding.describe()),
+    let told = |finding: &Finding| match finding.source.as_str() {
+        "" => finding.told(),
+        source => format!("{} They say: “{source}”", finding.told()),
     };
-    findings.iter().filter(|finding| finding.is_hard()).map(describe).collect::<Vec<_>>().join(" ")
+    findings.iter().filter(|finding| finding.is_hard()).map(told).collect::<Vec<_>>().join(" ")
 }
 
 fn whole(kind: FindingKind, words: &str) -> Finding {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Step;
 use crate::input::ModelProfile;
-use crate::verify::{Check, CheckOptions, Unchecked, Verify};
+use crate::verify::{Check, Means, Unchecked, Verify};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Panel {
@@ -23,7 +23,7 @@ pub(super) struct Panel {
     /// The available tools, as listed by the registry.
     pub(super) tools: Vec<crate::toolbox::Tool>,
     /// All messages between the agents, in order.
-    pub(super) messages: Vec<AgentMessage>,
+    pub(super) messages: Vec<Word>,
     /// The planner's research steps with their results.
     pub(super) research: Vec<Research>,
     pub(super) expert_steps: Vec<String>,
@@ -80,7 +80,7 @@ pub(super) const EXPERT_STEPS_MAX: usize = 8;
 
 /// A message between agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AgentMessage {
+pub(super) struct Word {
     pub(super) sender: String,
     pub(super) receiver: String,
     #[serde(rename = "type")]
@@ -212,7 +212,7 @@ impl Error {
 
 impl Panel {
     /// The question in full, for tools that are not given the conversation.
-    pub(super) fn full_question(&self) -> String {
+    pub(super) fn asked(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
@@ -285,11 +285,11 @@ impl Panel {
         spans
     }
 
-    pub(super) fn means(&self) -> CheckOptions<'_> {
-        CheckOptions { verify: self.settings.verify, model: &self.model }
+    pub(super) fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
-    pub(super) fn say(&mut self, word: AgentMessage) {
+    pub(super) fn say(&mut self, word: Word) {
         self.messages.push(word);
     }
 }

@@ -21,7 +21,7 @@ use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Messa
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::state::{AgentMessage, Kind, TOOL_CALLS_MAX};
+use super::state::{Kind, TOOL_CALLS_MAX, Word};
 use crate::answer;
 use crate::descriptor::{Descriptor, InputKind, Visibility};
 use crate::input::ModelProfile;
@@ -98,7 +98,7 @@ pub(super) struct Task {
     pub(super) steps: Vec<String>,
     /// Messages between the orchestrator and the worker about this task.
     #[serde(default)]
-    pub(super) messages: Vec<AgentMessage>,
+    pub(super) messages: Vec<Word>,
     /// Research results, for the expert.
     #[serde(default)]
     pub(super) results: Vec<String>,
@@ -123,7 +123,7 @@ fn four() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Memory {
-    pub(super) calls: Vec<CallRecord>,
+    pub(super) calls: Vec<Made>,
     pub(super) spans: Vec<Span>,
     /// The last result.
     pub(super) result: String,
@@ -132,12 +132,11 @@ pub(super) struct Memory {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct CallRecord {
+pub(super) struct Made {
     pub(super) tool: String,
     pub(super) arguments: Value,
     /// The start of the reply, or the error.
-    #[serde(rename = "came")]
-    pub(super) result: Result<String, String>,
+    pub(super) came: Result<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -160,7 +159,7 @@ enum Outcome {
 
 /// Output of a worker, as the panel reads it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct WorkerOutput {
+pub(super) struct Handed {
     #[serde(default)]
     pub(super) result: String,
     #[serde(default)]
@@ -174,11 +173,11 @@ pub(super) struct WorkerOutput {
 fn output(s: &Worker) -> Value {
     let memory = s.task.memory.clone();
     let handed = match &s.outcome {
-        Outcome::Result { result, reasoning } => WorkerOutput { result: result.clone(), reasoning: reasoning.clone(), memory, error: None },
-        Outcome::Failed(failure) => WorkerOutput { result: String::new(), reasoning: String::new(), memory, error: Some(failure.clone()) },
+        Outcome::Result { result, reasoning } => Handed { result: result.clone(), reasoning: reasoning.clone(), memory, error: None },
+        Outcome::Failed(failure) => Handed { result: String::new(), reasoning: String::new(), memory, error: Some(failure.clone()) },
         Outcome::Open => {
             let failure = Failure::new(FailureKind::Internal, "it ended before it was done");
-            WorkerOutput { result: String::new(), reasoning: String::new(), memory, error: Some(failure) }
+            Handed { result: String::new(), reasoning: String::new(), memory, error: Some(failure) }
         }
     };
     json!(handed)
@@ -201,8 +200,8 @@ impl Worker {
 
     /// Feedback of the critic, oldest first: every instruction after the first.
     fn feedback(&self) -> Vec<&str> {
-        let describe = self.task.messages.iter().filter(|word| word.kind == Kind::Instruction).map(|word| word.content.as_str());
-        describe.skip(1).collect()
+        let told = self.task.messages.iter().filter(|word| word.kind == Kind::Instruction).map(|word| word.content.as_str());
+        told.skip(1).collect()
     }
 
     fn goal(&self) -> String {
@@ -211,9 +210,9 @@ impl Worker {
 
     /// System prompt, the evidence that fits, and the task, last and alone.
     fn messages(&self, template: &Prompt, tokens_max: u32) -> (Vec<Message>, Vec<Span>) {
-        let calls: Vec<String> = self.task.memory.calls.iter().map(describe).collect();
+        let calls: Vec<String> = self.task.memory.calls.iter().map(told).collect();
         let profile = &self.task.model;
-        let tools = self.toolbox().describe(profile);
+        let tools = self.toolbox().told(profile);
         let text = prompt::render(
             template.of(profile),
             json!({
@@ -238,8 +237,8 @@ impl Worker {
     }
 }
 
-fn describe(made: &CallRecord) -> String {
-    match &made.result {
+fn told(made: &Made) -> String {
+    match &made.came {
         Ok(words) => format!("{} {}: {words}", made.tool, made.arguments),
         Err(why) => format!("{} {} failed: {why}", made.tool, made.arguments),
     }
@@ -284,17 +283,17 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
             Ok(call) => {
                 // A call that may change something is not repeated after a failure either: it may have taken effect.
                 let is_once = !toolbox.is_read_only(&call.tool);
-                let is_made = |made: &CallRecord| (made.result.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
+                let is_made = |made: &Made| (made.came.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
                 let is_known = s.planned.contains(&call) || s.task.memory.calls.iter().any(is_made);
                 if !is_known && s.planned.len() < s.calls_left().min(CALLS_PER_TURN_MAX) {
                     s.planned.push(call);
                 }
             }
-            Err(why) => s.task.memory.calls.push(CallRecord { tool: call.tool, arguments: call.arguments, result: Err(why) }),
+            Err(why) => s.task.memory.calls.push(Made { tool: call.tool, arguments: call.arguments, came: Err(why) }),
         }
     }
     // A researcher must make at least one lookup.
-    let has_looked = s.task.memory.calls.iter().any(|made| made.result.is_ok());
+    let has_looked = s.task.memory.calls.iter().any(|made| made.came.is_ok());
     if s.planned.is_empty() && s.role == Role::Researcher && !has_looked && s.used == 0 {
         s.planned.extend(toolbox.fallback(&s.goal()));
     }
@@ -319,7 +318,7 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
     let mut noted = Vec::new();
     for (index, ToolCall { tool, arguments }) in planned.into_iter().enumerate() {
         s.used += 1;
-        let result = match replies.parse::<Found>(index) {
+        let came = match replies.parse::<Found>(index) {
             Ok(mut found) => {
                 answer::label(&mut found.spans, &tool, &arguments);
                 let words = prompt::clipped(&evidence::defused(&found.text), CALL_WORDS_TOKENS_MAX);
@@ -329,10 +328,10 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
             }
             Err(failure) => Err(failure.to_string()),
         };
-        noted.push(json!({ "tool": tool, "ok": result.is_ok() }));
-        s.task.memory.calls.push(CallRecord { tool, arguments, result });
+        noted.push(json!({ "tool": tool, "ok": came.is_ok() }));
+        s.task.memory.calls.push(Made { tool, arguments, came });
     }
-    let is_enough = s.calls_left() == 0 || (s.task.model.is_small && s.task.memory.calls.last().is_some_and(|made| made.result.is_ok()));
+    let is_enough = s.calls_left() == 0 || (s.task.model.is_small && s.task.memory.calls.last().is_some_and(|made| made.came.is_ok()));
     Go::to(if is_enough { "write" } else { "think" }).note("tools_used", noted)
 }
 

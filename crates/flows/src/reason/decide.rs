@@ -26,8 +26,7 @@ pub enum Way {
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// Set by the caller.
-    #[serde(rename = "told")]
-    Requested,
+    Told,
     /// "quick", "briefly", …, or the depth `quick`.
     AskedForQuick,
     /// The depth `deep`.
@@ -72,8 +71,7 @@ pub struct Facts<'f> {
     pub has_failed_before: bool,
     /// Documents were named.
     pub has_documents: bool,
-    /// The caller's choice.
-    pub requested: Option<Way>,
+    pub told: Option<Way>,
     /// The user's preference.
     pub preference: Option<Way>,
     /// The effort.
@@ -138,8 +136,8 @@ const GREETING_WORDS_MAX: usize = 4;
 pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     let words = words(facts.message);
     let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);
-    if let Some(way) = facts.requested {
-        return (way, Why::Requested);
+    if let Some(way) = facts.told {
+        return (way, Why::Told);
     }
     if facts.depth == Depth::Deep {
         return (Way::Agentic, Why::AskedForDepth);
@@ -248,7 +246,7 @@ mod tests {
             (Facts { message: "Who is she?", has_failed_before: true, ..plain }, Way::Agentic, Why::PreviousFailure),
             (Facts { message: "Who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
             (Facts { message: "Who is she?", preference: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Preference),
-            (Facts { message: "Who is she?", requested: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Requested),
+            (Facts { message: "Who is she?", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
             // Keywords alone do not decide; the tools do.
             (Facts { message: "What is a file system?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "What is a plan?", ..plain }, Way::Direct, Why::Simple),
@@ -263,7 +261,7 @@ mod tests {
             (Facts { message: "Briefly, what is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),
             (Facts { message: "Quickly, who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
             (Facts { message: "A direct answer, please.", preference: Some(Way::Agentic), ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Quick answer", requested: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Requested),
+            (Facts { message: "Quick answer", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
             (Facts { message: "", ..plain }, Way::Direct, Why::Simple),
         ];
         for (facts, way, why) in cases {

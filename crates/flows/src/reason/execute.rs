@@ -46,61 +46,59 @@ pub struct WrittenFile {
 
 /// A step during execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct StepRun {
+pub(super) struct Doing {
     /// As planned or adjusted, with its references.
     pub(super) call: ToolCall,
     /// With values in place of references; `None` while it waits for another step.
     pub(super) sent: Option<ToolCall>,
     pub(super) tries: u32,
     pub(super) spent_us: u64,
-    pub(super) end: Option<StepEnd>,
+    pub(super) end: Option<Ended>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum StepEnd {
-    #[serde(rename = "well")]
-    Succeeded(Value),
-    #[serde(rename = "badly")]
-    Failed { kind: FailureKind, why: String },
+pub(super) enum Ended {
+    Well(Value),
+    Badly { kind: FailureKind, why: String },
 }
 
 /// A call of an earlier iteration that may have changed something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct PastCall {
+pub(super) struct Acted {
     pub(super) call: ToolCall,
-    pub(super) end: StepEnd,
+    pub(super) end: Ended,
 }
 
 /// As planned, with adjusted arguments, with another tool.
 const TRIES_MAX: u32 = 3;
 const OUTPUT_TOKENS_MAX: usize = 400;
 /// Tokens of a result or an error in the planner's prompt.
-const SUMMARY_TOKENS_MAX: usize = 120;
+const TOLD_TOKENS_MAX: usize = 120;
 /// Files listed in a run's output.
 const FILES_MAX: usize = 200;
 
-impl StepRun {
-    pub(super) fn new(step: &Step) -> StepRun {
-        StepRun { call: step.call(), sent: None, tries: 0, spent_us: 0, end: None }
+impl Doing {
+    pub(super) fn new(step: &Step) -> Doing {
+        Doing { call: step.call(), sent: None, tries: 0, spent_us: 0, end: None }
     }
 
-    pub(super) fn has_succeeded(&self) -> bool {
-        matches!(self.end, Some(StepEnd::Succeeded(_)))
+    pub(super) fn is_well(&self) -> bool {
+        matches!(self.end, Some(Ended::Well(_)))
     }
 
     /// Its reply, if it succeeded.
     pub(super) fn reply(&self) -> Option<&Value> {
         match &self.end {
-            Some(StepEnd::Succeeded(value)) => Some(value),
-            Some(StepEnd::Failed { .. }) | None => None,
+            Some(Ended::Well(value)) => Some(value),
+            Some(Ended::Badly { .. }) | None => None,
         }
     }
 
     pub(super) fn result(&self, step: usize) -> ExecutionResult {
         let (success, output, error) = match &self.end {
-            Some(StepEnd::Succeeded(value)) => (true, Some(shown(value)), None),
-            Some(StepEnd::Failed { why, .. }) => (false, None, Some(why.clone())),
+            Some(Ended::Well(value)) => (true, Some(shown(value)), None),
+            Some(Ended::Badly { why, .. }) => (false, None, Some(why.clone())),
             None => (false, None, Some("it was not carried out".to_owned())),
         };
         let execution_time_ms = self.spent_us / 1_000;
@@ -109,21 +107,21 @@ impl StepRun {
 
     /// The planned call, if it would fail again: a tool refused it for what it is, and it depends on no other step.
     pub(super) fn call_that_fails(&self) -> Option<&ToolCall> {
-        let is_refused = matches!(self.end, Some(StepEnd::Failed { kind: FailureKind::Tool | FailureKind::Invalid, .. }));
+        let is_refused = matches!(self.end, Some(Ended::Badly { kind: FailureKind::Tool | FailureKind::Invalid, .. }));
         (is_refused && references(&self.call.arguments).is_empty()).then_some(&self.call)
     }
 
     /// The call and its result, in one line for a planner. Tool text is neutralized.
-    pub(super) fn describe(&self) -> String {
+    pub(super) fn told(&self) -> String {
         let call = self.sent.as_ref().unwrap_or(&self.call);
-        let arguments = prompt::clipped(&call.arguments.to_string(), SUMMARY_TOKENS_MAX);
-        let result = match &self.end {
-            Some(StepEnd::Succeeded(value)) => super::value::as_text(&plain(value)),
-            Some(StepEnd::Failed { why, .. }) => why.clone(),
+        let arguments = prompt::clipped(&call.arguments.to_string(), TOLD_TOKENS_MAX);
+        let came = match &self.end {
+            Some(Ended::Well(value)) => super::value::as_text(&plain(value)),
+            Some(Ended::Badly { why, .. }) => why.clone(),
             None => "not carried out".to_owned(),
         };
-        let result = prompt::clipped(&evidence::defused(&result).split_whitespace().collect::<Vec<_>>().join(" "), SUMMARY_TOKENS_MAX);
-        format!("{} {arguments}: {result}", call.tool)
+        let came = prompt::clipped(&evidence::defused(&came).split_whitespace().collect::<Vec<_>>().join(" "), TOLD_TOKENS_MAX);
+        format!("{} {arguments}: {came}", call.tool)
     }
 }
 
@@ -150,43 +148,43 @@ pub(super) fn prepare(s: &mut Reason) {
             continue;
         }
         let needs: Vec<usize> = references(&s.doing[index].call.arguments).into_iter().map(|reference| reference.task).collect();
-        let lost = needs.iter().find(|task| s.doing.get(task.wrapping_sub(1)).is_none_or(|of| matches!(of.end, Some(StepEnd::Failed { .. }))));
+        let lost = needs.iter().find(|task| s.doing.get(task.wrapping_sub(1)).is_none_or(|of| matches!(of.end, Some(Ended::Badly { .. }))));
         if let Some(task) = lost {
             let why = format!("it needs what step {task} did not find");
-            s.doing[index].end = Some(StepEnd::Failed { kind: FailureKind::Need, why });
+            s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Need, why });
             continue;
         }
         let is_act = |of: usize| !s.toolbox.is_read_only(&s.doing[of].call.tool);
         let is_open = |of: usize| s.doing[of].end.is_none();
         if is_act(index)
-            && let Some(of) = (0..index).find(|&of| is_act(of) && matches!(s.doing[of].end, Some(StepEnd::Failed { .. })))
+            && let Some(of) = (0..index).find(|&of| is_act(of) && matches!(s.doing[of].end, Some(Ended::Badly { .. })))
         {
             let why = format!("step {} before it was not done", of + 1);
-            s.doing[index].end = Some(StepEnd::Failed { kind: FailureKind::Need, why });
+            s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Need, why });
             continue;
         }
         if (0..index).any(|of| is_open(of) && (is_act(of) || is_act(index))) {
             continue;
         }
         // A step comes after those it needs, so one pass fails every step that depends on a failed one.
-        if needs.iter().any(|task| !s.doing[task - 1].has_succeeded()) {
+        if needs.iter().any(|task| !s.doing[task - 1].is_well()) {
             continue;
         }
         let call = &s.doing[index].call;
-        match filled(call, s.toolbox.get(&call.tool), |number| s.doing.get(number.wrapping_sub(1)).and_then(StepRun::reply)) {
+        match filled(call, s.toolbox.get(&call.tool), |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply)) {
             Ok(call) => match s.acted.iter().find(|acted| acted.call == call) {
                 None => s.doing[index].sent = Some(call),
                 Some(acted) => {
                     let end = match &acted.end {
-                        StepEnd::Succeeded(value) => StepEnd::Succeeded(value.clone()),
-                        StepEnd::Failed { kind, why } => {
-                            StepEnd::Failed { kind: *kind, why: format!("it may have happened before and is not repeated: {why}") }
+                        Ended::Well(value) => Ended::Well(value.clone()),
+                        Ended::Badly { kind, why } => {
+                            Ended::Badly { kind: *kind, why: format!("it may have happened before and is not repeated: {why}") }
                         }
                     };
                     s.doing[index].end = Some(end);
                 }
             },
-            Err(why) => s.doing[index].end = Some(StepEnd::Failed { kind: FailureKind::Reference, why }),
+            Err(why) => s.doing[index].end = Some(Ended::Badly { kind: FailureKind::Reference, why }),
         }
     }
 }
@@ -196,11 +194,11 @@ pub(super) fn remember_acts(s: &mut Reason) {
     for doing in &s.doing {
         let (Some(call), Some(end)) = (&doing.sent, &doing.end) else { continue };
         let may_have_happened = match end {
-            StepEnd::Succeeded(_) => true,
-            StepEnd::Failed { kind, .. } => !matches!(kind, FailureKind::Invalid | FailureKind::Refused | FailureKind::Need | FailureKind::Reference),
+            Ended::Well(_) => true,
+            Ended::Badly { kind, .. } => !matches!(kind, FailureKind::Invalid | FailureKind::Refused | FailureKind::Need | FailureKind::Reference),
         };
         if !s.toolbox.is_read_only(&call.tool) && may_have_happened {
-            s.acted.push(PastCall { call: call.clone(), end: end.clone() });
+            s.acted.push(Acted { call: call.clone(), end: end.clone() });
         }
     }
 }
@@ -221,20 +219,20 @@ pub(super) fn ask(s: &Reason) -> Ask {
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let (toolbox, question) = (s.toolbox.clone(), s.full_question());
+    let (toolbox, question) = (s.toolbox.clone(), s.asked());
     for (at, index) in due(s).into_iter().enumerate() {
         let took_us = replies.get(at).map_or(0, |reply| reply.took_us);
-        let result = replies.parse::<Found>(at);
+        let came = replies.parse::<Found>(at);
         let doing = &mut s.doing[index];
         let tool = toolbox.get(&doing.call.tool);
         s.has_acted |= !toolbox.is_read_only(&doing.call.tool);
         doing.spent_us = doing.spent_us.saturating_add(took_us);
         doing.tries += 1;
-        let (kind, why) = match result {
+        let (kind, why) = match came {
             Ok(found) if !found.text.trim().is_empty() || !found.spans.is_empty() || !found.data.is_null() => {
                 let found = with_spans(&doing.call.tool, found);
                 let files = files_of(&doing.call.tool, tool, &found.data);
-                doing.end = Some(StepEnd::Succeeded(json!(found)));
+                doing.end = Some(Ended::Well(json!(found)));
                 s.keep(found.spans);
                 s.list(files);
                 continue;
@@ -243,7 +241,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             Ok(found) if !toolbox.is_read_only(&doing.call.tool) => {
                 let text = format!("{} was carried out and returned nothing.", doing.call.tool);
                 let found = with_spans(&doing.call.tool, Found { text, ..found });
-                doing.end = Some(StepEnd::Succeeded(json!(found)));
+                doing.end = Some(Ended::Well(json!(found)));
                 s.keep(found.spans);
                 continue;
             }
@@ -252,7 +250,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         };
         match again(doing, kind, tool, &toolbox, &question) {
             Some(call) => (doing.call, doing.sent) = (call, None),
-            None => doing.end = Some(StepEnd::Failed { kind, why }),
+            None => doing.end = Some(Ended::Badly { kind, why }),
         }
     }
     prepare(s);
@@ -300,7 +298,7 @@ impl Reason {
 }
 
 /// The next call to try, if any.
-fn again(doing: &StepRun, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbox, question: &str) -> Option<ToolCall> {
+fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbox, question: &str) -> Option<ToolCall> {
     let is_read_only = toolbox.is_read_only(&doing.call.tool);
     let may_pass = match kind {
         FailureKind::Network | FailureKind::Timeout | FailureKind::Tool | FailureKind::Refused => is_read_only,

@@ -57,7 +57,7 @@ pub(super) fn kept(s: &Reason) -> Vec<Note> {
 /// similar request. Other notes are left out, because an input is stored permanently.
 pub(super) fn given(input: &mut Value, context: &Context) -> bool {
     let is_heard = context::fill(input, context, 2 * TURNS_MAX);
-    let key = key(&context::full_question(input));
+    let key = key(&context::asked(input));
     let read = |note: &Note| Some(Remembered { kind: of_name(&note.kind)?, key: Key::deserialize(&note.key).ok()?, value: note.value.clone() });
     // Newest last, as `recall` expects.
     let all: Vec<Remembered> = context.notes.iter().rev().filter_map(read).collect();

@@ -53,7 +53,7 @@ use crate::input::{Approve, Input, ModelProfile};
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
-use crate::verify::{CheckOptions, Unchecked, Verify};
+use crate::verify::{Means, Unchecked, Verify};
 
 pub use decide::{Complexity, Facts, ToolFit, Way, Why, complexity, decide};
 pub use execute::{ExecutionResult, WrittenFile};
@@ -93,7 +93,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("plan", (ask_plan, fold_plan), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"])
         .node("find_tools", (find_tools::ask, find_tools::fold), &["plan"])
         .node("clarify", (clarify::ask, clarify::fold), &["plan"])
-        .node("approve_plan", (approve::ask, approve::fold), &["execute", END])
+        .node("approve_plan", (approve::ask, approve::fold), &["plan", "execute", END])
         .node("execute", (execute::ask, execute::fold), &["execute", "reflect"])
         .node("reflect", (reflect::ask, reflect::fold), &["iterate", "respond"])
         .node("respond", (respond::ask, respond::fold), &["iterate", "direct", "check", END])
@@ -196,7 +196,12 @@ pub(super) struct Reason {
     /// The planner's question to the user.
     question_to_user: Option<String>,
     clarified: Vec<clarify::Clarified>,
-    doing: Vec<execute::StepRun>,
+    /// The plan that a person wants changed, and what they said about it and those before it.
+    #[serde(default)]
+    revised: String,
+    #[serde(default)]
+    revisions: Vec<String>,
+    doing: Vec<execute::Doing>,
     results: Vec<ExecutionResult>,
     /// Lines for the planner: earlier steps and failures.
     done: Vec<String>,
@@ -208,7 +213,7 @@ pub(super) struct Reason {
     #[serde(default)]
     dropped_tools: Vec<String>,
     /// Calls of earlier iterations that may have changed something.
-    acted: Vec<execute::PastCall>,
+    acted: Vec<execute::Acted>,
     files: Vec<WrittenFile>,
     spans: Vec<Span>,
     reflections: Vec<ReflectionResult>,
@@ -253,6 +258,8 @@ fn begin(input: Input<Settings>) -> Reason {
         tool_searches: 0,
         question_to_user: None,
         clarified: Vec::new(),
+        revised: String::new(),
+        revisions: Vec::new(),
         doing: Vec::new(),
         results: Vec::new(),
         done: Vec::new(),
@@ -293,12 +300,12 @@ fn output(s: &Reason) -> Value {
 
 impl Reason {
     /// The question in full, for tools that are not given the conversation.
-    fn full_question(&self) -> String {
+    fn asked(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
-    fn means(&self) -> CheckOptions<'_> {
-        CheckOptions { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn depth(&self) -> Depth {
@@ -319,11 +326,11 @@ impl Reason {
     }
 
     fn recall(&self, kind: Kind) -> Option<&Remembered> {
-        recall(&self.settings.remembered, kind, &key(&self.full_question()))
+        recall(&self.settings.remembered, kind, &key(&self.asked()))
     }
 
     fn remember(&mut self, kind: Kind, value: Value) {
-        let key = key(&self.full_question());
+        let key = key(&self.asked());
         self.to_remember.push(Remembered { kind, key, value });
     }
 
@@ -350,7 +357,7 @@ impl Reason {
     }
 
     /// System prompt, history and question; the question is last and alone.
-    fn messages(&self, system: String) -> Vec<Message> {
+    fn told(&self, system: String) -> Vec<Message> {
         let mut messages = vec![prompt::system(system)];
         messages.extend(crate::input::fitted(&crate::input::recent(&self.history, TURNS_MAX), self.model.history_tokens()));
         messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
@@ -365,7 +372,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
         messages_before: crate::input::last_messages(&s.history, usize::MAX).len(),
         has_failed_before: s.settings.previous_failed,
         has_documents: s.has_documents,
-        requested: s.settings.way,
+        told: s.settings.way,
         preference: s.settings.prefers,
         depth: s.depth(),
         tool_fit,
@@ -376,7 +383,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
 /// A plain question is answered directly unless it needs one of the tools; they are listed to decide that.
 fn ask_decide(s: &Reason) -> Ask {
     match decide::depends_on_tools(decide_by_rules(s, None)) {
-        true => Ask::one(toolbox::ask_named(&s.full_question(), &s.settings.enabled_tools)),
+        true => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
         false => Ask::nothing(),
     }
 }
@@ -405,10 +412,10 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     s.iteration += 1;
     execute::remember_acts(s);
     for doing in &s.doing {
-        if doing.has_succeeded() {
-            s.done.push(doing.describe())
+        if doing.is_well() {
+            s.done.push(doing.told())
         } else {
-            s.failed.push(doing.describe())
+            s.failed.push(doing.told())
         }
         s.failed_calls.extend(doing.call_that_fails().cloned());
     }
@@ -419,7 +426,7 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
 /// Lists the tools that fit the request best, and the built-in tools for tasks regardless of their rank.
 fn ask_think(s: &Reason) -> Ask {
     let names = &s.settings.enabled_tools;
-    let mut ask = Ask::one(toolbox::ask_named(&s.full_question(), names));
+    let mut ask = Ask::one(toolbox::ask_named(&s.asked(), names));
     if names.is_empty() {
         ask.add(toolbox::ask_acting());
     }
@@ -464,7 +471,7 @@ fn plan_by_rule(s: &Reason) -> Option<Plan> {
     if s.toolbox.is_empty() {
         return Some(plan::nothing());
     }
-    if s.iteration > 1 || !s.plan_failures.is_empty() {
+    if s.iteration > 1 || !s.plan_failures.is_empty() || !s.revisions.is_empty() {
         return None;
     }
     if let Some(call) = certain::call(&s.question, &s.toolbox) {
@@ -496,7 +503,7 @@ fn ask_plan(s: &Reason) -> Ask {
     let text = prompt::render(
         PLAN.of(&s.model),
         json!({
-            "tools": toolbox.describe(&s.model),
+            "tools": toolbox.told(&s.model),
             "steps_max": form.steps_max,
             "may_ask": form.may_ask,
             "examples": plan::examples(&toolbox, &s.model),
@@ -508,10 +515,12 @@ fn ask_plan(s: &Reason) -> Ask {
             "issues": last.map(|last| last.issues_found.clone()).unwrap_or_default(),
             "adjustments": last.and_then(|last| last.plan_adjustments.clone()).unwrap_or_default(),
             "wrong": s.plan_failures,
+            "revised": s.revised,
+            "revisions": s.revisions,
         }),
     );
     let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
-    Ask::one(prompt::call("plan", s.messages(text), Some(plan::schema(&toolbox, &s.model, form)), tokens_max).label("planning"))
+    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&toolbox, &s.model, form)), tokens_max).label("planning"))
 }
 
 fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
@@ -531,7 +540,7 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
             // A question can be looked up as it is. A possible request to act cannot: nothing is done, and the answer says so.
             let is_question = s.has_documents || !decide::may_act(&s.question);
             s.degraded.push(format!("{}: {failure}", if is_question { "planned by rule" } else { "not planned" }));
-            let plan = if is_question { plan::look_up(&s.full_question(), &s.toolbox) } else { plan::nothing() };
+            let plan = if is_question { plan::look_up(&s.asked(), &s.toolbox) } else { plan::nothing() };
             return adopt(s, plan, true);
         }
     };
@@ -564,7 +573,7 @@ impl Reason {
         self.toolbox.clone().without(&self.dropped_tools)
     }
 
-    /// The plan, unless it is a small model's and makes a call that failed in an earlier iteration: such a model often plans it again although the prompt lists the failure.
+    /// The plan, unless it is a small model's and makes a call that failed in an earlier iteration: such a model often plans it again although it was told.
     /// Then the tool is not offered any more.
     fn without_known_failure(&mut self, plan: Plan) -> Result<Plan, Vec<String>> {
         let is_known = |step: &&Step| self.model.is_small && self.failed_calls.contains(&step.call());
@@ -590,7 +599,7 @@ fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
 
 fn adopt(s: &mut Reason, plan: Plan, is_by_rule: bool) -> Go {
     s.is_by_rule = is_by_rule;
-    s.doing = plan.steps.iter().map(execute::StepRun::new).collect();
+    s.doing = plan.steps.iter().map(execute::Doing::new).collect();
     s.results = Vec::new();
     let to = match (plan.steps.is_empty(), s.asks_approval) {
         (true, _) => "reflect",

@@ -80,19 +80,19 @@ impl Draft {
     /// The query for tools that were not listed.
     pub(super) fn wanted_tools(&self) -> Option<String> {
         let step = self.steps.as_ref()?.iter().find(|step| step.tool == REGISTRY)?;
-        non_empty(step.arguments.get("query").and_then(Value::as_str))
+        said(step.arguments.get("query").and_then(Value::as_str))
     }
 
     pub(super) fn answer(&self) -> Option<String> {
-        non_empty(self.answer.as_deref())
+        said(self.answer.as_deref())
     }
 
     pub(super) fn question(&self) -> Option<String> {
-        non_empty(self.ask_user.as_deref()).filter(|_| !self.has_steps())
+        said(self.ask_user.as_deref()).filter(|_| !self.has_steps())
     }
 }
 
-fn non_empty(text: Option<&str>) -> Option<String> {
+fn said(text: Option<&str>) -> Option<String> {
     text.map(str::trim).filter(|text| !text.is_empty() && *text != "null").map(str::to_owned)
 }
 
@@ -192,7 +192,7 @@ impl Example<'_> {
     }
 
     /// Written by hand: the order of a JSON object depends on serde_json's features, and a prompt must not.
-    fn describe(&self) -> String {
+    fn told(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
         format!("{{\"tool\":{},\"arguments\":{{{}}}}}", json!(self.tool), arguments.join(","))
     }
@@ -231,6 +231,6 @@ pub(super) fn examples(toolbox: &Toolbox, profile: &ModelProfile) -> Vec<Value> 
         all.retain(|(_, steps)| steps.len() > 1);
     }
     all.retain(|(_, steps)| steps.iter().all(|step| toolbox.resolve(&step.call()).is_ok()));
-    let describe = |steps: &[Example<'_>]| format!("{{\"steps\":[{}]}}", steps.iter().map(Example::describe).collect::<Vec<_>>().join(","));
-    all.iter().map(|(request, steps)| json!({ "request": request, "plan": describe(steps) })).collect()
+    let told = |steps: &[Example<'_>]| format!("{{\"steps\":[{}]}}", steps.iter().map(Example::told).collect::<Vec<_>>().join(","));
+    all.iter().map(|(request, steps)| json!({ "request": request, "plan": told(steps) })).collect()
 }

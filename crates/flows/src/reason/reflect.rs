@@ -9,7 +9,7 @@ use graph::{Ask, FailureKind, Go, Message, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::execute::{StepEnd, StepRun};
+use super::execute::{Doing, Ended};
 use super::limits::Depth;
 use super::{Kind, Reason, Remembered, conclude};
 use crate::answer;
@@ -54,23 +54,23 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     if s.doing.iter().any(|doing| is_final_failure(s, doing)) {
         return Some(achieved(false));
     }
-    let has_succeeded = s.results.iter().all(|one| one.success);
-    if has_succeeded && conclude::from_results(s).is_some() && s.depth() != Depth::Deep {
+    let is_well = s.results.iter().all(|one| one.success);
+    if is_well && conclude::from_results(s).is_some() && s.depth() != Depth::Deep {
         return Some(achieved(true));
     }
     if s.depth() == Depth::Deep {
         return None;
     }
     // A lookup without results succeeded but does not help.
-    let has_found = has_succeeded && !s.spans.is_empty();
+    let has_found = is_well && !s.spans.is_empty();
     if has_found && (s.results.len() == 1 || s.depth() == Depth::Quick) {
         return Some(achieved(true));
     }
     let can_be_mended = s
         .doing
         .iter()
-        .any(|doing| matches!(doing.end, Some(StepEnd::Failed { kind: FailureKind::Tool | FailureKind::Invalid | FailureKind::Reference, .. })));
-    if !has_succeeded && (s.model.is_small || s.depth() == Depth::Quick) {
+        .any(|doing| matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Tool | FailureKind::Invalid | FailureKind::Reference, .. })));
+    if !is_well && (s.model.is_small || s.depth() == Depth::Quick) {
         let should_continue = can_be_mended && s.iteration < MENDED_ITERATIONS_MAX;
         return Some(ReflectionResult { should_continue, ..achieved(false) });
     }
@@ -78,8 +78,8 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
 }
 
 /// A step that may change something and was refused, or whose outcome is unknown.
-fn is_final_failure(s: &Reason, doing: &StepRun) -> bool {
-    let is_final = matches!(doing.end, Some(StepEnd::Failed { kind: FailureKind::Refused | FailureKind::InDoubt, .. }));
+fn is_final_failure(s: &Reason, doing: &Doing) -> bool {
+    let is_final = matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Refused | FailureKind::InDoubt, .. }));
     is_final && doing.tries > 0 && !s.toolbox.is_read_only(&doing.call.tool)
 }
 
@@ -95,7 +95,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
     }
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(|map| map.keys()).collect();
     let schema = json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties });
-    let (messages, _) = reflection_messages(s);
+    let (messages, _) = told(s);
     Ask::one(prompt::call("reflect", messages, Some(schema), tokens_max(s)).label("reflecting"))
 }
 
@@ -104,7 +104,7 @@ fn tokens_max(s: &Reason) -> u32 {
 }
 
 /// Used by both `ask` and `respond`, so that a final response is checked against what was shown.
-pub(super) fn reflection_messages(s: &Reason) -> (Vec<Message>, Vec<Span>) {
+pub(super) fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
     let results: Vec<Value> = s
         .results
         .iter()
@@ -112,10 +112,10 @@ pub(super) fn reflection_messages(s: &Reason) -> (Vec<Message>, Vec<Span>) {
         .collect();
     let criteria = s.plan.as_ref().map(|plan| plan.success_criteria.clone()).unwrap_or_default();
     let text = prompt::render(REFLECT.of(&s.model), json!({ "results": results, "criteria": criteria }));
-    let mut messages = s.messages(text);
+    let mut messages = s.told(text);
     let question = messages.pop();
     let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&s.spans, &s.full_question(), s.model.evidence_tokens(used, tokens_max(s)));
+    let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));
     messages.extend(evidence);
     messages.extend(question);
     (messages, shown)
@@ -154,7 +154,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
 fn learn(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
     let Some(plan) = s.plan.clone().filter(|plan| !plan.steps.is_empty() && s.is_harmless(plan)) else { return };
     // A replaced call may differ from the plan.
-    let is_as_planned = s.doing.iter().zip(&plan.steps).all(|(doing, step)| doing.has_succeeded() && doing.call == step.call());
+    let is_as_planned = s.doing.iter().zip(&plan.steps).all(|(doing, step)| doing.is_well() && doing.call == step.call());
     // A later iteration looks up only what the first one missed.
     if reflection.goal_achieved && is_as_planned && !s.is_by_rule && s.iteration == 1 {
         s.remember(Kind::Plan, json!(plan));

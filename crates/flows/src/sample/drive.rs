@@ -6,17 +6,17 @@ use serde_json::Value;
 /// The replies for each effect name, in turn; the last one repeats.
 pub(super) type Canned<'c> = [(&'c str, Vec<Result<Value, Failure>>)];
 
-pub(super) struct RunSummary {
+pub(super) struct Ended {
     pub(super) output: Value,
     /// Kind and name of every attempt, in order.
     pub(super) asked: Vec<String>,
     /// Tool arguments and prompts, joined.
     pub(super) words: String,
     pub(super) notes: Vec<(String, Value)>,
-    pub(super) messages: Vec<String>,
+    pub(super) said: Vec<String>,
 }
 
-impl RunSummary {
+impl Ended {
     pub(super) fn note(&self, name: &str) -> Option<&Value> {
         self.notes.iter().rev().find(|(noted, _)| noted == name).map(|(_, value)| value)
     }
@@ -26,12 +26,12 @@ impl RunSummary {
     }
 }
 
-pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> RunSummary {
+pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> Ended {
     let mut run = Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap();
-    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+    let mut told = std::collections::BTreeMap::<&str, usize>::new();
     let mut reply_to = |name: &str| {
         let (name, replies) = canned.iter().find(|(canned, _)| *canned == name).unwrap_or_else(|| panic!("no canned reply for {name}"));
-        let at = counts.entry(name).or_default();
+        let at = told.entry(name).or_default();
         *at += 1;
         Reply { result: replies[(*at - 1).min(replies.len() - 1)].clone(), usage: graph::Usage::default(), took_us: 0, about: None }
     };
@@ -57,13 +57,13 @@ pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> RunSumm
         }
     };
     let Outcome::Done { output } = &*outcome else { panic!("{outcome:?}") };
-    let (mut notes, mut messages) = (Vec::new(), Vec::new());
+    let (mut notes, mut said) = (Vec::new(), Vec::new());
     for event in run.take_events() {
         match event.event {
             Event::Noted { name, value, .. } => notes.push((name, value)),
-            Event::Said { role, content } => messages.push(format!("{role}: {content}")),
+            Event::Said { role, content } => said.push(format!("{role}: {content}")),
             _ => {}
         }
     }
-    RunSummary { output: output.clone(), asked, words, notes, messages }
+    Ended { output: output.clone(), asked, words, notes, said }
 }

@@ -1,11 +1,11 @@
 use graph::{Failure, FailureKind};
 use serde_json::{Value, json};
 
-use super::drive::{RunSummary, drive};
+use super::drive::{Ended, drive};
 
-type SentMail = Vec<Result<Value, Failure>>;
+type Told = Vec<Result<Value, Failure>>;
 
-fn team(topics: &[&str], children: SentMail, mail: SentMail) -> RunSummary {
+fn team(topics: &[&str], children: Told, mail: Told) -> Ended {
     drive(&super::team::flow().unwrap(), json!({ "topics": topics }), &[("research", children), ("mail.send", mail)])
 }
 
@@ -13,7 +13,7 @@ fn answer(text: &str) -> Result<Value, Failure> {
     Ok(json!({ "answer": text, "sources": [], "rounds": 1 }))
 }
 
-fn sent() -> SentMail {
+fn sent() -> Told {
     vec![Ok(json!("sent"))]
 }
 
@@ -22,7 +22,7 @@ fn findings_come_in_the_order_of_topics_and_are_mailed() {
     let end = team(&["a", "b"], vec![answer("A"), answer("B")], sent());
     assert_eq!(end.asked, ["agent research", "agent research", "tool mail.send"]);
     assert_eq!(end.output, json!({ "findings": [{ "topic": "a", "answer": "A" }, { "topic": "b", "answer": "B" }], "mailed": true }));
-    assert_eq!(end.messages, ["assistant: 2 of 2 topics answered.\na: A\nb: B"]);
+    assert_eq!(end.said, ["assistant: 2 of 2 topics answered.\na: A\nb: B"]);
     assert!(end.words.contains(r#""text":"a: A\nb: B""#), "{}", end.words);
 }
 
@@ -31,7 +31,7 @@ fn a_child_that_fails_is_a_line_in_the_report() {
     let end = team(&["a", "b"], vec![Err(Failure::new(FailureKind::Tool, "gave up")), answer("B")], sent());
     assert_eq!(end.output["findings"], json!([{ "topic": "a", "failed": "tool: gave up" }, { "topic": "b", "answer": "B" }]));
     assert_eq!(end.output["mailed"], true);
-    assert!(end.messages[0].contains("a: not answered (tool: gave up)"));
+    assert!(end.said[0].contains("a: not answered (tool: gave up)"));
 }
 
 #[test]

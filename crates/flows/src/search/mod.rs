@@ -22,6 +22,7 @@
 //! costs an extra model call and so is not available with the default of two calls; the listing is long enough ([`toolbox`]) that most installations
 //! need no such step.
 
+mod approve;
 pub mod html;
 mod plan;
 mod sanitize;
@@ -32,8 +33,8 @@ mod results_tests;
 #[cfg(test)]
 mod tests;
 
-use evidence::Span;
-use graph::{Ask, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use evidence::{Passage, Span};
+use graph::{Ask, END, Go, Graph, GraphError, Message, Replies};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -48,7 +49,7 @@ use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
-use crate::verify::{CheckOptions, Unchecked, Verify};
+use crate::verify::{Means, Unchecked, Verify};
 
 pub use plan::{Status, Task};
 
@@ -73,14 +74,10 @@ pub const FLOW: Descriptor = Descriptor {
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
-        .node(
-            "discover",
-            (|s: &Search| Ask::one(toolbox::ask_named(&s.full_question(), &s.settings.enabled_tools)), discover),
-            &["plan", "synthesize"],
-        )
+        .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
         .node("find_tools", (ask_tools, fold_tools), &["plan"])
-        .node("approve", (ask_person, fold_person), &["approve", "execute", END])
+        .node("approve", (approve::ask, approve::fold), &["approve", "plan", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", "check", END])
         .node("check", (ask_check, fold_check), &["check", "plan", END])
@@ -122,12 +119,9 @@ const SYNTHESIS_TOKENS_MAX: u32 = 2_000;
 const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
 /// Maximum number of tool-search steps of one run.
 const TOOL_SEARCHES_MAX: u32 = 2;
-/// How often a person is asked again after an invalid plan.
-const ASKED_MAX: u32 = 5;
 
 const NOTHING_FOUND: &str = "Nothing was found, and no model answered";
 const GATHERED: &str = "No model wrote an answer; this is what was found:";
-const DECLINED: &str = "The plan was not approved, so nothing was looked up.";
 
 #[derive(Serialize, Deserialize)]
 struct Search {
@@ -153,6 +147,11 @@ struct Search {
     asked: u32,
     /// Why the person is asked again.
     objection: String,
+    /// The plan that a person wants changed, and what they said about it and those before it.
+    #[serde(default)]
+    revised: String,
+    #[serde(default)]
+    revisions: Vec<String>,
     /// The passages shown to the model, `[1]` first.
     shown: Vec<Span>,
     missing: String,
@@ -161,6 +160,9 @@ struct Search {
     #[serde(default)]
     unchecked: Option<(Unchecked, String)>,
     answer: Answer,
+    /// The passages that the answer cites, by the numbers its sentences have.
+    #[serde(default)]
+    passages: Vec<Passage>,
 }
 
 impl Search {
@@ -182,16 +184,19 @@ impl Search {
             approved: None,
             asked: 0,
             objection: String::new(),
+            revised: String::new(),
+            revisions: Vec::new(),
             shown: Vec::new(),
             missing: String::new(),
             reasoning: String::new(),
             unchecked: None,
             answer: Answer::default(),
+            passages: Vec::new(),
         }
     }
 
     /// The question in full, for tools that are not given the conversation.
-    fn full_question(&self) -> String {
+    fn asked(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
@@ -206,8 +211,8 @@ impl Search {
         self.thinking_steps.iter_mut().filter(move |task| task.iteration == iteration)
     }
 
-    fn means(&self) -> CheckOptions<'_> {
-        CheckOptions { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn may_go_on(&self) -> bool {
@@ -231,7 +236,7 @@ impl Search {
     fn pick(&mut self) {
         let bare = self.messages(self.instructions(true), Vec::new());
         let budget = self.model.evidence_tokens(prompt::tokens_of(&bare), self.reply_tokens());
-        self.shown = answer::pick(&self.spans(), &self.full_question(), budget);
+        self.shown = answer::pick(&self.spans(), &self.asked(), budget);
     }
 
     fn reply_tokens(&self) -> u32 {
@@ -310,8 +315,15 @@ fn ask_plan(s: &Search) -> Ask {
         .map(|task| format!("- {} {} ({})", task.tool_name, task.tool_arguments, json!(task.status).as_str().unwrap_or_default()))
         .collect();
     let example = s.tools.tools.iter().find(|tool| tool.text_argument() == Some("query")).map(|tool| &tool.name);
-    let context =
-        json!({ "tools": s.tools.describe(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n"), "example": example });
+    let context = json!({
+        "tools": s.tools.told(&s.model),
+        "tasks_max": tasks_max,
+        "missing": s.missing,
+        "tried": tried.join("\n"),
+        "example": example,
+        "revised": s.revised,
+        "revisions": s.revisions,
+    });
     let evidence = if s.missing.is_empty() { Vec::new() } else { answer::messages(&s.shown) };
     let messages = s.messages(prompt::render(PLAN.of(&s.model), context), evidence);
     let mut more = Map::new();
@@ -349,7 +361,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
             let tasks = plan::tasks(planned.tasks, &s.tools, s.iteration);
             let why = match tasks.is_empty() {
                 true => "it has no tasks".to_owned(),
-                false => format!("none of its tasks can be called:\n{}", plan::describe(&tasks)),
+                false => format!("none of its tasks can be called:\n{}", plan::told(&tasks)),
             };
             (tasks, why)
         }
@@ -364,7 +376,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes = Vec::new();
     if !is_usable {
         // The errors of the model's tasks are in the note; only the fallback step counts.
-        tasks = plan::fallback(&s.full_question(), &s.tools, s.iteration).into_iter().collect();
+        tasks = plan::fallback(&s.asked(), &s.tools, s.iteration).into_iter().collect();
         let instead = tasks.first().map_or("nothing is looked up, because no tool takes a plain question".to_owned(), |task| {
             format!("one task takes its place: {} {}", task.tool_name, task.tool_arguments)
         });
@@ -379,7 +391,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
             Go::to("synthesize")
         }
         true if s.approve == Approve::Plan => {
-            (s.full_question, s.objection) = (0, String::new());
+            (s.asked, s.objection) = (0, String::new());
             Go::to("approve")
         }
         true => {
@@ -402,102 +414,6 @@ fn listed(tasks: &[Task]) -> Value {
         })
     };
     tasks.iter().map(one).collect()
-}
-
-fn ask_person(s: &Search) -> Ask {
-    let hash = plan::hash(s.current());
-    let mut prompt =
-        format!("Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::describe(s.current()));
-    if !s.objection.is_empty() {
-        prompt = format!("{}\n{prompt}", s.objection);
-    }
-    let task = json!({
-        "type": "object",
-        "required": ["tool_name", "tool_arguments"],
-        "properties": {
-            "task_number": { "type": "integer" },
-            "tool_name": { "type": "string", "enum": s.tools.names() },
-            "tool_arguments": { "type": "object" },
-            "description": { "type": "string" },
-        },
-    });
-    let schema = json!({
-        "type": "object",
-        "required": ["approve"],
-        "properties": {
-            "approve": { "type": "boolean" },
-            "plan_hash": { "type": "string", "description": "the plan this is about", "default": hash },
-            "tasks": { "type": "array", "items": task, "description": "what to do instead; then this is what runs" },
-        },
-    });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
-}
-
-fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct ApprovalReply {
-        #[serde(default)]
-        approve: Option<bool>,
-        #[serde(default)]
-        plan_hash: Option<String>,
-        #[serde(default)]
-        tasks: Option<Vec<plan::PlannedTask>>,
-    }
-    s.full_question += 1;
-    let word = match replies.value(0) {
-        Ok(Value::Bool(yes)) => Ok(ApprovalReply { approve: Some(*yes), plan_hash: None, tasks: None }),
-        Ok(Value::String(word)) => {
-            let yes = matches!(word.trim().to_lowercase().as_str(), "yes" | "y" | "ok" | "approve" | "true");
-            Ok(ApprovalReply { approve: Some(yes), plan_hash: None, tasks: None })
-        }
-        Ok(value) => serde_json::from_value::<ApprovalReply>(value.clone()).map_err(|error| error.to_string()),
-        Err(failure) => return declined(s, &failure.to_string()),
-    };
-    let again = |s: &mut Search, why: String| {
-        if s.full_question >= ASKED_MAX {
-            return declined(s, &format!("{why}; asked {ASKED_MAX} times"));
-        }
-        s.objection = format!("That cannot be run: {why}");
-        Go::to("approve").note("approval", json!({ "again": why }))
-    };
-    let word = match word {
-        Ok(word) => word,
-        Err(why) => return again(s, why),
-    };
-    if word.approve == Some(false) || (word.approve.is_none() && word.tasks.is_none()) {
-        return declined(s, "declined");
-    }
-    let hash = plan::hash(s.current());
-    if let Some(about) = word.plan_hash.filter(|about| *about != hash) {
-        return again(s, format!("the answer is about plan {about}, but this is plan {hash}"));
-    }
-    let mut is_edited = false;
-    if let Some(planned) = word.tasks.filter(|tasks| !tasks.is_empty()) {
-        let tasks = plan::tasks(planned, &s.tools, s.iteration);
-        // An edited plan is accepted completely or not at all.
-        if tasks.iter().any(|task| task.status == Status::Failed) {
-            return again(s, plan::describe(&tasks));
-        }
-        let iteration = s.iteration;
-        s.thinking_steps.retain(|task| task.iteration != iteration);
-        s.thinking_steps.extend(tasks);
-        is_edited = true;
-    }
-    let hash = plan::hash(s.current());
-    s.approved = Some(hash.clone());
-    s.begin_tasks();
-    Go::to("execute").note("approval", json!({ "approved": hash, "edited": is_edited, "tasks": listed(s.current()) }))
-}
-
-fn declined(s: &mut Search, why: &str) -> Go {
-    for task in s.current_mut().filter(|task| task.status == Status::Pending) {
-        (task.status, task.error) = (Status::Failed, Some("not called: the plan was not approved".to_owned()));
-    }
-    if s.answer.text.is_empty() {
-        s.answer = answer::finish(DECLINED, &[], false);
-        s.answer.html = Some(html::from_markdown(&s.answer.text));
-    }
-    done(s, Go::end().note("approval", json!({ "declined": why })))
 }
 
 /// Only the approved plan runs: if the plan has changed, the person is asked again.
@@ -556,13 +472,13 @@ fn ask_synthesis(s: &Search) -> Ask {
 fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes: Vec<(&str, Value)> = Vec::new();
     // Text written by this flow is not checked.
-    let draft = match synthesis::read(replies.value(0)) {
+    let said = match synthesis::read(replies.value(0)) {
         Ok(read) => {
             if let Some(how) = read.salvaged {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
-            let unchecked = Unchecked::new(read.draft, s.shown.clone(), s.strict, s.means());
+            let unchecked = Unchecked::new(read.said, s.shown.clone(), s.strict, s.means());
             let go = checked(s, unchecked, read.missing);
             return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
         }
@@ -584,7 +500,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
             DraftAnswer { markdown: raw, short: None }
         }
     };
-    let answer = answer::finish_draft(draft, &s.shown, false);
+    let answer = answer::finish_said(said, &s.shown, false);
     let go = concluded(s, answer, String::new());
     notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
 }
@@ -612,6 +528,7 @@ fn checked(s: &mut Search, unchecked: Unchecked, missing: String) -> Go {
 /// Plans again for missing information, or ends with this answer.
 fn concluded(s: &mut Search, answer: Answer, missing: String) -> Go {
     let is_found = !s.shown.is_empty();
+    s.passages = answer::cited_passages(&answer, &s.shown);
     s.answer = answer;
     s.answer.html = Some(html::from_markdown(&s.answer.text));
     let summary = s.answer.summary();
@@ -635,5 +552,6 @@ fn output(s: &Search) -> Value {
     output.insert("response_content".into(), json!(s.answer.html));
     output.insert("thinking_steps".into(), json!(s.thinking_steps));
     output.insert("iterations".into(), json!(s.iteration));
+    output.insert("passages".into(), json!(s.passages));
     Value::Object(output)
 }

@@ -23,7 +23,7 @@ use crate::descriptor::{Agent, Descriptor, InputKind, Visibility};
 use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::turn::{self, AgentInput, Turn};
+use crate::turn::{self, Turn, Visit};
 
 /// The flow's name.
 pub const NAME: &str = "mailer";
@@ -86,7 +86,7 @@ struct Mailer {
 }
 
 impl Mailer {
-    fn of(visit: AgentInput<Settings>) -> Mailer {
+    fn of(visit: Visit<Settings>) -> Mailer {
         let me = visit.settings.unwrap_or_default().me;
         let letter = Letter { to: recipients(&visit.messages, me.as_deref()), ..plain_letter(&visit.messages) };
         Mailer { messages: visit.messages, context: visit.context, model: visit.model, letter, last: None, report: String::new() }
@@ -94,7 +94,7 @@ impl Mailer {
 
     fn give_up(&mut self, why: &str) -> Go {
         self.last = Some(Turn::given_up(NAME, CAPABILITY, why));
-        Go::end().say("user", turn::last_user_text(&self.messages)).say("assistant", why)
+        Go::end().say("user", turn::asked(&self.messages)).say("assistant", why)
     }
 }
 
@@ -104,7 +104,7 @@ const AND_ME: [&str; 3] = [" me and ", " and me ", " and to me "];
 
 /// The addresses in the request; the user's own, if requested; those named earlier; or else the user's own.
 pub(super) fn recipients(messages: &[Turn], me: Option<&str>) -> Vec<String> {
-    let asked = turn::last_user_text(messages);
+    let asked = turn::asked(messages);
     let words: Vec<String> = asked.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).filter(|word| !word.is_empty()).collect();
     let spaced = format!(" {} ", words.join(" "));
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| spaced.contains(phrase));
@@ -146,12 +146,12 @@ fn plain_letter(messages: &[Turn]) -> Letter {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     let path = text(&document, "path");
     let title = [text(&document, "title"), text(&research, "topic")].into_iter().find(|title| !title.is_empty());
-    let title = title.unwrap_or_else(|| turn::last_user_text(messages).lines().next().unwrap_or_default().chars().take(80).collect());
+    let title = title.unwrap_or_else(|| turn::asked(messages).lines().next().unwrap_or_default().chars().take(80).collect());
     let mut body = if path.is_empty() { String::new() } else { format!("Attached: {title}.\n\n") };
     body.push_str(&text(&research, "summary"));
     if body.trim().is_empty() {
-        let last_reply = messages.iter().rev().find(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
-        body = last_reply.map_or_else(|| turn::last_user_text(messages), |turn| turn.content.clone());
+        let said = messages.iter().rev().find(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
+        body = said.map_or_else(|| turn::asked(messages), |turn| turn.content.clone());
     }
     Letter { to: Vec::new(), subject: one_line(&title), body, attachments: Some(path).filter(|path| !path.is_empty()).into_iter().collect() }
 }
@@ -169,7 +169,7 @@ fn ask_compose(s: &Mailer) -> Ask {
     let messages = vec![
         prompt::system(text),
         prompt::message("evidence", format!("Source: the team\n{}", prompt::clipped(&evidence::defused(&s.letter.body), MATERIAL_TOKENS_MAX))),
-        prompt::user(prompt::clipped(&turn::last_user_text(&s.messages), s.model.question_tokens())),
+        prompt::user(prompt::clipped(&turn::asked(&s.messages), s.model.question_tokens())),
     ];
     let schema = json!({
         "type": "object",
@@ -245,7 +245,7 @@ fn fold_send(s: &mut Mailer, replies: &Replies<'_>) -> Go {
             });
             s.last = Some(Turn::contract(NAME, CAPABILITY, &json!({ "mail": mail })));
             s.report = format!("{:?} was mailed to {}", s.letter.subject, s.letter.to.join(", "));
-            Go::end().note("mail", mail).say("user", turn::last_user_text(&s.messages)).say("assistant", s.report.clone())
+            Go::end().note("mail", mail).say("user", turn::asked(&s.messages)).say("assistant", s.report.clone())
         }
         Ok(Sent { path, .. }) => s.give_up(&format!(
             "No mail server is configured ([tools.mail] in the configuration), so nothing was sent. What would have been sent is in `{path}`."

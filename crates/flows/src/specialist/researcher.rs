@@ -24,8 +24,8 @@ use crate::panel;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::{self, Aim, Tool, Toolbox};
-use crate::turn::{self, AgentInput, Turn};
-use crate::verify::{CheckOptions, Unchecked, Verify};
+use crate::turn::{self, Turn, Visit};
+use crate::verify::{Means, Unchecked, Verify};
 
 /// The flow's name.
 pub const NAME: &str = "researcher";
@@ -110,7 +110,7 @@ struct Researcher {
 }
 
 impl Researcher {
-    fn of(visit: AgentInput<Settings>) -> Researcher {
+    fn of(visit: Visit<Settings>) -> Researcher {
         Researcher {
             settings: visit.settings.unwrap_or_default(),
             messages: visit.messages,
@@ -130,7 +130,7 @@ impl Researcher {
     }
 
     fn request(&self) -> String {
-        turn::last_user_text(&self.messages)
+        turn::asked(&self.messages)
     }
 
     /// The supervisor has planned research, so it is needed.
@@ -160,12 +160,12 @@ impl Researcher {
 
     fn end(&self) -> Go {
         let words = self.last.as_ref().map_or("", |turn| turn.content.as_str());
-        let text = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
-        Go::end().say("user", self.request()).say("assistant", text)
+        let said = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
+        Go::end().say("user", self.request()).say("assistant", said)
     }
 
-    fn means(&self) -> CheckOptions<'_> {
-        CheckOptions { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.settings.verify, model: &self.model }
     }
 
     fn hand_in(&mut self, unchecked: Unchecked) -> Go {
@@ -275,7 +275,7 @@ fn ask_research(s: &Researcher) -> Ask {
 
 fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
-    struct WorkerOutput {
+    struct Handed {
         #[serde(default)]
         result: String,
         memory: Memory,
@@ -285,16 +285,15 @@ fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
     struct Memory {
         spans: Vec<Span>,
-        calls: Vec<CallRecord>,
+        calls: Vec<Made>,
     }
     #[derive(Deserialize)]
-    struct CallRecord {
-        #[serde(rename = "came")]
-        result: Result<String, String>,
+    struct Made {
+        came: Result<String, String>,
     }
-    match replies.parse::<WorkerOutput>(0) {
-        Ok(WorkerOutput { result, memory, error }) => {
-            s.tool_used = memory.calls.iter().any(|made| made.result.is_ok());
+    match replies.parse::<Handed>(0) {
+        Ok(Handed { result, memory, error }) => {
+            s.tool_used = memory.calls.iter().any(|made| made.came.is_ok());
             s.spans = memory.spans;
             s.result = result;
             match error {
@@ -363,6 +362,6 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         .filter(|point| !point.is_empty())
         .take(KEY_POINTS_MAX)
         .collect();
-    let text = DraftAnswer { markdown: summary, short: None };
-    s.hand_in(Unchecked::new(text, shown, false, s.means()))
+    let said = DraftAnswer { markdown: summary, short: None };
+    s.hand_in(Unchecked::new(said, shown, false, s.means()))
 }

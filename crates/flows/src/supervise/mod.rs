@@ -31,13 +31,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::approval::{self, Decision, REVISIONS_MAX};
 use crate::descriptor::{Calls, Descriptor, InputKind, Needs, Routing};
 use crate::input::{Approve, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::registry::Registry;
 use crate::settings::SettingsType;
-use crate::turn::{self, AgentInput, Signal, Turn};
+use crate::turn::{self, Signal, Turn, Visit};
 
 pub use team::{Member, REGISTRY};
 
@@ -63,12 +64,14 @@ pub const FLOW: Descriptor = Descriptor {
 pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
     let (in_team, in_plan, in_supervisor) = (registry.clone(), registry.clone(), registry.clone());
     let fold_team = move |s: &mut Supervise, replies: &Replies<'_>| fold_team(s, replies, &in_team);
+    let in_approval = registry.clone();
     let fold_plan = move |s: &mut Supervise, replies: &Replies<'_>| fold_plan(s, replies, &in_plan);
+    let fold_approval = move |s: &mut Supervise, replies: &Replies<'_>| fold_approval(s, replies, &in_approval);
     let supervise = move |s: &mut Supervise, replies: &Replies<'_>| supervise(s, replies, &in_supervisor);
     Graph::of::<Supervise>("supervise")
         .node("discover", (|_: &Supervise| Ask::one(team::ask()), fold_team), &["plan"])
         .node("plan", (ask_plan, fold_plan), &["approve", "supervisor", END])
-        .node("approve", (ask_approval, fold_approval), &["supervisor", END])
+        .node("approve", (ask_approval, fold_approval), &["plan", "supervisor", END])
         .node("supervisor", (|_: &Supervise| Ask::nothing(), supervise), &["agent", END])
         .node("agent", (ask_agent, fold_agent), &["supervisor", "person"])
         .node("person", (ask_person, fold_person), &["agent"])
@@ -136,13 +139,17 @@ struct Supervise {
     /// Per capability; removed when it is completed.
     retry_counts: BTreeMap<String, u32>,
     /// The result of the last call, until the supervisor has processed it.
-    #[serde(rename = "heard")]
-    response: AgentResponse,
+    heard: AgentResponse,
     questions: u32,
     /// People's answers to the agent's questions, until they are sent.
     answers: Option<Value>,
     /// Why the work ended before the plan did.
     stopped: Option<Stopped>,
+    /// The plan that a person wants changed, and what they said about it and those before it.
+    #[serde(default)]
+    revised: String,
+    #[serde(default)]
+    revisions: Vec<String>,
     /// Why the model did not plan, if it is down.
     #[serde(default)]
     model_failure: Option<String>,
@@ -156,8 +163,7 @@ enum AgentResponse {
     /// The agent's last message is the last in `messages`.
     Reply,
     /// The reply is not a state.
-    #[serde(rename = "nonsense")]
-    Invalid(String),
+    Nonsense(String),
     Failed(Failure),
     /// Questions to a person.
     Asks(Vec<AgentQuestion>),
@@ -183,7 +189,7 @@ struct Stopped {
 }
 
 impl Supervise {
-    fn of(visit: AgentInput<Settings>) -> Supervise {
+    fn of(visit: Visit<Settings>) -> Supervise {
         Supervise {
             messages: visit.messages,
             context: visit.context,
@@ -196,17 +202,19 @@ impl Supervise {
             current_step_index: 0,
             completed_capabilities: Vec::new(),
             retry_counts: BTreeMap::new(),
-            response: AgentResponse::Nothing,
+            heard: AgentResponse::Nothing,
             questions: 0,
             answers: None,
             stopped: None,
+            revised: String::new(),
+            revisions: Vec::new(),
             model_failure: None,
             answer: String::new(),
         }
     }
 
     fn request(&self) -> String {
-        turn::last_user_text(&self.messages)
+        turn::asked(&self.messages)
     }
 
     /// The current capability and its agent.
@@ -256,22 +264,22 @@ impl Supervise {
 
     fn finish(&mut self) -> Go {
         FINISH.clone_into(&mut self.next);
-        self.answer = self.report_text();
+        self.answer = self.told();
         let asked = self.request();
         self.messages.push(Turn::by("supervisor", self.answer.clone()));
         Go::end().note("next", FINISH).say("user", asked).say("assistant", self.answer.clone())
     }
 
     /// The result of the plan, for people. An agent may add a line about its work under `reports` in the context; its data is not read.
-    fn report_text(&self) -> String {
+    fn told(&self) -> String {
         let line = |capability: &str| {
-            let text = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
-            let text = evidence::visible(text);
-            if text.trim().is_empty() { "done".to_owned() } else { prompt::clipped(text.trim(), REPORT_TOKENS_MAX) }
+            let said = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
+            let said = evidence::visible(said);
+            if said.trim().is_empty() { "done".to_owned() } else { prompt::clipped(said.trim(), REPORT_TOKENS_MAX) }
         };
         let mut lines = Vec::new();
         for (index, capability) in self.plan.iter().enumerate() {
-            let status = match &self.stopped {
+            let came = match &self.stopped {
                 _ if index < self.current_step_index => line(capability),
                 Some(stopped) if index == self.current_step_index => format!("not done. {}", evidence::visible(&stopped.why)),
                 _ => "not tried, because what comes before it is not done".to_owned(),
@@ -279,7 +287,7 @@ impl Supervise {
             let is_tried = index < self.current_step_index || (index == self.current_step_index && self.stopped.is_some());
             let elsewhere = self.team.iter().find(|member| is_tried && member.capability == *capability && !member.address.is_empty());
             let by = elsewhere.map(|member| format!(" ({})", member.name_and_address())).unwrap_or_default();
-            lines.push(format!("- **{capability}**{by}: {status}"));
+            lines.push(format!("- **{capability}**{by}: {came}"));
         }
         lines.join("\n")
     }
@@ -299,7 +307,8 @@ fn fold_team(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
 
 fn ask_plan(s: &Supervise) -> Ask {
     let team: Vec<Value> = s.team.iter().map(|member| json!({ "capability": member.capability, "about": member.about })).collect();
-    let mut messages = vec![prompt::system(prompt::render(PLAN.of(&s.model), json!({ "team": team })))];
+    let mut messages =
+        vec![prompt::system(prompt::render(PLAN.of(&s.model), json!({ "team": team, "revised": s.revised, "revisions": s.revisions })))];
     let (_, before) = s.messages.split_last().map_or((None, &[][..]), |(last, before)| (Some(last), before));
     let spoken: Vec<graph::Message> = before.iter().map(|turn| prompt::message(&turn.role, turn.content.clone())).collect();
     messages.extend(crate::input::fitted(&crate::input::recent(&spoken, HISTORY_TURNS_MAX), s.model.history_tokens() / 2));
@@ -345,12 +354,12 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
     let go = match (s.plan.is_empty(), s.approve, &s.model_failure) {
         (true, _, Some(failure)) => no_model::fail("supervise", failure, &[]),
         (true, _, None) => {
-            let text = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
+            let said = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
             FINISH.clone_into(&mut s.next);
-            s.answer.clone_from(&text);
+            s.answer.clone_from(&said);
             let asked = s.request();
-            s.messages.push(Turn::by("supervisor", text.clone()));
-            Go::end().say("user", asked).say("assistant", text)
+            s.messages.push(Turn::by("supervisor", said.clone()));
+            Go::end().say("user", asked).say("assistant", said)
         }
         (false, Approve::Plan, _) => Go::to("approve"),
         (false, Approve::None, _) => Go::to("supervisor"),
@@ -368,25 +377,53 @@ fn read_plan(replies: &Replies<'_>) -> Result<plan::Planned, Failure> {
 }
 
 fn ask_approval(s: &Supervise) -> Ask {
-    let steps: Vec<String> = s.plan.iter().enumerate().map(|(at, capability)| format!("{}. {capability}", at + 1)).collect();
-    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), steps.join("\n"));
-    let schema = json!({ "type": "object", "required": ["approve"], "properties": { "approve": { "type": "boolean" } } });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), told_plan(s));
+    let capabilities: Vec<&str> = s.team.iter().map(|member| member.capability.as_str()).collect();
+    Ask::one(approval::request(prompt, &[("plan", json!({ "type": "string", "enum": capabilities }))], None))
 }
 
-fn fold_approval(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let word = replies.value(0).ok();
-    let is_approved = word.is_some_and(|word| word.get("approve").and_then(Value::as_bool) == Some(true) || word.as_bool() == Some(true));
-    if is_approved { Go::to("supervisor").note("approved", true) } else { s.stop("The plan was not approved.".to_owned()).note("approved", false) }
+fn told_plan(s: &Supervise) -> String {
+    let steps: Vec<String> = s.plan.iter().enumerate().map(|(at, capability)| format!("{}. {capability}", at + 1)).collect();
+    steps.join("\n")
+}
+
+fn fold_approval(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> Go {
+    #[derive(Default, Deserialize)]
+    struct Edited {
+        #[serde(default)]
+        plan: Option<Vec<String>>,
+    }
+    let edited = match approval::read::<Edited>(replies, None) {
+        Decision::Approved(edited) => edited.plan,
+        Decision::Revise(reason) if s.revisions.len() < REVISIONS_MAX => {
+            s.revised = told_plan(s);
+            s.revisions.push(reason.clone());
+            return Go::to("plan").note("approval", json!({ "revise": reason }));
+        }
+        Decision::Revise(_) => return declined(s, &format!("it was revised {REVISIONS_MAX} times already")),
+        Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, &reason),
+    };
+    if let Some(wanted) = edited.filter(|plan| !plan.is_empty()) {
+        let (known, unknown) = plan::restricted(wanted, &s.team, registry);
+        if !unknown.is_empty() {
+            return declined(s, &format!("nobody on the team can do {}", unknown.join(", ")));
+        }
+        s.plan = known;
+    }
+    Go::to("supervisor").note("approved", true)
+}
+
+fn declined(s: &mut Supervise, reason: &str) -> Go {
+    s.stop(approval::declined_words("The plan was not approved", reason)).note("approved", false)
 }
 
 /// Routing: checks whether the current agent is done, counts retries, and selects the next.
 fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
-    let response = std::mem::replace(&mut s.response, AgentResponse::Nothing);
+    let heard = std::mem::replace(&mut s.heard, AgentResponse::Nothing);
     let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
         return s.finish();
     };
-    let incomplete = match response {
+    let incomplete = match heard {
         AgentResponse::Nothing | AgentResponse::Asks(_) => None,
         AgentResponse::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
             Signal::Completed(completed) if is_same(&completed, &capability, registry) => {
@@ -403,7 +440,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
             }
             Signal::GivenUp { .. } | Signal::None => Some("it did not say that it is done".to_owned()),
         },
-        AgentResponse::Invalid(why) => Some(why),
+        AgentResponse::Nonsense(why) => Some(why),
         // The engine has already retried as often as allowed.
         AgentResponse::Failed(failure) => return s.stop(format!("{name} failed: {}", failure.message)),
     };
@@ -447,14 +484,14 @@ fn ask_agent(s: &Supervise) -> Ask {
 
 fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
     s.answers = None;
-    s.response = match replies.value(0) {
+    s.heard = match replies.value(0) {
         Err(failure) => AgentResponse::Failed(failure),
-        Ok(reply) => take(s, reply).unwrap_or_else(AgentResponse::Invalid),
+        Ok(reply) => take(s, reply).unwrap_or_else(AgentResponse::Nonsense),
     };
-    match s.response {
+    match s.heard {
         AgentResponse::Asks(_) if s.questions < QUESTIONS_MAX => Go::to("person"),
         AgentResponse::Asks(_) => {
-            s.response = AgentResponse::Invalid("it asks people too much".to_owned());
+            s.heard = AgentResponse::Nonsense("it asks people too much".to_owned());
             Go::to("supervisor")
         }
         _ => Go::to("supervisor"),
@@ -495,14 +532,14 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
 
 /// An agent replies with its own messages or with the whole conversation; both are common. Messages of role `user` or `system` are dropped:
 /// an agent must not speak for the user, least of all about recipients.
-fn new_ones(known: &[Turn], status: Vec<Turn>) -> Vec<Turn> {
+fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
     let is_same = |a: &Turn, b: &Turn| a.role == b.role && a.content == b.content;
-    let has_all = status.len() >= known.len() && known.iter().zip(&status).all(|(a, b)| is_same(a, b));
+    let has_all = came.len() >= known.len() && known.iter().zip(&came).all(|(a, b)| is_same(a, b));
     let skip = if has_all { known.len() } else { 0 };
     let id = |turn: &Turn| turn.rest.get("wire").and_then(|wire| wire.get("id")).and_then(Value::as_str).map(str::to_owned);
     let is_known = |turn: &Turn| id(turn).is_some_and(|id_of| known.iter().any(|other| id(other).as_deref() == Some(&id_of) && is_same(other, turn)));
     let may_say = |turn: &Turn| !turn.is_a_persons() && turn.role != "system";
-    status.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
+    came.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
 }
 
 /// Newer fields win; the reports of several agents are kept side by side.
@@ -516,7 +553,7 @@ fn merge(context: &mut Map<String, Value>, newer: Map<String, Value>) {
 }
 
 fn ask_person(s: &Supervise) -> Ask {
-    let AgentResponse::Asks(asks) = &s.response else { return Ask::nothing() };
+    let AgentResponse::Asks(asks) = &s.heard else { return Ask::nothing() };
     let requests = asks.iter().map(|asked| {
         let who = &s.next;
         let prompt = format!("{who} asks: {}", evidence::visible(&asked.prompt));
@@ -526,7 +563,7 @@ fn ask_person(s: &Supervise) -> Ask {
 }
 
 fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.response, AgentResponse::Nothing) else { return Go::to("agent") };
+    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.heard, AgentResponse::Nothing) else { return Go::to("agent") };
     s.questions += 1;
     let answers: Vec<Value> = asks
         .into_iter()

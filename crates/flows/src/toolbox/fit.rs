@@ -1,11 +1,11 @@
 //! Which of the listed tools a planner is shown.
 //!
-//! `registry.tools` ranks by similarity to the question, and that order decides. A large model sees the whole list. A small one reads slowly and chooses badly
-//! from many, so it sees the first of the list, with slots reserved for tools that questions seldom name: lookups, the user's documents
-//! and, for tasks, the built-in tools for files, code and arithmetic. No word of the question is matched here.
+//! `registry.tools` ranks by meaning for the question, and that order decides. A large model sees the whole list. A small one reads slowly and chooses badly
+//! from many, so it sees the first of the list, with room kept for what a question's words seldom name: look-ups, the user's documents and, where tasks are
+//! carried out, the built-in tools for files, code and sums. No word of the question is looked at here.
 //!
 //! A small model's list begins with the built-in tools, always in the same order, so that the prompts of different questions begin alike and what the network
-//! computed for that part is reused. The tools ranked highest for the question come last, next to the question.
+//! computed for that part is used again. The tools that the question ranked high stand last, next to the question.
 
 use super::{Tool, Toolbox};
 use crate::input::ModelProfile;
@@ -25,8 +25,8 @@ const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Slots for lookups in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// This many precede any reserved slot: the first of the ranking, the others of its server, because they are often used together (one describes
-/// tables, another queries them), then the next of the ranking.
+/// So many come before any room that is kept: the first of the list, the others of its server, because they are often used together (one describes tables,
+/// another queries them), then the next of the list.
 const RANKED_MIN: usize = 4;
 /// The tool that searches the user's documents.
 const DOCUMENTS: &str = "docs.search";

@@ -13,7 +13,7 @@
 //!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and valid arguments; the error is worded for a model or a person
 //!   .fallback(text) -> Option<ToolCall>            the first read-only tool that needs only a text
 //!   .look_up(text) -> Option<ToolCall>             the same, but only where that text is a question
-//!   .describe(&profile) -> String                  their description for a model, each labelled as read-only or not
+//!   .told(&profile) -> String                      their description for a model, each labelled as read-only or not
 //!   .call_schema(&profile, name_field, arguments_field, more) -> Value   the schema of one call in a plan
 //! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: the result of another task of the same plan
 //!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
@@ -128,7 +128,7 @@ impl Toolbox {
         self
     }
 
-    /// Without the tools of these full names.
+    /// Without those named by their full names.
     pub fn without(mut self, names: &[String]) -> Toolbox {
         self.tools.retain(|tool| !names.contains(&tool.name));
         self
@@ -178,8 +178,8 @@ impl Toolbox {
             let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() >= WORD_CHARS_MIN);
             words.map(|word| word.to_lowercase().trim_end_matches('s').to_owned()).collect()
         };
-        let words_of_text = words(text);
-        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| words_of_text.contains(part)))
+        let said = words(text);
+        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| said.contains(part)))
     }
 
     /// A tool by its full name, or by the part after the dot if it is unique.
@@ -240,9 +240,8 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
-    /// The tools' description for a model.
-    pub fn describe(&self, profile: &ModelProfile) -> String {
-        self.tools.iter().map(|tool| tool.describe(profile.is_small)).collect::<Vec<_>>().join("\n")
+    pub fn told(&self, profile: &ModelProfile) -> String {
+        self.tools.iter().map(|tool| tool.told(profile.is_small)).collect::<Vec<_>>().join("\n")
     }
 
     /// The schema of one planned call, with `more` properties. For a small model it contains each tool's own arguments, which prevents
@@ -318,7 +317,7 @@ impl Tool {
         format!("- {}: {}", one_line(&self.name, NAME_CHARS_MAX), one_line(&self.description, SHORT_DESCRIPTION_CHARS_MAX))
     }
 
-    fn describe(&self, is_short: bool) -> String {
+    fn told(&self, is_short: bool) -> String {
         let arguments: Vec<String> = self
             .properties()
             .into_iter()

@@ -85,19 +85,16 @@ fn s2_only_enabled_tools_are_left() {
 #[test]
 fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
     let small = ModelProfile::default();
-    let prompt = toolbox().describe(&small);
+    let told = toolbox().told(&small);
     assert!(
-        prompt.contains(
+        told.contains(
             "- docs.search(query: string (what to look for), order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"
         ),
-        "{prompt}"
+        "{told}"
     );
-    assert!(!prompt.contains("<|im_start|>") && prompt.lines().count() == 5, "{prompt}");
-    assert!(
-        prompt.contains("- mail.send(to: string) [may change something]:") && prompt.contains("- files.remove() [may change something]:"),
-        "{prompt}"
-    );
-    let long = toolbox().describe(&ModelProfile { is_small: false, ..small });
+    assert!(!told.contains("<|im_start|>") && told.lines().count() == 5, "{told}");
+    assert!(told.contains("- mail.send(to: string) [may change something]:") && told.contains("- files.remove() [may change something]:"), "{told}");
+    let long = toolbox().told(&ModelProfile { is_small: false, ..small });
     assert!(long.contains("query: string (what to look for)"), "{long}");
 }
 

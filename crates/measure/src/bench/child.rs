@@ -13,20 +13,20 @@ use service::wiring;
 
 use super::durable::median;
 use super::flow;
-use super::ground::{Ground, Measurement, Sizes, on_disk, peak_mb, replay, us_since, whole};
+use super::ground::{Found, Ground, Sizes, on_disk, peak_mb, replay, us_since, whole};
 use super::wrong;
 
 /// The other side of `runs1000` and `cold`: this program again, as a measured process
 #[derive(clap::Args)]
 pub struct Child {
-    what: Workload,
+    what: What,
     dir: PathBuf,
     #[arg(long)]
     quick: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Workload {
+enum What {
     Runs1000,
     Cold,
     /// The server of `bench protocols`.
@@ -49,24 +49,24 @@ impl Child {
         let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
         let path = self.dir.join("bench.db");
         match self.what {
-            Workload::Runs1000 => wiring::block_on_all_cores(crowd(&path, sizes))?,
-            Workload::Cold => wiring::block_on(first_step(&path))?,
-            Workload::Invoke => wiring::block_on_all_cores(super::protocols::serve(&self.dir))?,
+            What::Runs1000 => wiring::block_on_all_cores(crowd(&path, sizes))?,
+            What::Cold => wiring::block_on(first_step(&path))?,
+            What::Invoke => wiring::block_on_all_cores(super::protocols::serve(&self.dir))?,
         }
         Ok(())
     }
 }
 
 /// A thousand runs that mostly wait, with each step on disk.
-pub(crate) fn runs1000(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn runs1000(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let said = spawn(ground, "runs1000", place.path())?;
     let replayed = replay_there(place.path(), &said.run, flow::events(ground.sizes.crowd_steps, 1))?;
-    Ok(Measurement { numbers: vec![("runs1000_ms", said.ms), ("runs1000_rss_mb", said.peak_mb)], replayed: Some(replayed) })
+    Ok(Found { numbers: vec![("runs1000_ms", said.ms), ("runs1000_rss_mb", said.peak_mb)], replayed: Some(replayed) })
 }
 
 /// Time from process start to its first step with a new database, and to its exit; medians.
-pub(crate) fn cold(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn cold(ground: &Ground) -> Result<Found> {
     let (mut times, mut whole_times, mut peaks, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
     for _ in 0..ground.sizes.starts {
         let place = ground.place()?;
@@ -78,7 +78,7 @@ pub(crate) fn cold(ground: &Ground) -> Result<Measurement> {
         last = Some(replay_there(place.path(), &said.run, flow::events(1, 1))?);
     }
     let numbers = vec![("cold_start_ms", median(times)), ("cold_process_ms", median(whole_times)), ("cold_start_rss_mb", median(peaks))];
-    Ok(Measurement { numbers, replayed: last })
+    Ok(Found { numbers, replayed: last })
 }
 
 async fn crowd(path: &Path, sizes: Sizes) -> Result<()> {

@@ -12,13 +12,13 @@ use service::wiring;
 use store::{Durability, SqliteSettings, SqliteStore};
 
 use super::flow::{self, MESSAGE_BYTES};
-use super::ground::{Ground, Measurement, bytes_in, on_disk, over, replay, us_since, whole};
+use super::ground::{Found, Ground, bytes_in, on_disk, over, replay, us_since, whole};
 use super::wrong;
 
 const TOGETHER: u64 = 64;
 
 /// The lower bound: one page appended to a file and synced, median of many.
-pub(crate) fn fsync(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn fsync(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let mut file = OpenOptions::new().create(true).append(true).open(place.path().join("bare"))?;
     let page = [0x5a; 4_096];
@@ -29,11 +29,11 @@ pub(crate) fn fsync(ground: &Ground) -> Result<Measurement> {
         file.sync_data()?;
         times.push(us_since(begun));
     }
-    Ok(Measurement { numbers: vec![("fsync_us", median(times))], replayed: None })
+    Ok(Found { numbers: vec![("fsync_us", median(times))], replayed: None })
 }
 
 /// Concurrent runs share their commits.
-pub(crate) fn together(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn together(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.durable_steps;
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
@@ -52,12 +52,12 @@ pub(crate) fn together(ground: &Ground) -> Result<Measurement> {
         }
         let us = us_since(begun) / (TOGETHER * steps) as f64;
         let run = last.ok_or_else(|| wrong("no run was measured"))?;
-        Ok(Measurement { numbers: vec![("step_durable_us", us)], replayed: Some(replay(&engine, &run, flow::events(steps, 1)).await?) })
+        Ok(Found { numbers: vec![("step_durable_us", us)], replayed: Some(replay(&engine, &run, flow::events(steps, 1)).await?) })
     })
 }
 
 /// A single run pays for every commit itself.
-pub(crate) fn alone(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn alone(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.alone_steps;
     let place = ground.place()?;
     wiring::block_on(async {
@@ -66,12 +66,12 @@ pub(crate) fn alone(ground: &Ground) -> Result<Measurement> {
         let begun = Instant::now();
         let run = whole(&engine, "effects", flow::left(steps)).await?;
         let us = us_since(begun) / steps as f64;
-        Ok(Measurement { numbers: vec![("step_durable_alone_us", us)], replayed: Some(replay(&engine, &run, flow::events(steps, 1)).await?) })
+        Ok(Found { numbers: vec![("step_durable_alone_us", us)], replayed: Some(replay(&engine, &run, flow::events(steps, 1)).await?) })
     })
 }
 
 /// Size on disk of a run whose state keeps a message from every step.
-pub(crate) fn journal500(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn journal500(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.journal_steps;
     let place = ground.place()?;
     let replayed = wiring::block_on(async {
@@ -80,11 +80,11 @@ pub(crate) fn journal500(ground: &Ground) -> Result<Measurement> {
         replay(&engine, &run, flow::events(steps, 1)).await
     })?;
     // The store was closed with the engine, so this is its final size.
-    Ok(Measurement { numbers: vec![("journal500_bytes", bytes_in(place.path())? as f64)], replayed: Some(replayed) })
+    Ok(Found { numbers: vec![("journal500_bytes", bytes_in(place.path())? as f64)], replayed: Some(replayed) })
 }
 
 /// A long run that waits for a person: its size, and the time to open it in another process.
-pub(crate) fn journal10000(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.long_steps;
     let place = ground.place()?;
     let path = place.path().join("bench.db");
@@ -114,7 +114,7 @@ pub(crate) fn journal10000(ground: &Ground) -> Result<Measurement> {
         let numbers = vec![("open10000_ms", open_ms), ("history10000_ms", history_ms), ("journal10000_ratio", ratio)];
         // The last step is entered and requested; it is not finished.
         let replayed = replay(&engine, &run, flow::events(steps, 1) + 1).await?;
-        Ok(Measurement { numbers, replayed: Some(replayed) })
+        Ok(Found { numbers, replayed: Some(replayed) })
     })
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Ground {
 }
 
 /// Result of a measurement.
-pub(crate) struct Measurement {
+pub(crate) struct Found {
     pub(crate) numbers: Vec<(&'static str, f64)>,
     /// One of the measured runs, replayed from its journal; `None` if no run was measured.
     pub(crate) replayed: Option<Replayed>,

@@ -8,10 +8,10 @@ use service::Result;
 use service::wiring;
 
 use super::flow::{self, FAN};
-use super::ground::{Ground, Measurement, in_memory, replay, us_since, whole};
+use super::ground::{Found, Ground, in_memory, replay, us_since, whole};
 
 /// Steps without effects; then the same with a watcher of every event.
-pub(crate) fn steps(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn steps(ground: &Ground) -> Result<Found> {
     let (runs, steps) = (ground.sizes.runs, ground.sizes.steps);
     let (us, replayed) = one_after_the_other("steps", runs, &flow::left(steps), flow::events(steps, 0))?;
     let watched_us = wiring::block_on(async {
@@ -32,21 +32,21 @@ pub(crate) fn steps(ground: &Ground) -> Result<Measurement> {
         Ok(us_since(begun))
     })?;
     let per_step = |us: f64| us * 1e3 / (runs * steps) as f64;
-    Ok(Measurement { numbers: vec![("step_ns", per_step(us)), ("step_watched_ns", per_step(watched_us))], replayed: Some(replayed) })
+    Ok(Found { numbers: vec![("step_ns", per_step(us)), ("step_watched_ns", per_step(watched_us))], replayed: Some(replayed) })
 }
 
 /// Steps with one effect each, which is answered immediately.
-pub(crate) fn effects(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn effects(ground: &Ground) -> Result<Found> {
     let (runs, steps) = (ground.sizes.runs.div_ceil(10), ground.sizes.steps);
     let (us, replayed) = one_after_the_other("effects", runs, &flow::left(steps), flow::events(steps, 1))?;
-    Ok(Measurement { numbers: vec![("step_effect_us", us / (runs * steps) as f64)], replayed: Some(replayed) })
+    Ok(Found { numbers: vec![("step_effect_us", us / (runs * steps) as f64)], replayed: Some(replayed) })
 }
 
 /// One step with a hundred effects that continues when all are answered.
-pub(crate) fn fanout(ground: &Ground) -> Result<Measurement> {
+pub(crate) fn fanout(ground: &Ground) -> Result<Found> {
     let fans = ground.sizes.fans;
     let (us, replayed) = one_after_the_other("fan", fans, &flow::left(1), flow::events(1, FAN))?;
-    Ok(Measurement { numbers: vec![("fanout100_us", us / fans as f64)], replayed: Some(replayed) })
+    Ok(Found { numbers: vec![("fanout100_us", us / fans as f64)], replayed: Some(replayed) })
 }
 
 fn one_after_the_other(flow: &str, runs: u64, input: &Value, events: u64) -> Result<(f64, engine::Replayed)> {

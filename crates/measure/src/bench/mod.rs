@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use service::{GlobalArgs, Result, ServiceError};
 use terminal::remark;
 
-use ground::{Ground, Measurement, Sizes};
+use ground::{Found, Ground, Sizes};
 use report::Numbers;
 
 /// Measure Baton on this machine
@@ -56,12 +56,12 @@ pub struct EngineBench {
     #[arg(long, value_delimiter = ',', value_name = "ROWS", value_parser = row_named)]
     only: Vec<&'static str>,
     #[command(flatten)]
-    how: BenchOptions,
+    how: How,
 }
 
 /// Options of every benchmark.
 #[derive(clap::Args)]
-pub(crate) struct BenchOptions {
+pub(crate) struct How {
     /// Number of rounds; the best of each number counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
@@ -76,7 +76,7 @@ pub(crate) struct BenchOptions {
     quick: bool,
 }
 
-impl BenchOptions {
+impl How {
     fn ground(&self) -> Result<Ground> {
         Ground::new(self.dir.as_deref(), if self.quick { Sizes::QUICK } else { Sizes::FULL })
     }
@@ -95,7 +95,7 @@ Examples:
 /// One measurement; it may give several numbers.
 pub(crate) struct Row {
     name: &'static str,
-    measure: fn(&Ground) -> Result<Measurement>,
+    measure: fn(&Ground) -> Result<Found>,
     /// The peer's script for the same work.
     peer: Option<&'static str>,
 }

@@ -24,7 +24,7 @@ use terminal::remark;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{BenchOptions, langgraph_api, peer, wrong};
+use super::{How, langgraph_api, peer, wrong};
 
 /// Measure the server: calls a second of `/graph/invoke` and `/v1/chat/completions`, at 1, 16 and 64 clients, and times of LangGraph's `/runs/wait` and `/runs/stream`
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub struct ProtocolsBench {
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
     versus: Vec<Peer>,
     #[command(flatten)]
-    how: BenchOptions,
+    how: How,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -15,7 +15,7 @@ use terminal::remark;
 
 use super::flow;
 use super::ground::{Ground, over, replay, us_since, whole};
-use super::{BenchOptions, wrong};
+use super::{How, wrong};
 
 /// Measure the stores: steps a second and the time of a step, on SQLite and on Postgres, with few and with many threads stored
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub struct ScaleBench {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     together: u64,
     #[command(flatten)]
-    how: BenchOptions,
+    how: How,
 }
 
 const AFTER_HELP: &str = "\
@@ -68,7 +68,7 @@ impl ScaleBench {
             match place.shared()? {
                 Some(at) => {
                     let schemas = [BenchSchema::new(at.address()).await?, BenchSchema::new(at.address()).await?];
-                    // The schemas are dropped after a failure too.
+                    // Also after a failure the schemas are dropped.
                     let measured = self.postgres(&schemas, &ground).await;
                     for schema in schemas {
                         schema.drop_schema().await?;

@@ -33,7 +33,7 @@ use wire::api;
 
 use super::ground::{Ground, in_memory, on_disk, replay, us_since};
 use super::report::{self, Aim, Number, Numbers, Report};
-use super::{BenchOptions, flow, wrong};
+use super::{How, flow, wrong};
 
 /// Measure the server: runs a second over HTTP, how long one takes, memory of idle watchers
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ pub struct ServerBench {
     #[arg(long, default_value_t = 10_000)]
     watchers: usize,
     #[command(flatten)]
-    how: BenchOptions,
+    how: How,
 }
 
 /// The measured process

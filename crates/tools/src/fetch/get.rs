@@ -20,7 +20,7 @@ pub(super) struct Getter {
     pub(super) has_reader: bool,
 }
 
-pub(super) struct FetchedBody {
+pub(super) struct Got {
     pub(super) address: Url,
     /// It was reached because the user allowed its host, so its address may be private.
     pub(super) is_internal: bool,
@@ -48,7 +48,7 @@ impl Getter {
         Ok(Getter { guarded: client(true)?, open: client(false)?, allowed, limits, has_reader: false })
     }
 
-    pub(super) async fn get(&self, address: &str) -> Result<FetchedBody, String> {
+    pub(super) async fn get(&self, address: &str) -> Result<Got, String> {
         let address = address.trim();
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(format!("the address has more than {ADDRESS_BYTES_MAX} bytes"));
@@ -61,7 +61,7 @@ impl Getter {
         }
     }
 
-    async fn follow(&self, mut url: Url) -> Result<FetchedBody, String> {
+    async fn follow(&self, mut url: Url) -> Result<Got, String> {
         for _ in 0..=self.limits.redirects_max {
             let is_allowed = self.allowed.iter().any(|allowed| allowed.covers(&url));
             guard::check(&url, is_allowed)?;
@@ -78,7 +78,7 @@ impl Getter {
         Err(format!("more than {} redirects, the last to {url}", self.limits.redirects_max))
     }
 
-    async fn receive(&self, address: Url, is_internal: bool, response: Response) -> Result<FetchedBody, String> {
+    async fn receive(&self, address: Url, is_internal: bool, response: Response) -> Result<Got, String> {
         let status = response.status();
         if !status.is_success() {
             return Err(match status.as_u16() {
@@ -102,7 +102,7 @@ impl Getter {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(FetchedBody { address, is_internal, kind, changed, body })
+        Ok(Got { address, is_internal, kind, changed, body })
     }
 }
 

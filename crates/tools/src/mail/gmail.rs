@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::settings::Gmail as Settings;
-use super::{MailError, SendResult};
+use super::{Handed, MailError};
 
 const REPLY_BYTES_MAX: usize = 1_000_000;
 /// For calls that are safe to repeat, when the server is busy or unreachable.
@@ -49,22 +49,22 @@ impl Gmail {
     }
 
     /// Sends the draft. The caller has recorded the intent.
-    pub(super) async fn send(&self, draft: &str, message_id: &str) -> Result<SendResult, MailError> {
+    pub(super) async fn send(&self, draft: &str, message_id: &str) -> Result<Handed, MailError> {
         let url = match self.url("gmail/v1/users/me/drafts/send", &[]) {
             Ok(url) => url,
-            Err(fault) => return Ok(SendResult::Refused { reply: fault.words, again: false }),
+            Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: false }),
         };
         let fault = match self.call(Method::POST, &url, Body::Json(json!({ "id": draft })), false).await {
-            Ok(sent) => return Ok(SendResult::Accepted { reply: format!("Gmail message {}", sent["id"].as_str().unwrap_or("without id")) }),
+            Ok(sent) => return Ok(Handed::Accepted { reply: format!("Gmail message {}", sent["id"].as_str().unwrap_or("without id")) }),
             Err(fault) => fault,
         };
         if fault.certain {
-            return Ok(SendResult::Refused { reply: fault.words, again: fault.again });
+            return Ok(Handed::Refused { reply: fault.words, again: fault.again });
         }
         // The connection failed; the server knows the result.
         match self.find(draft, message_id).await {
-            Ok(Found::Sent { reply }) => Ok(SendResult::Accepted { reply }),
-            Ok(Found::Draft | Found::Nowhere) | Err(_) => Ok(SendResult::Unknown { why: fault.words }),
+            Ok(Found::Sent { reply }) => Ok(Handed::Accepted { reply }),
+            Ok(Found::Draft | Found::Nowhere) | Err(_) => Ok(Handed::Unknown { why: fault.words }),
         }
     }
 
@@ -118,12 +118,14 @@ impl Gmail {
             return Ok(token.clone());
         }
         let settings = &self.settings;
-        let secret = |secret: &super::settings::Secret, what| secret.read(what).map_err(|e| Fault::plain(e.to_string()));
+        let failed = |error: MailError| Fault::plain(error.to_string());
+        let client_secret = settings.client_secret.read("client secret for Gmail").await.map_err(failed)?;
+        let refresh_token = settings.refresh_token.read("refresh token for Gmail").await.map_err(failed)?;
         let form = [
             ("grant_type", "refresh_token"),
             ("client_id", &settings.client_id),
-            ("client_secret", &secret(&settings.client_secret, "client secret for Gmail")?),
-            ("refresh_token", &secret(&settings.refresh_token, "refresh token for Gmail")?),
+            ("client_secret", &client_secret),
+            ("refresh_token", &refresh_token),
         ];
         let form = Url::parse_with_params("http://form.invalid", form).ok().and_then(|url| url.query().map(str::to_owned)).unwrap_or_default();
         let asked = self.client.post(&settings.token_url).header("content-type", "application/x-www-form-urlencoded").body(form);

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use letter::Letter;
-pub use settings::{Gmail as GmailSettings, Secret, Settings, Smtp as SmtpSettings, Tls, Transport};
+pub use settings::{Gmail as GmailSettings, SecretPlace, Settings, Smtp as SmtpSettings, Tls, Transport};
 
 use crate::Kind;
 use crate::owner::user_of;
@@ -78,7 +78,7 @@ pub enum MailError {
 }
 
 /// Result of handing a mail to a transport.
-enum SendResult {
+enum Handed {
     Accepted { reply: String },
     Refused { reply: String, again: bool },
     Unknown { why: String },
@@ -244,7 +244,7 @@ impl Inner {
         let mail = slot.read_mail()?;
         let handed = match &self.settings.transport {
             Transport::DryRun => {
-                SendResult::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
+                Handed::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
             }
             Transport::Smtp(smtp) => {
                 smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?
@@ -255,33 +255,26 @@ impl Inner {
             },
         };
         match handed {
-            SendResult::Accepted { reply } => {
+            Handed::Accepted { reply } => {
                 // If this record is lost, the outcome is unknown: the state stays `handed over`.
                 slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
                 Ok(slot.record.as_ref().map(|record| sent(&slot, record, false)).unwrap_or_else(|| sent(&slot, &record, false)))
             }
-            SendResult::Refused { reply, again } => {
+            Handed::Refused { reply, again } => {
                 slot.turn(State::Refused { at_ms: now_ms(), reply: reply.clone(), again })?;
                 Err(MailError::Refused { reply, again })
             }
-            SendResult::Unknown { why } => Err(MailError::InDoubt { why }),
+            Handed::Unknown { why } => Err(MailError::InDoubt { why }),
         }
     }
 
-    async fn send_by_gmail(
-        &self,
-        gmail: &Gmail,
-        slot: &mut Slot,
-        record: &Record,
-        draft: Option<String>,
-        mail: &[u8],
-    ) -> Result<SendResult, MailError> {
+    async fn send_by_gmail(&self, gmail: &Gmail, slot: &mut Slot, record: &Record, draft: Option<String>, mail: &[u8]) -> Result<Handed, MailError> {
         let draft = match draft {
             Some(draft) => draft,
             None => match gmail.draft(&record.message_id, mail).await {
                 Ok(draft) => draft,
                 // A draft is not a mail: nothing was sent in any case.
-                Err(fault) => return Ok(SendResult::Refused { reply: fault.words, again: fault.again }),
+                Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: fault.again }),
             },
         };
         slot.turn(State::HandedOver { at_ms: now_ms(), draft: Some(draft.clone()) })?;

@@ -13,7 +13,7 @@ use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter,
 use tokio::time::timeout;
 
 use super::settings::{Smtp, Tls};
-use super::{MailError, SendResult};
+use super::{Handed, MailError};
 
 /// Offered mechanisms; servers without any of these are rare.
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Login];
@@ -25,7 +25,7 @@ pub(super) async fn send(
     to: &[String],
     mail: &[u8],
     note: impl FnOnce() -> Result<(), MailError>,
-) -> Result<SendResult, MailError> {
+) -> Result<Handed, MailError> {
     let patience = Duration::from_secs(smtp.timeout_seconds.max(1));
     let mut connection = match timeout(patience, greet(smtp)).await {
         Ok(Ok(connection)) => connection,
@@ -49,14 +49,12 @@ pub(super) async fn send(
             let reply = response.message().collect::<Vec<_>>().join(" ");
             // It is accepted already; a failed QUIT changes nothing.
             let _ = timeout(Duration::from_secs(2), connection.quit()).await;
-            Ok(SendResult::Accepted { reply: format!("{} {reply}", response.code()) })
+            Ok(Handed::Accepted { reply: format!("{} {reply}", response.code()) })
         }
         // Only a reply with a status code is a rejection; a broken connection is not.
         Ok(Err(e)) if e.status().is_some() => Ok(refusal(&e, "when it was handed the mail")),
-        Ok(Err(e)) => Ok(SendResult::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
-        Err(_) => {
-            Ok(SendResult::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) })
-        }
+        Ok(Err(e)) => Ok(Handed::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
+        Err(_) => Ok(Handed::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) }),
     }
 }
 
@@ -88,7 +86,7 @@ async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
         connection.starttls(parameters(smtp)?, &hello).await?;
     }
     if let Some(user) = &smtp.user {
-        let password = smtp.password.read("password of the SMTP user").map_err(Before::Settings)?;
+        let password = smtp.password.read("password of the SMTP user").await.map_err(Before::Settings)?;
         connection.auth(&MECHANISMS, &Credentials::new(user.clone(), password)).await?;
     }
     Ok(connection)
@@ -120,13 +118,13 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
     Ok(())
 }
 
-fn refusal(e: &Error, when: &str) -> SendResult {
+fn refusal(e: &Error, when: &str) -> Handed {
     // A permanent error is final; an unreachable server may come back.
-    SendResult::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
+    Handed::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
 }
 
-fn late(smtp: &Smtp, what: &str) -> SendResult {
-    SendResult::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
+fn late(smtp: &Smtp, what: &str) -> Handed {
+    Handed::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
 }
 
 fn is_here(host: &str) -> bool {

@@ -17,11 +17,11 @@ use crate::{Builtin, Settings, Tool, Toolset};
 const KEY: &str = "key-that-nobody-may-see";
 
 /// Recorded requests: path with query, headers, body.
-type RecordedRequests = Arc<Mutex<Vec<(String, BTreeMap<String, String>, String)>>>;
+type Seen = Arc<Mutex<Vec<(String, BTreeMap<String, String>, String)>>>;
 
 #[derive(Clone)]
 struct Stage {
-    seen: RecordedRequests,
+    seen: Seen,
     answers: Arc<dyn Fn(&str) -> Answer + Send + Sync>,
 }
 
@@ -52,8 +52,8 @@ async fn play(State(stage): State<Stage>, request: Request) -> Response {
     }
 }
 
-async fn stage(answers: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (String, RecordedRequests) {
-    let seen = RecordedRequests::default();
+async fn stage(answers: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (String, Seen) {
+    let seen = Seen::default();
     let state = Stage { seen: Arc::clone(&seen), answers: Arc::new(answers) };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

@@ -22,7 +22,7 @@ use terminal::{BOLD, DIM, count, one_line, paint, tail};
 
 use super::slash::{self, Slash};
 use crate::answer::Answer;
-use crate::editor::{self, CompletionWords, Editor, InputLine};
+use crate::editor::{self, Editor, Typed, Words};
 use crate::exit::{self, Exit, Result, ServiceError};
 use crate::follow::{self, Interrupts, OnInterrupt};
 use crate::settings_table;
@@ -79,10 +79,10 @@ impl Session<'_> {
         }
         loop {
             let typed = match source.read(&mut interrupts).await? {
-                InputLine::Line(line) => line,
-                InputLine::Interrupted => continue,
-                InputLine::End => break,
-                InputLine::Leave(exit) => return Ok(exit),
+                Typed::Line(line) => line,
+                Typed::Interrupted => continue,
+                Typed::End => break,
+                Typed::Leave(exit) => return Ok(exit),
             };
             let done = match (typed.trim(), slash::parse(typed.trim())) {
                 ("", _) => continue,
@@ -235,11 +235,11 @@ impl Session<'_> {
             return Ok(Source::Pipe);
         }
         let flows: Vec<String> = self.globals.flows.names().into_iter().map(str::to_owned).collect();
-        let words = CompletionWords {
+        let words = Words {
             first: slash::ALL.iter().map(|(name, _, _)| (*name).to_owned()).collect(),
             after: vec![("/flow".to_owned(), flows)],
             files_after: vec!["/docs".to_owned()],
-            ..CompletionWords::default()
+            ..Words::default()
         };
         let history = hub::folder(self.globals)?.join("chat.history");
         Ok(Source::Terminal(Box::new(Editor::remembering(words, &history)?)))
@@ -247,28 +247,28 @@ impl Session<'_> {
 }
 
 impl Source {
-    async fn read(&mut self, interrupts: &mut Interrupts) -> Result<InputLine> {
+    async fn read(&mut self, interrupts: &mut Interrupts) -> Result<Typed> {
         match self {
             Source::Terminal(editor) => editor.read(PROMPT, interrupts).await,
             Source::Pipe => tokio::select! {
                 line = piped() => line,
-                exit = interrupts.next() => Ok(InputLine::Leave(exit)),
+                exit = interrupts.next() => Ok(Typed::Leave(exit)),
             },
         }
     }
 }
 
 /// The next piped message: a line, or several joined by trailing backslashes.
-async fn piped() -> Result<InputLine> {
+async fn piped() -> Result<Typed> {
     let read = tokio::task::spawn_blocking(|| {
         let mut message = String::new();
         loop {
             let bytes = std::io::stdin().read_line(&mut message)?;
             let line = message.trim_end_matches(['\r', '\n']);
             match bytes {
-                0 if line.is_empty() => return Ok::<_, std::io::Error>(InputLine::End),
-                0 => return Ok(InputLine::Line(editor::joined(line))),
-                _ if !editor::goes_on(line) => return Ok(InputLine::Line(editor::joined(line))),
+                0 if line.is_empty() => return Ok::<_, std::io::Error>(Typed::End),
+                0 => return Ok(Typed::Line(editor::joined(line))),
+                _ if !editor::goes_on(line) => return Ok(Typed::Line(editor::joined(line))),
                 _ => {}
             }
         }

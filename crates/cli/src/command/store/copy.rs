@@ -56,7 +56,7 @@ impl Copy {
             }
             let mut done = Vec::new();
             for table in &TABLES {
-                done.push(CopyProgress::find(&*from, &*to, table, &self.to).await?);
+                done.push(Begun::find(&*from, &*to, table, &self.to).await?);
             }
             let mut copied = 0;
             for (table, begun) in TABLES.iter().zip(&done) {
@@ -106,12 +106,12 @@ async fn open(named: &str, globals: &GlobalArgs, must_exist: bool) -> Result<Arc
 }
 
 /// Progress of an earlier copy of a table.
-struct CopyProgress {
+struct Begun {
     last: Option<Vec<Cell>>,
 }
 
-impl CopyProgress {
-    async fn find(from: &dyn Transfer, to: &dyn Transfer, table: &Table, name: &str) -> Result<CopyProgress> {
+impl Begun {
+    async fn find(from: &dyn Transfer, to: &dyn Transfer, table: &Table, name: &str) -> Result<Begun> {
         let there = Sum::of(to, table, None).await?;
         if there.rows > 0 {
             let here = Sum::of(from, table, there.last.as_deref()).await?;
@@ -119,7 +119,7 @@ impl CopyProgress {
                 return Err(ServiceError::Usage(format!("{name} has {} of its own; copy into an empty database", table.name)));
             }
         }
-        Ok(CopyProgress { last: there.last })
+        Ok(Begun { last: there.last })
     }
 }
 

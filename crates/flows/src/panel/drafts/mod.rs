@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::critics::{Judged, ask_about, judge};
 use super::review::Draft;
 use crate::input::ModelProfile;
-use crate::verify::{Check, CheckOptions, Verify};
+use crate::verify::{Check, Means, Verify};
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
@@ -101,8 +101,8 @@ struct Judging {
 }
 
 impl Judging {
-    fn means(&self) -> CheckOptions<'_> {
-        CheckOptions { verify: self.verify, model: &self.model }
+    fn means(&self) -> Means<'_> {
+        Means { verify: self.verify, model: &self.model }
     }
 
     fn check(&self, spans: &[Span]) -> Check {
@@ -235,18 +235,18 @@ mod tests {
     #[test]
     fn k6_feedback_names_the_sentence_and_what_the_sources_say() {
         let drafts = builtin().unwrap();
-        let feedback_for = |id: &str| {
+        let told = |id: &str| {
             let one = drafts.iter().find(|one| one.id == id).unwrap();
             feedback(&review(&one.draft(&one.spans(), None)))
         };
-        let number = feedback_for("wrong_number-01");
+        let number = told("wrong_number-01");
         assert!(
             number.contains("height of 3 metres") && number.contains("the number 3 metres") && number.contains("a height of 2 metres"),
             "{number}"
         );
-        let name = feedback_for("wrong_name-01");
+        let name = told("wrong_name-01");
         assert!(name.contains("Röntgen") && name.contains("Henri Becquerel"), "{name}");
-        assert!(feedback_for("off_topic-01").contains("what was asked"));
+        assert!(told("off_topic-01").contains("what was asked"));
     }
 
     /// The graph calls a model only if the rules do not decide.

@@ -10,9 +10,9 @@ type Script<'s> = &'s [(&'s str, &'s [Reply])];
 
 /// Replies in turn for the named effects, the last one repeats; others succeed.
 fn check(input: Value, script: Script<'_>) -> Played {
-    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    let mut heard = std::collections::BTreeMap::<String, usize>::new();
     play("reason", input, &mut |effect, _| {
-        let at = counts.entry(effect.name().to_owned()).or_default();
+        let at = heard.entry(effect.name().to_owned()).or_default();
         *at += 1;
         if let Some((_, replies)) = script.iter().find(|(name, _)| *name == effect.name()) {
             return Some(replies[(*at - 1).min(replies.len() - 1)].clone());
@@ -80,7 +80,7 @@ fn r1_the_phases_come_in_order_and_end_early() {
     assert_eq!(end.path, ["decide", "iterate", "think", "plan", "execute", "reflect", "respond"]);
     assert_eq!((&end.output()["iterations"], &end.output()["way"]), (&json!(1), &json!("agentic")));
     assert!(end.output()["answer"].as_str().unwrap().starts_with("The bridge was built in 1901 [1]."));
-    assert_eq!(end.messages.len(), 2);
+    assert_eq!(end.said.len(), 2);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn the_verifier_judges_the_answer_and_the_words_of_a_reflection_unless_rules_are
             input["model"]["has_verifier"] = json!(true);
             let script: Vec<(&str, &[Reply])> = script.iter().map(|reply| ("reflect", std::slice::from_ref(reply))).collect();
             let end = check(input, &script);
-            assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.attempts());
+            assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.asked());
             assert_eq!(end.output()["sentences"][0]["by"].as_str(), is_judged.then_some("verifier"));
             assert_eq!(end.path.last().map(String::as_str), Some(if is_judged { "check" } else { "respond" }));
         }
@@ -119,11 +119,11 @@ fn the_verifier_judges_the_answer_and_the_words_of_a_reflection_unless_rules_are
 fn r2_a_direct_answer_is_one_call() {
     let end = check(json!({ "question": "What is the capital of France?", "model": large() }), &[]);
     // The tools are listed, because the question could be about one of them.
-    assert_eq!((end.attempts(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
+    assert_eq!((end.asked(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
     let quick = check(json!({ "question": "Quick: what is a plan?", "model": large() }), &[]);
-    assert_eq!(quick.attempts(), ["tool registry.tools", "model answer"]);
-    let prompt = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
-    assert_eq!(prompt.output()["way"], "agentic");
+    assert_eq!(quick.asked(), ["tool registry.tools", "model answer"]);
+    let told = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
+    assert_eq!(told.output()["way"], "agentic");
 }
 
 #[test]
@@ -207,12 +207,12 @@ fn s11_every_tool_is_offered_to_the_planner_and_labelled() {
     let removed = Reply::ok(json!({ "text": "old.txt is removed", "spans": [] }));
     let end = check(simple(), &[("plan", &[remove]), ("files.remove", &[removed])]);
     assert_eq!(end.count("tool files.remove"), 1, "whether it may run is the permission check's to say");
-    let prompt = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(prompt.contains("- files.remove(path: string, size?: integer) [may change something]: Removes."), "{prompt}");
-    assert!(prompt.contains("- docs.search(query: string, size?: integer) [read-only]: Finds."), "{prompt}");
+    let told = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("- files.remove(path: string, size?: integer) [may change something]: Removes."), "{told}");
+    assert!(told.contains("- docs.search(query: string, size?: integer) [read-only]: Finds."), "{told}");
     let only = check(with(simple(), json!({ "enabled_tools": ["web"] })), &[("plan", &[plan(&[("web.search", json!({ "query": "x" }))])])]);
-    let prompt = only.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(prompt.contains("- web.search(") && !prompt.contains("- docs.search(") && !prompt.contains("- registry.tools("), "{prompt}");
+    let told = only.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("- web.search(") && !told.contains("- docs.search(") && !told.contains("- registry.tools("), "{told}");
 }
 
 #[test]
@@ -264,8 +264,8 @@ fn r4_a_failed_step_is_tried_with_other_arguments_then_another_way_then_reported
     let never = check(hard(), &[("plan", &[asked]), ("docs.search", &[nothing]), ("web.search", &[failed(FailureKind::Tool)])]);
     let result = &never.output()["results"][0];
     assert_eq!((&result["success"], &result["attempts"], &result["error"]), (&json!(false), &json!(3), &json!("tool: no luck")));
-    let prompt = never.effects.iter().find(|effect| effect.name() == "reflect").map(words).unwrap();
-    assert!(prompt.contains("failed: tool: no luck"), "{prompt}");
+    let told = never.effects.iter().find(|effect| effect.name() == "reflect").map(words).unwrap();
+    assert!(told.contains("failed: tool: no luck"), "{told}");
 }
 
 #[test]
@@ -477,8 +477,8 @@ fn r8_a_remembered_plan_that_did_not_do_is_forgotten() {
 
 #[test]
 fn s7_a_plan_in_the_wrong_form_is_still_read() {
-    let text = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
-    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(format!("Here:\n{text}")));
+    let said = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
+    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(format!("Here:\n{said}")));
     let end = check(hard(), &[("plan", &[refused])]);
     assert!(
         end.effects.contains(&graph::tool("web.search", json!({ "query": "tower" }))) && end.output()["degraded"] == json!([]),
@@ -498,7 +498,7 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
         "{:?}",
         end.effects
     );
-    assert_eq!(end.messages[0].1, "And in 2020?", "the thread keeps what was said");
+    assert_eq!(end.said[0].1, "And in 2020?", "the thread keeps what was said");
 }
 
 #[test]
@@ -507,8 +507,8 @@ fn r8_what_reflection_found_is_advice_to_the_next_planner() {
     let first = check(hard(), &[("reflect", &[missed])]);
     let remembered = first.output()["to_remember"].clone();
     let again = check(with(hard(), json!({ "remembered": remembered })), &[]);
-    let prompt = again.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(prompt.contains("A similar request taught this: Look elsewhere."), "{prompt}");
+    let told = again.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(told.contains("A similar request taught this: Look elsewhere."), "{told}");
     assert_eq!(again.count("model reflect"), 1, "new results are judged anew");
 }
 
@@ -655,8 +655,14 @@ fn a_plan_waits_for_a_person_if_asked_to() {
     let mended = json!({ "approve": true, "steps": [{ "tool": "web.search", "arguments": { "query": "mine" } }] });
     let mended = check(input.clone(), &[("person", &[Reply::ok(mended)])]);
     assert!(mended.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && mended.count("tool docs.search") == 0);
-    let no = check(input, &[("person", &[Reply::ok(json!({ "approve": false }))])]);
+    let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false }))])]);
     assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
+    let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too slow" }))])]);
+    assert_eq!(no.output()["answer"], "I was asked not to carry out this plan: too slow.");
+    let revise = Reply::ok(json!({ "approve": false, "revise": "use the web" }));
+    let revised = check(input, &[("person", &[revise, Reply::ok(json!({ "approve": true }))])]);
+    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    assert!(plans.len() == 2 && plans[1].contains("- use the web") && plans[1].contains("docs.search"), "{plans:?}");
 }
 
 #[test]
@@ -666,12 +672,12 @@ fn a_small_model_sees_the_tools_that_change_nothing_first_where_it_is_asked_a_qu
         { "name": "db.execute", "description": "Changes data.", "schema": sql, "read_only": false },
         { "name": "db.query", "description": "Runs a SELECT.", "schema": sql, "read_only": true },
     ]));
-    let prompt = |question: &str| {
+    let told = |question: &str| {
         let input = json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
         let end = check(input, &[("registry.tools", std::slice::from_ref(&listed)), ("plan", &[plan(&[])])]);
-        let prompt = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
-        assert!(prompt.contains("db.query(sql: string (One statement.)) [read-only]"), "{prompt}");
-        prompt.find("db.query(").unwrap() < prompt.find("db.execute(").unwrap()
+        let told = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
+        assert!(told.contains("db.query(sql: string (One statement.)) [read-only]"), "{told}");
+        told.find("db.query(").unwrap() < told.find("db.execute(").unwrap()
     };
-    assert_eq!((prompt("How many customers live in Bern?"), prompt("Delete the customers in Bern")), (true, false));
+    assert_eq!((told("How many customers live in Bern?"), told("Delete the customers in Bern")), (true, false));
 }

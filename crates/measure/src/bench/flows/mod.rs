@@ -26,9 +26,9 @@ use store::{SqliteSettings, SqliteStore};
 use terminal::remark;
 
 use super::durable::median;
-use super::ground::{Ground, Measurement, replay_any, us_since, whole};
+use super::ground::{Found, Ground, replay_any, us_since, whole};
 use super::report::{Aim, Number, Numbers, Report, keep_best};
-use super::{BenchOptions, wrong};
+use super::{How, wrong};
 use cases::Case;
 use handler::FixedHandler;
 
@@ -37,7 +37,7 @@ use handler::FixedHandler;
 #[command(after_help = AFTER_HELP)]
 pub struct FlowsBench {
     #[command(flatten)]
-    how: BenchOptions,
+    how: How,
 }
 
 const AFTER_HELP: &str = "\
@@ -89,7 +89,7 @@ impl FlowsBench {
         let (ground, rounds) = (self.how.ground()?, self.how.rounds);
         let (mut ours, mut replays) = (Numbers::new(), BTreeMap::new());
         for round in 1..=rounds {
-            let mut keep = |name: &'static str, found: Measurement| {
+            let mut keep = |name: &'static str, found: Found| {
                 keep_best(&NUMBERS, &mut ours, found.numbers);
                 replays.extend(found.replayed.map(|replayed| (name, replayed)));
             };
@@ -115,7 +115,7 @@ fn engine(path: &Path, handler: Arc<FixedHandler>) -> Result<Engine> {
 }
 
 /// Time of a flow without delays: alone, and with others.
-fn overhead(ground: &Ground, case: &Case) -> Result<Measurement> {
+fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
     let place = ground.place()?;
     let path = |name: &str| place.path().join(name);
     let counting = Arc::new(FixedHandler::at_once(case).counting());
@@ -155,7 +155,7 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Measurement> {
     let found =
         [("model_calls", counted.model_calls as f64), ("tokens", counted.tokens as f64), ("alone_ms", alone_ms), ("overhead_ms", overhead_ms)];
     let numbers = found.into_iter().map(|(name, value)| Ok((key(case.flow, name)?, value))).collect::<Result<Vec<_>>>()?;
-    Ok(Measurement { numbers, replayed: Some(replayed) })
+    Ok(Found { numbers, replayed: Some(replayed) })
 }
 
 fn key(flow: &str, name: &str) -> Result<&'static str> {
@@ -165,7 +165,7 @@ fn key(flow: &str, name: &str) -> Result<&'static str> {
 
 /// Time from the start of a search to its first model call, with the built-in tools really listed. The first run connects to the servers;
 /// the cached list is what counts.
-fn discover(ground: &Ground) -> Result<Measurement> {
+fn discover(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let case = cases::search();
     wiring::block_on(async {
@@ -179,12 +179,12 @@ fn discover(ground: &Ground) -> Result<Measurement> {
             times.push(asked.duration_since(begun).as_secs_f64() * 1e3);
         }
         engine.stop(GRACE).await;
-        Ok(Measurement { numbers: vec![("search.discover_ms", median(times.split_off(1)))], replayed: None })
+        Ok(Found { numbers: vec![("search.discover_ms", median(times.split_off(1)))], replayed: None })
     })
 }
 
 /// Plans of independent tasks, of chains, and of both.
-fn parallel(ground: &Ground) -> Result<Measurement> {
+fn parallel(ground: &Ground) -> Result<Found> {
     let delay = Duration::from_millis(if ground.sizes.is_quick { 5 } else { 100 });
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
@@ -201,11 +201,11 @@ fn parallel(ground: &Ground) -> Result<Measurement> {
             last = Some(replay_any(&engine, &run).await?);
             engine.stop(GRACE).await;
         }
-        Ok(Measurement { numbers: vec![("parallel_efficiency", due.as_secs_f64() / took.as_secs_f64())], replayed: last })
+        Ok(Found { numbers: vec![("parallel_efficiency", due.as_secs_f64() / took.as_secs_f64())], replayed: last })
     })
 }
 
-fn agentic_over_direct(ground: &Ground) -> Result<Measurement> {
+fn agentic_over_direct(ground: &Ground) -> Result<Found> {
     let (model, tool) = if ground.sizes.is_quick { (10, 1) } else { (200, 20) };
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
@@ -234,6 +234,6 @@ fn agentic_over_direct(ground: &Ground) -> Result<Measurement> {
         let replayed = replay_any(&on_drafted, &run).await?;
         on_drafted.stop(GRACE).await;
         on_read.stop(GRACE).await;
-        Ok(Measurement { numbers, replayed: Some(replayed) })
+        Ok(Found { numbers, replayed: Some(replayed) })
     })
 }

@@ -15,7 +15,7 @@ use service::{Result, ServiceError};
 
 use super::super::peer::environment;
 use super::super::wrong;
-use super::{CallResult, MeasuredModel};
+use super::{CallResult, Contestant};
 
 const PINNED: [&str; 1] = ["xllamacpp==2026.10.11549"];
 /// A server that hangs must not block the benchmark.
@@ -56,7 +56,7 @@ impl LlamaCpp {
     }
 }
 
-impl MeasuredModel for LlamaCpp {
+impl Contestant for LlamaCpp {
     /// It reports when each piece came, and the number of tokens, but neither forced nor cached ones.
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
         let begun = Instant::now();

@@ -91,7 +91,7 @@ pub(crate) struct CallResult {
 }
 
 /// A measured model.
-pub(crate) trait MeasuredModel {
+pub(crate) trait Contestant {
     /// The inner error is a missing answer; the outer one ends the measurement.
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>>;
     /// Its peak memory.
@@ -190,7 +190,7 @@ struct Round {
 }
 
 impl Round {
-    fn take(&mut self, step: &Step<'_>, contestant: &mut dyn MeasuredModel) -> Result<()> {
+    fn take(&mut self, step: &Step<'_>, contestant: &mut dyn Contestant) -> Result<()> {
         match step {
             Step::Free(call) => {
                 let asked = contestant.ask(call)?.map_err(wrong)?;

@@ -19,7 +19,7 @@ use service::Result;
 use service::wiring;
 
 use super::super::wrong;
-use super::{CallResult, MeasuredModel};
+use super::{CallResult, Contestant};
 
 pub(crate) struct Ours {
     child: Child,
@@ -27,12 +27,12 @@ pub(crate) struct Ours {
     ask: Option<ChildStdin>,
     told: BufReader<ChildStdout>,
     pub(crate) load_ms: f64,
-    pub(crate) computed: KernelReport,
+    pub(crate) computed: Computed,
 }
 
 /// The kernels used, the work per token, and the machine's limits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct KernelReport {
+pub(crate) struct Computed {
     pub(crate) kernels: String,
     /// Bytes of weights per generated token; unknown for candle's kernels, like everything below.
     pub(crate) token_bytes: Option<usize>,
@@ -44,7 +44,7 @@ pub(crate) struct KernelReport {
 
 #[derive(Serialize, Deserialize)]
 enum Line {
-    Loaded { load_ms: f64, computed: KernelReport },
+    Loaded { load_ms: f64, computed: Computed },
     Asked(CallResult),
     Failed(String),
     Over { peak_rss_mb: f64 },
@@ -57,7 +57,7 @@ impl Ours {
         command.env(threads::VARIABLE, threads.to_string());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(ask), Some(told)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
-        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: KernelReport::default() };
+        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: Computed::default() };
         match ours.line()? {
             Line::Loaded { load_ms, computed } => (ours.load_ms, ours.computed) = (load_ms, computed),
             Line::Failed(why) => return Err(wrong(why)),
@@ -75,7 +75,7 @@ impl Ours {
     }
 }
 
-impl MeasuredModel for Ours {
+impl Contestant for Ours {
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
         let Some(ask) = &mut self.ask else { return Err(wrong("the measured process was let go")) };
         writeln!(ask, "{}", serde_json::to_string(call)?)?;
@@ -113,7 +113,7 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
     let first = match wiring::block_on(async { Ok(model.warm().await) })? {
         Ok(network) => {
             let limits = limits.filter(|_| network.kernels != Kernels::Candle);
-            let computed = KernelReport {
+            let computed = Computed {
                 kernels: network.kernels.to_string(),
                 token_bytes: network.token_bytes,
                 token_products: network.token_products,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use service::Result;
 use terminal::{DIM, GREEN, RED, Table, paint};
 
-use super::ours::KernelReport;
+use super::ours::Computed;
 use super::{Round, median};
 
 /// For the default weights.
@@ -76,7 +76,7 @@ pub(crate) struct Report {
     pub(crate) ours: Numbers,
     /// The peer's name with its version, and its numbers.
     pub(crate) theirs: Option<(String, Numbers)>,
-    pub(crate) computed: KernelReport,
+    pub(crate) computed: Computed,
     pub(crate) threads: usize,
     pub(crate) plans: usize,
     pub(crate) rounds: u32,
@@ -102,7 +102,7 @@ impl Report {
 
     /// The kernels, the speed of reading weights and multiplying, and the measured maximum of this machine.
     fn speeds(&self) -> Value {
-        let KernelReport { kernels, token_bytes, token_products, memory_gb_s, products_g_s } = &self.computed;
+        let Computed { kernels, token_bytes, token_products, memory_gb_s, products_g_s } = &self.computed;
         let digits = |number: f64| (number * 10.0).round() / 10.0;
         let billions = |per_token: Option<usize>, tokens_s: f64| per_token.map(|per_token| digits(per_token as f64 * tokens_s / 1e9));
         json!({

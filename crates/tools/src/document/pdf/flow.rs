@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bidi;
 use super::fonts::Fonts;
-use super::lines::{BLACK, GREY, Line, LineBreaker, Piece, TextStyle};
+use super::lines::{BLACK, GREY, Line, Look, Piece, Setter};
 use crate::document::DocumentError;
 use crate::document::page::{Align, Block, Inline, Page, plain};
 
@@ -48,7 +48,7 @@ pub(super) struct Set {
 }
 
 pub(super) struct Flow<'a> {
-    setter: LineBreaker<'a>,
+    setter: Setter<'a>,
     page: &'a Page,
     done: Vec<Vec<Drawn>>,
     now: Vec<Drawn>,
@@ -68,7 +68,7 @@ pub(super) struct Flow<'a> {
 impl<'a> Flow<'a> {
     pub(super) fn set(fonts: &'a Fonts, page: &'a Page) -> Result<Set, DocumentError> {
         let mut flow = Flow {
-            setter: LineBreaker::new(fonts.faces()?),
+            setter: Setter::new(fonts.faces()?),
             page,
             done: Vec::new(),
             now: Vec::new(),
@@ -83,7 +83,7 @@ impl<'a> Flow<'a> {
             is_too_long: false,
         };
         if let Some(title) = page.shown_title() {
-            let look = TextStyle { bold: true, ..TextStyle::plain(20.0) };
+            let look = Look { bold: true, ..Look::plain(20.0) };
             flow.words(&[Inline::text(title)], &look);
             flow.y += 10.0;
         }
@@ -108,7 +108,7 @@ impl<'a> Flow<'a> {
             match block {
                 Block::Heading { level, inside } => self.heading(*level, inside),
                 Block::Paragraph { inside } => {
-                    self.words(inside, &TextStyle::plain(TEXT));
+                    self.words(inside, &Look::plain(TEXT));
                     self.y += GAP;
                 }
                 Block::Quote { inside } => {
@@ -132,7 +132,7 @@ impl<'a> Flow<'a> {
 
     fn heading(&mut self, level: u8, inside: &[Inline]) {
         let size = [18.0, 15.0, 13.0, 12.0, 11.0, 11.0][usize::from(level.clamp(1, 6)) - 1];
-        let look = TextStyle { bold: true, ..TextStyle::plain(size) };
+        let look = Look { bold: true, ..Look::plain(size) };
         if self.y > TOP {
             self.y += size * 0.7;
         }
@@ -144,7 +144,7 @@ impl<'a> Flow<'a> {
     }
 
     fn list(&mut self, start: Option<u64>, items: &[Vec<Block>]) {
-        let look = TextStyle::plain(TEXT);
+        let look = Look::plain(TEXT);
         for (i, item) in items.iter().enumerate() {
             let marker = match start {
                 Some(start) => format!("{}.", start.saturating_add(i as u64)),
@@ -176,7 +176,7 @@ impl<'a> Flow<'a> {
     }
 
     fn code(&mut self, text: &str) {
-        let look = TextStyle { mono: true, ..TextStyle::plain(SMALL) };
+        let look = Look { mono: true, ..Look::plain(SMALL) };
         let height = SMALL * LEADING;
         let lines = self.setter.literal(text, &look, self.right - self.left - 2.0 * PAD);
         for line in lines {
@@ -191,7 +191,7 @@ impl<'a> Flow<'a> {
         self.y += GAP + 2.0;
     }
 
-    fn words(&mut self, inside: &[Inline], look: &TextStyle) {
+    fn words(&mut self, inside: &[Inline], look: &Look) {
         let lines = self.setter.lines(inside, look, self.right - self.left);
         for line in lines {
             if self.is_too_long {
@@ -211,8 +211,8 @@ impl<'a> Flow<'a> {
 
     fn table(&mut self, align: &[Align], head: &[Vec<Inline>], rows: &[Vec<Vec<Inline>>]) {
         let columns = align.len().max(1);
-        let normal = TextStyle::plain(TEXT - 1.0);
-        let strong = TextStyle { bold: true, ..normal.clone() };
+        let normal = Look::plain(TEXT - 1.0);
+        let strong = Look { bold: true, ..normal.clone() };
         let mut naturals = vec![0.0_f32; columns];
         for (row, look) in std::iter::once((head, &strong)).chain(rows.iter().map(|row| (row.as_slice(), &normal))) {
             for (i, cell) in row.iter().enumerate().take(columns) {
@@ -324,7 +324,7 @@ impl<'a> Flow<'a> {
     }
 
     fn notes_of(&mut self, line: &Line) -> Vec<Line> {
-        let look = TextStyle { color: GREY, ..TextStyle::plain(SMALL) };
+        let look = Look { color: GREY, ..Look::plain(SMALL) };
         let page = self.page;
         let mut lines = Vec::new();
         for number in line.notes() {
@@ -371,7 +371,7 @@ impl<'a> Flow<'a> {
             }
         }
         let number = (self.done.len() + 1).to_string();
-        let look = TextStyle { color: BLACK, ..TextStyle::plain(SMALL) };
+        let look = Look { color: BLACK, ..Look::plain(SMALL) };
         if let Some(line) = self.setter.lines(&[Inline::text(number)], &look, f32::INFINITY).pop() {
             self.y = FOOT + 22.0;
             let x = (PAGE_WIDTH - line.width) / 2.0;
