@@ -1,23 +1,23 @@
-//! Evidence in, a checked answer out.
+//! Turns evidence and a model's text into a checked answer.
 //!
 //! ```text
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
-//! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
-//! label(&mut spans, tool, arguments)                                   which call found them, where the world does not say
-//! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
-//! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
-//! finish_judged(said, &shown, strict, judged) -> Answer                the same, with judgements of the verifier
-//! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
+//! pick(&spans, question, budget_tokens) -> Vec<Span>                   only the spans, to keep in a state
+//! label(&mut spans, tool, arguments)                                   sets the call that found them, where the host did not
+//! messages(&shown) -> Vec<Message>                                     the messages for spans that were kept
+//! finish_said(said, &shown, strict) -> Answer                        a model's draft, with its short answer if it has one
+//! finish_judged(said, &shown, strict, judged) -> Answer               the same, with judgements of the verifier
+//! finish_own(said, &shown) -> Answer                                  text written by the flow: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
-//! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
+//! listed(intro, &shown) -> String                                      the passages with citations, for when no model wrote an answer
 //! cited_passages(&answer, &shown) -> Vec<Passage>                      the spans that it cites, with their numbers
-//! Answer::append(markdown)                                             words of a flow's own after the checked ones, before the sources
-//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
+//! Answer::append(markdown)                                             text of the flow after the checked text, before the sources
+//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow adds its own fields
 //! Answer::summary() -> Value                                           counts, for a note
 //! ```
 //!
-//! `[n]` in a raw text means the n-th shown span. `finish` is given exactly what the model was shown: a citation of anything else cannot
-//! come out of it. Where nothing was shown there is nothing to hold an answer to; it is passed on unmarked, unless `strict`.
+//! `[n]` in a raw text means the n-th shown span. `finish` gets exactly what the model was shown, so its result cannot cite anything else. If nothing
+//! was shown, the answer cannot be checked; it is returned unmarked, unless `strict`.
 
 use evidence::{Cited, Judged, Options, Passage, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
 use graph::Message;

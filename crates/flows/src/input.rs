@@ -1,16 +1,16 @@
-//! What every flow is given, and how much of it a model is shown.
+//! The input of every flow, and how much of it a model is shown.
 //!
 //! ```text
 //! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
 //! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain, price }     .evidence_tokens(used, reply)   how many tokens of evidence fit
-//! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
+//! recent(&history, turns)                   the last turns (a question and its answer), only of users and models
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
 //! ```
 //!
-//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is
-//! not a setting that silently does nothing. `Input<NoSettings>` is for flows that have none. `docs` says that the user named documents;
-//! flows that discover tools find `docs.search` among them anyway.
+//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is not silently
+//! ignored. `Input<NoSettings>` is for flows without settings. `docs` means that the user named documents; flows that list tools find `docs.search`
+//! among them anyway.
 
 use graph::Message;
 use schemars::JsonSchema;

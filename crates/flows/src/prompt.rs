@@ -1,20 +1,20 @@
-//! Prompts are files, in a long form and a short one for small models; here they become messages, and what models say becomes JSON.
+//! Prompts are files, in a long form and a short one for small models; this module turns them into messages, and replies into JSON.
 //!
 //! ```text
 //! const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
-//! render(PLAN.of(&mind), json!({ "tools": … }))              the text; a field that is not there is a bug and panics, so test every prompt
+//! render(PLAN.of(&profile), json!({ "tools": … }))         the text; a missing field is a bug and panics, so test every prompt
 //! message(role, content) · system(text) · user(text)       a graph::Message
-//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, its cost estimated; .label(…).last() as you like
-//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, out of JSON or out of text with JSON in it, also of a reply that failed its schema
+//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, an estimate of its cost; add .label(…).last() as needed
+//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, from JSON or from text that contains JSON, also if it failed its schema
 //! json_in(&value) -> Option<Value>                         the object or list in a reply
-//! text_of(&value) -> Option<String>                        the reply as text, if it is one and says something
-//! prose(said) -> Option<String>                            what was said instead of JSON, if a person could read it
-//! said_by_person(reply, tokens_max) -> String              what a person answered in their own words
-//! clipped(text, tokens_max) -> String                      start and end of a text too long
+//! text_of(&value) -> Option<String>                        the reply as non-empty text
+//! prose(said) -> Option<String>                            readable text where JSON was expected
+//! said_by_person(reply, tokens_max) -> String              a person's answer as text
+//! clipped(text, tokens_max) -> String                      start and end of a text that is too long
 //! ```
 //!
-//! The question goes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which
-//! answers where there is no model, reads just these.
+//! The question comes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which answers
+//! without a model, reads exactly these.
 
 use std::sync::LazyLock;
 

@@ -65,7 +65,7 @@ impl Worker {
                 true => json!({ "listening": address.to_string(), "registered": advertised }).to_string(),
                 false => format!("baton works at {advertised}"),
             };
-            // A closed standard output is no reason not to work.
+            // A closed standard output must not stop the worker.
             let _ = writeln!(anstream::stdout(), "{line}");
         };
         let mut exit = None;

@@ -189,7 +189,7 @@ async fn until(server: &Served, run: &str, status: &str) -> Value {
     }
 }
 
-/// What a run's events say, without what differs from run to run: ids, keys and times.
+/// The events of a run, without ids, keys and times.
 fn essence(events: &[Event]) -> Vec<Value> {
     fn strip(value: &mut Value) {
         match value {
@@ -234,7 +234,7 @@ async fn flows_end_as_on_the_embedded_engine_with_the_same_events() {
         assert!(ours.0.len() > 2, "{flow}: {ours:?}");
         assert_eq!(ours, theirs, "{flow}");
     }
-    // A parent with a child run, over the sample world.
+    // A parent with a child run, under the sample script.
     let (cluster_sample, embedded_sample) = (Cluster::new().await, Home::new());
     let (_worker, server) = (cluster_sample.worker("sample"), cluster_sample.server("sample"));
     let embedded = embedded_sample.serve("sample", &[]);
@@ -317,7 +317,7 @@ async fn a_wait_for_a_person_ends_the_invocation_and_an_answer_is_a_new_one() {
     until(&server, &run, "asking").await;
     cluster.restate.until_idle().await;
     let before = cluster.restate.query("select id from sys_invocation where target_service_name = 'BatonThread'").await.len();
-    // Nobody needs to be there while a person thinks.
+    // No process is needed while a run waits for a person.
     worker.kill();
     let row = server.get(&format!("/api/runs/{run}")).await.1;
     let asked = &row["waiting"][0];
