@@ -266,7 +266,9 @@ impl Backend for ServiceBackend {
     }
 
     async fn documents(&self, user: &UserId) -> Result<api::Documents> {
-        Ok(self.library.list(user))
+        // A user may have a thousand files, each of which is looked at.
+        let (library, user) = (self.library.clone(), user.clone());
+        blocking(move || Ok(library.list(&user))).await
     }
 
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
@@ -333,7 +335,7 @@ impl Backend for ServiceBackend {
 fn variable_of(endpoint: &models::Endpoint) -> Option<String> {
     match endpoint.key.as_ref()? {
         models::KeySource::Env(name) => Some(name.clone()),
-        models::KeySource::File(_) => None,
+        models::KeySource::File(_) | models::KeySource::Command(_) => None,
     }
 }
 

@@ -61,6 +61,7 @@ pub mod restate;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;
+pub mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;
