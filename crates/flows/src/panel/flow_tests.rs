@@ -500,7 +500,7 @@ fn the_planner_reads_what_a_person_wants_changed() {
         &[("person", &[Reply::ok(json!({ "approve": false, "revise": "name the sources" })), Reply::ok(json!({ "approve": true }))])],
     );
     assert_eq!(end.output()["ending"], "approved");
-    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
     assert!(plans.len() == 2 && plans[1].contains("- name the sources"), "{plans:?}");
     let end = check(input, &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too long" }))])]);
     assert_eq!(end.output()["answer"], "I was asked not to carry out this plan: too long.");

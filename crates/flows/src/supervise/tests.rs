@@ -393,7 +393,7 @@ fn a_plan_of_the_team_is_changed_revised_and_declined_with_a_reason() {
             Reply::ok(if asked == 1 { json!({ "approve": false, "revise": "no mail" }) } else { json!({ "approve": true, "plan": ["research"] }) })
         })
     });
-    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
     assert!(plans.len() == 2 && plans[1].contains("- no mail"), "{plans:?}");
     assert_eq!(revised.output()["completed_capabilities"], json!(["research"]));
 }

@@ -661,7 +661,7 @@ fn a_plan_waits_for_a_person_if_asked_to() {
     assert_eq!(no.output()["answer"], "I was asked not to carry out this plan: too slow.");
     let revise = Reply::ok(json!({ "approve": false, "revise": "use the web" }));
     let revised = check(input, &[("person", &[revise, Reply::ok(json!({ "approve": true }))])]);
-    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
     assert!(plans.len() == 2 && plans[1].contains("- use the web") && plans[1].contains("docs.search"), "{plans:?}");
 }
 
