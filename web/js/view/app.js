@@ -53,10 +53,9 @@ export function App() {
     <div class=${`frame ${isAside ? "has-drawer" : ""}`}>
       <${Sidebar} isOpen=${isOpen} close=${() => setOpen(false)} />
       ${isOpen && html`<div class="shade" onClick=${() => setOpen(false)}></div>`}
-      <main id="main" class="main" tabindex="-1" ref=${main}><${Notices} /><${Room} here=${here} /></main>
+      <main id="main" class="main" tabindex="-1" ref=${main}><${Notices} /><${Room} here=${here} /><${HoverCard} /></main>
     </div>
     <${Drawer} />
-    <${HoverCard} />
     <${Shortcuts} />
     <${Token} />
   `;
