@@ -61,6 +61,10 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Whether an address belongs to the internet at large; what clients name is called only then.
     fn is_public(&self, address: IpAddr) -> bool;
+    /// Whether webhooks and push notifications may be sent there.
+    fn may_notify(&self, address: IpAddr) -> bool {
+        self.is_public(address)
+    }
 
     /// Removes the files that runs of a thread wrote, after the thread was deleted.
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;

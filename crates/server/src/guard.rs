@@ -286,6 +286,16 @@ impl Guard {
         let _ = self.0.proxies.set(proxies);
     }
 
+    /// The address of this server as the client of a request knows it: `http://host:port`.
+    pub(crate) fn base_of(&self, request: &Request<Body>) -> Result<String, Problem> {
+        let headers = request.headers();
+        let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or_else(|| request.uri().authority().map(|host| host.as_str()));
+        let host = named.and_then(|host| host.parse::<axum::http::uri::Authority>().ok()).filter(|host| !host.as_str().contains('@'));
+        let host = host.ok_or_else(|| Problem::bad_request("the Host header names no host"))?;
+        let is_tls = origin::is_over_tls(headers) || self.peer(request).is_some_and(|peer| peer.is_tls);
+        Ok(format!("{}://{host}", if is_tls { "https" } else { "http" }))
+    }
+
     /// Where a request comes from.
     pub(crate) fn peer(&self, request: &Request<Body>) -> Option<Peer> {
         let peer = request.extensions().get::<Peer>().cloned()?;

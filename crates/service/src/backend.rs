@@ -47,6 +47,8 @@ pub(crate) struct ServiceBackend {
     chosen: api::Chosen,
     library: Library,
     workspaces: Workspaces,
+    /// Not public, and notified all the same.
+    notified: server::proxies::Proxies,
 }
 
 impl ServiceBackend {
@@ -72,6 +74,7 @@ impl ServiceBackend {
             flows,
             may_pull: config.embedded.pull && !model_options.no_pull,
             settings: config.settings.clone(),
+            notified: config.notify.networks.clone(),
             config: (!is_scripted).then_some(config),
             wish: model_options.model.clone(),
             profile,
@@ -298,6 +301,10 @@ impl Backend for ServiceBackend {
 
     fn is_public(&self, address: std::net::IpAddr) -> bool {
         tools::fetch::is_public(address)
+    }
+
+    fn may_notify(&self, address: std::net::IpAddr) -> bool {
+        self.is_public(address) || self.notified.has(address)
     }
 
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()> {

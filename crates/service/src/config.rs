@@ -37,6 +37,7 @@ pub struct Config {
     /// What users of `baton serve` may do and spend a day, by name; `default` is everybody who is not named.
     pub users: server::rights::Users,
     pub proxy: Proxy,
+    pub notify: Notify,
     /// How large the audit log may become.
     pub audit: audit::Settings,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
@@ -71,6 +72,14 @@ pub struct Embedded {
 pub struct Proxy {
     /// Addresses and networks of proxies that are believed about whose request they pass on (`X-Forwarded-For`).
     pub trusted: server::proxies::Proxies,
+}
+
+/// Where webhooks and push notifications may be sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// Addresses and networks that are not public and may be sent to all the same; whoever has a token can name any of them.
+    pub networks: server::proxies::Proxies,
 }
 
 /// The tools a flow may call.

@@ -399,6 +399,8 @@ pub struct RecordFilter {
     pub user: Option<UserId>,
     /// Empty is any.
     pub key_prefix: String,
+    /// Only those behind this key and user in the list, which is sorted by key and user.
+    pub after: Option<(String, UserId)>,
     pub limit: usize,
 }
 

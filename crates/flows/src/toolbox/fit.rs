@@ -22,11 +22,12 @@ pub enum Aim {
 /// Tools that a small model is shown where it answers questions.
 const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 /// Tools that a small model is shown where it carries out tasks.
-const SMALL_TASK_TOOLS_MAX: usize = 8;
+const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Look-ups that have room in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// Of the list's own order, so many come before any room that is kept.
-const RANKED_MIN: usize = 2;
+/// So many come before any room that is kept: the first of the list, the others of its server, because they are often used together (one describes tables,
+/// another queries them), then the next of the list.
+const RANKED_MIN: usize = 4;
 /// Where the user's own documents are found.
 const DOCUMENTS: &str = "docs.search";
 /// The built-in search of the web.
@@ -51,7 +52,10 @@ impl Toolbox {
             Aim::Tasks => SMALL_TASK_TOOLS_MAX,
         };
         let is_acting = |tool: &&Tool| aim == Aim::Tasks && ACTING.contains(&tool.name.as_str());
-        let ranked = self.tools.iter().take(RANKED_MIN);
+        let server = |tool: &Tool| tool.name.split('.').next().unwrap_or_default().to_owned();
+        let first = self.tools.iter().find(|tool| tool.name != DOCUMENTS).map(server);
+        let (together, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(|tool| Some(server(tool)) == first);
+        let ranked = together.into_iter().chain(others).take(RANKED_MIN);
         let acting = self.tools.iter().filter(is_acting);
         let look_ups = self.tools.iter().filter(|tool| tool.is_look_up()).take(LOOK_UPS_MIN);
         let mut chosen: Vec<&str> = Vec::new();
@@ -100,7 +104,7 @@ mod tests {
         let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
         assert_eq!(
             shown(Aim::Tasks, false),
-            "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open"
+            "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open tickets.list tickets.note"
         );
         assert!(shown(Aim::Tasks, true).starts_with("docs.search calc.calculate"), "{}", shown(Aim::Tasks, true));
         assert_eq!(shown(Aim::Answers, false), "docs.search search.search tickets.close tickets.open tickets.list tickets.note");

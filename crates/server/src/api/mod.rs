@@ -163,6 +163,12 @@ fn own_name(user: &UserId, name: &str) -> ThreadId {
     }
 }
 
+/// A thread as its user named it; by its id if the user did not.
+pub(crate) fn shown_name(user: &UserId, thread: &ThreadId) -> String {
+    let named = thread.as_str().rsplit_once('-').map(|(name, _)| name).filter(|name| own_name(user, name) == *thread);
+    named.unwrap_or(thread.as_str()).to_owned()
+}
+
 /// The thread that a user means by a name: one that they have, or one that is started with the first run in it.
 pub(crate) async fn thread_named(engine: &Engine, who: &Identity, name: &str) -> Result<ThreadId, Problem> {
     const NAME_BYTES_MAX: usize = 200;
