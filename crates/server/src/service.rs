@@ -107,7 +107,14 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Identity>) ->
         return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
     }
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let text = api.0.metrics.text(&Now { runs_followed: api.0.hubs.count(), runs_going: api.0.engine.going(), tasks });
+    let now = Now {
+        runs_followed: api.0.hubs.count(),
+        runs_going: api.0.engine.going(),
+        tasks,
+        health: api.0.engine.health(),
+        disk_free_bytes: api.0.backend.disk_free_bytes(),
+    };
+    let text = api.0.metrics.text(&now);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

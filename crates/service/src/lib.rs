@@ -35,6 +35,7 @@ pub mod config;
 mod error;
 mod excerpt;
 #[doc(hidden)]
+pub mod export;
 pub mod global_args;
 #[doc(hidden)]
 pub mod hub;
@@ -47,6 +48,7 @@ pub mod model_options;
 mod model_test;
 pub mod notices;
 mod owner;
+mod performing;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -55,11 +57,15 @@ mod rank;
 #[doc(hidden)]
 pub mod reader;
 #[doc(hidden)]
+pub mod restate;
+#[doc(hidden)]
 pub mod run_request;
 mod sample;
+pub mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;
+mod shared_uploads;
 pub mod signals;
 #[doc(hidden)]
 pub mod store_at;

@@ -11,12 +11,14 @@ use std::time::{Duration, SystemTime};
 use graph::UserId;
 use index::{Error, Folders, OwnedFolder, Report, State};
 use server::problem::{Problem, StatusCode};
+use store::Store;
 use wire::api;
 
 use crate::caches;
 use crate::error::{Result, ServiceError};
 use crate::private;
-use crate::uploads::folder_name;
+use crate::shared_uploads::SharedUploads;
+use crate::uploads::{self, folder_name};
 
 /// What one user may have here.
 const FILES_MAX: usize = 1_000;
@@ -32,10 +34,20 @@ struct Inner {
     /// Those it was given.
     named: Vec<PathBuf>,
     uploads: PathBuf,
-    /// Bytes that one user may have uploaded.
-    bytes_max: u64,
+    kept: Kept,
+    /// Where several servers share the uploads.
+    shared: Option<SharedUploads>,
     looked: Mutex<Looked>,
     wanted: tokio::sync::Notify,
+}
+
+/// What is kept of what users upload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Bytes that one user may have uploaded.
+    pub(crate) bytes_max: u64,
+    /// Older files are deleted.
+    pub(crate) age_max: Option<Duration>,
 }
 
 /// The last look at the folders.
@@ -49,21 +61,35 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64) -> Result<Library> {
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, kept: Kept, store: Arc<dyn Store>) -> Result<Library> {
         private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
         let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| ServiceError::Folder(error.to_string()))?;
         let folders = Arc::new(caches::open_folders(&roots)?.with_owned(owned));
-        let inner =
-            Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
+        let shared = SharedUploads::open(store, &uploads).map_err(|error| {
+            ServiceError::Folder(format!("the list of shared uploads in {} cannot be read: {error}; remove .shared.json there", uploads.display()))
+        })?;
+        let (looked, wanted) = (Mutex::default(), tokio::sync::Notify::new());
+        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, kept, shared, looked, wanted });
         inner.wanted.notify_one();
+        if inner.shared.is_some() {
+            tokio::spawn(keep_copy(Arc::downgrade(&inner)));
+        }
         tokio::spawn(keep_up(Arc::downgrade(&inner)));
+        if let Some(age_max) = kept.age_max {
+            tokio::spawn(expire(Arc::downgrade(&inner), age_max));
+        }
         Ok(Library(inner))
     }
 
     pub(crate) fn folders(&self) -> &Arc<Folders> {
         &self.0.folders
+    }
+
+    /// The folder of uploads.
+    pub(crate) fn uploads(&self) -> &Path {
+        &self.0.uploads
     }
 
     /// Whether there is anything for this user to answer from.
@@ -100,11 +126,30 @@ impl Library {
     }
 
     /// Keeps a file whose name is plain, in place of one of the same name.
-    pub(crate) fn put(&self, user: &UserId, name: &str, bytes: &[u8]) -> std::result::Result<api::Uploaded, Problem> {
-        if !is_readable(name, bytes) {
+    pub(crate) async fn put(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> std::result::Result<api::Uploaded, Problem> {
+        if !is_readable(name, &bytes) {
             let words = "that is neither text nor PDF nor DOCX, and could not be read; Markdown, text, HTML, PDF, DOCX and source code can";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid", words));
         }
+        let Some(shared) = &self.0.shared else {
+            let (library, user, name) = (self.clone(), user.clone(), name.to_owned());
+            return blocking(move || library.put_here(&user, &name, &bytes)).await;
+        };
+        match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.kept.bytes_max).await? {
+            true => {
+                self.0.wanted.notify_one();
+                Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
+            }
+            false => Err(self.too_much()),
+        }
+    }
+
+    fn too_much(&self) -> Problem {
+        let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.kept.bytes_max);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words)
+    }
+
+    fn put_here(&self, user: &UserId, name: &str, bytes: &[u8]) -> std::result::Result<api::Uploaded, Problem> {
         let folder = self.folder(user);
         let failed = |error: std::io::Error| Problem::internal(&format!("{}: {error}", folder.display()));
         private::make_folder(&folder).map_err(failed)?;
@@ -114,9 +159,8 @@ impl Library {
             .filter(|entry| entry.file_name() != *name)
             .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
             .collect();
-        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
-            let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words));
+        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.kept.bytes_max {
+            return Err(self.too_much());
         }
         // Whole or not at all, and the index does not look at hidden files.
         let mut file = tempfile::Builder::new().prefix(".upload-").tempfile_in(&folder).map_err(failed)?;
@@ -133,7 +177,21 @@ impl Library {
         })
     }
 
-    pub(crate) fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
+    pub(crate) async fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
+        let Some(shared) = &self.0.shared else {
+            let (library, user, name) = (self.clone(), user.clone(), name.to_owned());
+            return blocking(move || library.remove_here(&user, &name)).await;
+        };
+        match shared.remove(user, name).await? {
+            true => {
+                self.0.wanted.notify_one();
+                Ok(())
+            }
+            false => Err(Problem::not_found("document")),
+        }
+    }
+
+    fn remove_here(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
         match fs::remove_file(self.folder(user).join(name)) {
             Ok(()) => {
                 self.0.wanted.notify_one();
@@ -149,6 +207,26 @@ impl Library {
     }
 }
 
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::result::Result<T, Problem> + Send + 'static) -> std::result::Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::internal(&error)))
+}
+
+/// Takes over what is uploaded and deleted on other servers. Ends with the library.
+async fn keep_copy(library: std::sync::Weak<Inner>) {
+    let Some(mut changes) = library.upgrade().and_then(|inner| inner.shared.as_ref().map(SharedUploads::changes)) else { return };
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        let Some(shared) = &inner.shared else { return };
+        match shared.sync().await {
+            Ok(true) => inner.wanted.notify_one(),
+            Ok(false) => {}
+            Err(error) => tracing::warn!("uploads of other servers could not be compared, trying again: {error}"),
+        }
+        drop(inner);
+        SharedUploads::next_change(&mut changes).await;
+    }
+}
+
 /// Whether the index has a reader for it. What is broken inside is found when it is read.
 fn is_readable(name: &str, bytes: &[u8]) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
@@ -159,6 +237,35 @@ fn is_readable(name: &str, bytes: &[u8]) -> bool {
             let is_wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
             is_wide || (!bytes.contains(&0) && std::str::from_utf8(bytes).is_ok())
         }
+    }
+}
+
+/// How often old files are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(600);
+
+/// Deletes files that were uploaded too long ago, for all servers where they are shared. Ends with the library.
+async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        let library_now = Library(inner);
+        let folder = library_now.0.uploads.clone();
+        let old = tokio::task::spawn_blocking(move || uploads::older_than(&folder, age_max, SystemTime::now())).await;
+        let old = old.unwrap_or_else(|error| {
+            tracing::error!("looking for old documents crashed: {error}");
+            Vec::new()
+        });
+        let mut count = 0;
+        for (user, name) in &old {
+            match library_now.remove(user, name).await {
+                Ok(()) => count += 1,
+                Err(problem) => tracing::warn!(%user, "a document is too old and cannot be deleted: {}", problem.message),
+            }
+        }
+        if count > 0 {
+            tracing::info!("{count} uploaded documents were deleted because of their age (upload_days in [memory])");
+        }
+        drop(library_now);
+        tokio::time::sleep(EXPIRE_EVERY).await;
     }
 }
 

@@ -360,6 +360,8 @@ pub struct CardFilter {
 /// Documents of one kind that a user can have, and the bytes of one.
 pub const RECORDS_MAX: usize = 20_000;
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// Bytes of documents that are listed at once: what is listed is in memory.
+pub const RECORDS_LISTED_BYTES_MAX: usize = 32 << 20;
 
 /// A JSON document that a protocol keeps for a user beside runs and threads.
 #[derive(Clone, Debug, PartialEq)]
@@ -459,6 +461,24 @@ pub enum Change {
     Run(RunId),
     /// There is a signal for the run.
     Signal(RunId),
+    /// Somebody watches the run and does not drive it; true for a minute.
+    Watched(RunId),
+    /// A piece of an answer that is being generated; not stored.
+    Piece(Piece),
+    /// The stored files of users changed.
+    Files,
+}
+
+/// A piece of an answer, on its way to watchers in other processes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Piece {
+    /// The run that is watched: the one that generates, or one above it.
+    pub watched: RunId,
+    /// The run that generates.
+    pub run: RunId,
+    pub task: TaskId,
+    pub attempt: u32,
+    pub text: String,
 }
 
 /// Which threads to keep.

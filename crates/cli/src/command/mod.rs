@@ -14,6 +14,7 @@ mod memory;
 mod models;
 mod new;
 mod registry;
+mod report;
 mod runs;
 mod serve;
 mod store;
@@ -22,6 +23,7 @@ mod tokens;
 mod tools;
 mod up;
 mod users;
+mod worker;
 
 use clap::Subcommand;
 use service::global_args::GlobalArgs;
@@ -32,6 +34,7 @@ use crate::exit::{Exit, Result};
 pub(crate) enum Command {
     Ask(ask::Ask),
     Chat(chat::Chat),
+    Report(report::Report),
     Serve(serve::Serve),
     #[command(subcommand)]
     Tokens(tokens::Tokens),
@@ -61,6 +64,7 @@ pub(crate) enum Command {
     Registry(registry::Registry),
     Agent(agent::Agent),
     Up(up::Up),
+    Worker(worker::Worker),
     #[command(subcommand)]
     Bench(measure::Bench),
     Index(index::Index),
@@ -76,6 +80,7 @@ impl Command {
         match self {
             Command::Ask(ask) => ask.run(globals),
             Command::Chat(chat) => chat.run(globals),
+            Command::Report(report) => report.run(globals),
             Command::Serve(serve) => serve.run(globals),
             Command::Tokens(tokens) => tokens.run(globals),
             Command::Users(users) => users.run(globals),
@@ -95,6 +100,7 @@ impl Command {
             Command::Registry(registry) => registry.run(globals),
             Command::Agent(agent) => agent.run(globals),
             Command::Up(up) => up.run(globals),
+            Command::Worker(worker) => worker.run(globals),
             Command::Bench(bench) => bench.run(globals).map(|()| Exit::Well),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(globals).map(Exit::from),

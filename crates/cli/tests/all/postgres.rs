@@ -12,14 +12,14 @@ use crate::{ANSWER, CommandOutput, Home};
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
 /// A schema of its own in the database that `lab/peers/postgres` started.
-struct Shared {
-    home: Home,
+pub(crate) struct Shared {
+    pub(crate) home: Home,
     url: String,
     schema: String,
 }
 
 impl Shared {
-    async fn new() -> Shared {
+    pub(crate) async fn new() -> Shared {
         let url = std::env::var("BATON_POSTGRES_URL").expect("`lab/peers/postgres` starts a database and runs this");
         let schema = format!("t{}_{}", std::process::id(), std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos());
         let shared = Shared { home: Home::new(), url, schema };
@@ -46,17 +46,17 @@ impl Shared {
         self.store().replace(&format!(":{}@", self.password()), "@")
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.home.command(args);
         command.env("BATON_STORE", self.store()).env("XDG_CONFIG_HOME", self.home.db().with_file_name("config"));
         command
     }
 
-    fn baton(&self, args: &[&str]) -> CommandOutput {
+    pub(crate) fn baton(&self, args: &[&str]) -> CommandOutput {
         CommandOutput::of(self.command(args).output().unwrap())
     }
 
-    fn well(&self, args: &[&str]) -> CommandOutput {
+    pub(crate) fn well(&self, args: &[&str]) -> CommandOutput {
         let said = self.baton(args);
         assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
         said
@@ -68,14 +68,14 @@ impl Shared {
     }
 
     /// The sample world with one rule before it.
-    fn script(&self, name: &str, rule: &str) -> String {
+    pub(crate) fn script(&self, name: &str, rule: &str) -> String {
         let path = self.home.db().with_file_name(name);
         std::fs::write(&path, format!("{rule}\n{}", flows::SCRIPT)).unwrap();
         path.to_str().unwrap().to_owned()
     }
 }
 
-fn question() -> Value {
+pub(crate) fn question() -> Value {
     json!({ "question": "What is it?", "flow": "research" })
 }
 
@@ -245,4 +245,34 @@ async fn a_store_is_copied_there_and_back() {
     // What is copied goes on as if nothing had happened.
     assert_eq!(shared.well(&["ask", "What is it?"]).out, ANSWER);
     copy(file, &url).complains(2, &["empty database"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: lab/peers/postgres"]
+async fn a_user_is_listed_exported_and_deleted_while_a_server_runs() {
+    let shared = Shared::new().await;
+    let ada = shared.well(&["tokens", "add", "ada", "--json"]).lines()[0]["token"].as_str().unwrap().to_owned();
+    let bob = shared.well(&["tokens", "add", "bob", "--json"]).lines()[0]["token"].as_str().unwrap().to_owned();
+    let served = shared.serve("sample");
+    for (token, word) in [(&ada, "adasword"), (&bob, "bobsword")] {
+        let body = json!({ "question": format!("What is {word}?"), "flow": "research" });
+        assert_eq!(served.by(token, reqwest::Method::POST, "/api/runs?wait=1", Some(&body)).await.0, 201);
+        let item = json!({ "namespace": ["notes"], "key": "k", "value": { "word": word } });
+        assert_eq!(served.by(token, reqwest::Method::PUT, "/store/items", Some(&item)).await.0, 204);
+    }
+    let users = |shared: &Shared| -> Vec<String> {
+        shared.well(&["users", "list", "--json"]).lines().iter().map(|row| row["user"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(users(&shared), ["ada", "bob"]);
+    let file = shared.home.db().with_file_name("ada.tar");
+    assert_eq!(shared.well(&["users", "export", "ada", file.to_str().unwrap(), "--json"]).lines()[0]["threads"], 1);
+    let exported = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+    assert!(exported.contains("adasword") && exported.contains("langgraph.item.json") && !exported.contains("bobsword"));
+    shared.well(&["users", "delete", "ada", "--yes"]);
+    assert_eq!(users(&shared), ["bob"]);
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(served.by(&ada, reqwest::Method::GET, "/api/status", None).await.0, 401);
+    assert_eq!(served.by(&bob, reqwest::Method::GET, "/api/threads", None).await.1["threads"].as_array().unwrap().len(), 1);
+    let refused = shared.baton(&["backup", shared.home.db().with_file_name("b.tar").to_str().unwrap()]);
+    assert!(refused.code == Some(2) && refused.err.contains("pg_dump") && refused.err.contains("baton store copy"), "{refused:?}");
 }

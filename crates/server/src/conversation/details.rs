@@ -10,7 +10,7 @@ use wire::api::ChangeThread;
 use super::{Kept, keep, kept};
 use crate::problem::Problem;
 
-pub(super) const KIND: &str = "thread.details";
+pub(crate) const KIND: &str = "thread.details";
 const TITLE_CHARS_MAX: usize = 200;
 const TAGS_MAX: usize = 20;
 const TAG_CHARS_MAX: usize = 40;
@@ -48,7 +48,7 @@ pub struct AllDetails(HashMap<ThreadId, (i64, Details)>);
 
 impl AllDetails {
     pub async fn of(store: &dyn Store, user: &UserId) -> Result<AllDetails, StoreError> {
-        let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX };
+        let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX, after: None };
         let mut all = HashMap::new();
         for row in store.records(filter).await? {
             let thread = ThreadId::from(row.key.as_str());

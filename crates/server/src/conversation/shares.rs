@@ -12,7 +12,7 @@ use super::{Kept, branches, owner};
 use crate::guard::{digest, now_ms, secret};
 use crate::problem::Problem;
 
-const KIND: &str = "thread.share";
+pub(crate) const KIND: &str = "thread.share";
 /// The path below which links are.
 pub const PATH: &str = "/share/";
 const SHARES_MAX: usize = 20;
@@ -54,7 +54,7 @@ pub async fn make(store: &dyn Store, thread: &ThreadRow, runs: Option<&[String]>
 
 /// The links of a thread, oldest first.
 pub async fn list(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result<Vec<Share>, StoreError> {
-    let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX };
+    let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX, after: None };
     let mut all = Vec::new();
     for row in store.records(filter).await? {
         let (id, created_ms) = (row.key[..ID_CHARS.min(row.key.len())].to_owned(), row.created_ms);
@@ -71,7 +71,7 @@ pub async fn list(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result
 pub async fn revoke(store: &dyn Store, user: &UserId, thread: &ThreadId, id: Option<&str>) -> Result<usize, StoreError> {
     let mut revoked = 0;
     for share in list(store, user, thread).await?.into_iter().filter(|share| id.is_none_or(|id| id == share.id)) {
-        let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: share.id, limit: 1 };
+        let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: share.id, limit: 1, after: None };
         for row in store.records(filter).await? {
             revoked += usize::from(store.drop_record(user, KIND, &row.key).await?);
         }
@@ -81,7 +81,7 @@ pub async fn revoke(store: &dyn Store, user: &UserId, thread: &ThreadId, id: Opt
 
 /// The thread and the turns behind a link, if there is one.
 pub(crate) async fn open(store: &dyn Store, token: &str) -> Result<Option<(ThreadRow, Vec<RunId>)>, StoreError> {
-    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: key_of(token), limit: 1 };
+    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: key_of(token), limit: 1, after: None };
     let Some(row) = store.records(filter).await?.pop() else { return Ok(None) };
     let user = row.user.clone();
     let Kept { made_ms, value } = Kept::<Shared>::read(row)?;
