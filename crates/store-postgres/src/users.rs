@@ -6,7 +6,7 @@ use graph::{Reach, RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
     CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RECORDS_LISTED_BYTES_MAX, RecordFilter, RecordRow,
-    Result, StoreError, TokenRow,
+    Result, TokenRow,
 };
 use tokio_postgres::Row;
 
