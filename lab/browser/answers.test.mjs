@@ -126,3 +126,19 @@ test("files are attached to a question, and a conversation uses only the sources
   await page.locator(".first-card").first().waitFor();
   assert.equal(await page.locator(".options-set", { hasText: "sources" }).count(), 0, "another conversation uses everything");
 });
+
+test("the last answer suggests questions, and a click puts one into the form", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton? Ask the Greeks.");
+  await page.locator(".sources").waitFor();
+  const all = page.locator(".follow-up");
+  await all.first().waitFor();
+  assert.match(await all.first().textContent(), /^Is there a source for this: It was invented by 7 Greeks in 1650\.$/);
+  assert.match(await all.nth(1).textContent(), /^What else does “Measures” say about this\?$/);
+  await all.nth(1).click();
+  assert.equal(await page.locator("#question").inputValue(), "What else does “Measures” say about this?");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "question");
+  await axe(page, "suggested questions");
+  await picture(page, "45-follow-ups");
+});

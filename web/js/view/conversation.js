@@ -89,7 +89,7 @@ export function Conversation({ thread, run }) {
         ${here.isLoading && html`<div class="loading" role="status">${t("Loading the conversation …")}</div>`}
         ${isEmpty && sending === null && html`<${FirstRun} ask=${setExample} />`}
         <ol class="turn-list">
-          ${path.length > 0 && html`<${TurnList} path=${path} run=${run} found=${found} isBusy=${running !== null || sending !== null} choose=${(all) => choose(thread, all)} send=${send} follow=${followTurn} />`}
+          ${path.length > 0 && html`<${TurnList} path=${path} run=${run} found=${found} isBusy=${running !== null || sending !== null} choose=${(all) => choose(thread, all)} send=${send} follow=${followTurn} suggest=${setExample} />`}
           ${sending !== null && html`<li class="turn" key="sending"><h2 class="question" dir="auto">${sending}</h2></li>`}
         </ol>
       </div>
