@@ -10,7 +10,7 @@ import { Contents } from "./contents.js";
 import { Formula } from "./formula.js";
 import { aboutSource, cardOf, hoverCard } from "./hover.js";
 import { Icon } from "./icons.js";
-import { Picture } from "./picture.js";
+import { Picture, isPicture } from "./picture.js";
 
 /// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
 const STATUS_TEXTS = { supported: () => "", weak: () => t("only weakly supported by the sources"), unsupported: () => t("not supported by the sources"), contradicted: () => t("a source states the contrary") };
@@ -40,7 +40,7 @@ export function Answer({ run, thread, answer }) {
   `;
 }
 
-/// What the run wrote, each to be saved.
+/// What the run wrote, each to be saved; pictures are shown.
 const Files = ({ files, thread }) =>
   files.length > 0 &&
   html`<section class="files" aria-label=${t("Files")}>
@@ -48,7 +48,7 @@ const Files = ({ files, thread }) =>
     <ul>
       ${files.map((file) => {
         const href = `/api/threads/${encodeURIComponent(thread)}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
-        return html`<li><a href=${href} download><${Icon} name="document" size="15" /> <span dir="auto">${file.path}</span></a> <span class="file-size">${bytes(file.bytes)}</span></li>`;
+        return html`<li><a href=${href} download><${Icon} name="document" size="15" /> <span dir="auto">${file.path}</span></a> <span class="file-size">${bytes(file.bytes)}</span>${isPicture(file.path) && html`<${Picture} alt=${file.path} address=${file.path} thread=${thread} files=${files} />`}</li>`;
       })}
     </ul>
   </section>`;
