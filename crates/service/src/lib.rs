@@ -35,6 +35,7 @@ pub mod config;
 mod error;
 mod excerpt;
 #[doc(hidden)]
+pub mod export;
 pub mod global_args;
 #[doc(hidden)]
 pub mod hub;
