@@ -90,6 +90,14 @@ async fn delete_shared_rows(store: &dyn Store, user: &UserId, threads: &[ThreadI
     for (name, _) in store.preferences(user).await? {
         store.prefer(user, &name, None).await?;
     }
+    // Uploads that servers share are in the database too.
+    if let Some(files) = store.files()
+        && let Some((_, listed)) = files.changed_since(0).await?
+    {
+        for file in listed.iter().filter(|file| file.user == *user) {
+            files.remove(&file.user, &file.name).await?;
+        }
+    }
     for kind in server::record_kinds() {
         let filter =
             RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: store::RECORDS_MAX };
