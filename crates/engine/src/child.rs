@@ -131,7 +131,7 @@ impl Inner {
     async fn start_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<()> {
         let graph = self.graph(&call.agent)?;
         let mut input = call.input.clone();
-        let has_recalled = self.recall(&graph, &job.context.user, &job.thread, &mut input).await?;
+        let has_recalled = self.recall(&graph, &job.context.user, &job.thread, None, &mut input).await?;
         let start = Start {
             budget: job.budget,
             context: job.context.clone(),

@@ -56,7 +56,7 @@ pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use remote::{Dispatcher, Errand, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
-pub use takeover::{GivenUp, given_up};
+pub use takeover::{GivenUp, KIND as TAKEOVER_KIND, given_up};
 pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};
 
@@ -101,6 +101,8 @@ pub(crate) struct Inner {
     health: Health,
     /// Whether other processes can be told of something that is not stored.
     has_others: bool,
+    /// Runs of other processes that may be driven here at the same time: half of the places, so that new ones start meanwhile.
+    recoveries: Arc<Semaphore>,
     /// Runs whose process ended again and again are driven one at a time.
     suspects: Arc<Semaphore>,
 }
@@ -176,6 +178,8 @@ pub struct Order {
     pub is_tainted: bool,
     /// Number of agents between a person and this run. At `depth_max` it may not call others.
     pub depth: u32,
+    /// What was said before, in place of the messages of the thread: a branch of a conversation has only some of them.
+    pub history: Option<Vec<graph::Message>>,
 }
 
 impl Order {
@@ -191,6 +195,7 @@ impl Order {
             title: None,
             is_tainted: false,
             depth: 0,
+            history: None,
         }
     }
 }
@@ -226,6 +231,7 @@ impl Engine {
             submitted: Mutex::default(),
             health: Health::default(),
             has_others: store.changes().is_some(),
+            recoveries: Arc::new(Semaphore::new((settings.runs_max / 2).max(1))),
             suspects: Arc::new(Semaphore::new(1)),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
@@ -294,7 +300,7 @@ impl Engine {
         context.model = context.model.or_else(|| self.0.settings.default_model.clone());
         // Taken before context is added. An input that is not only the user's own words names no addresses.
         let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
-        let is_tainted = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.is_tainted;
+        let is_tainted = self.0.recall(&graph, &context.user, &thread, order.history, &mut input).await? || order.is_tainted;
         let (budget, depth) = (order.budget, order.depth);
         let start = Start { budget, context, is_tainted, addresses, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
         // Refuses an input that does not fit before it waits.
@@ -415,6 +421,7 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.places.close();
+        self.0.recoveries.close();
         let by = tokio::time::Instant::now() + grace;
         let going: Vec<_> = self.0.lock_active().values().cloned().collect();
         for active in going {

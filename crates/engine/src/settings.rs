@@ -64,7 +64,7 @@ impl Default for Settings {
             is_gone: Arc::new(gone_never),
             lease_ms: 15_000,
             sweep_ms: 15_000,
-            takeovers_max: 5,
+            takeovers_max: 10,
             poll_ms: 250,
             snapshot_bytes_min: 64 << 10,
             notes_ms: 30 * 86_400_000,

@@ -20,21 +20,21 @@ use store::{Commit, NewRecord, RecordFilter, RunFilter, RunRow, Status, Store, S
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::open::Pages;
-use crate::{Inner, Result, RunResult, RunState};
+use crate::{EngineError, Inner, Result, RunResult, RunState};
 
 /// The kind of the records.
-const KIND: &str = "takeover";
+pub const KIND: &str = "takeover";
 /// Takeovers in a row after which a run is driven without other suspects beside it.
 const SUSPECT_FROM: u32 = 3;
 /// How long a suspect keeps the others waiting.
 const ALONE_MAX: Duration = Duration::from_secs(30);
-/// Unfinished runs of one thread that are looked at for progress.
+/// The newest runs of one thread, which are looked at for progress.
 const THREAD_RUNS_MAX: usize = 64;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Count {
     takeovers: u32,
-    /// When the thread's unfinished runs last wrote something.
+    /// When the thread's runs last wrote something.
     progress_ms: i64,
     /// Set when the run was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct GivenUp {
 
 /// The runs that were given up and not resumed since, at most `limit`.
 pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
-    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), limit };
+    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), after: None, limit };
     let mut found = Vec::new();
     for record in store.records(filter).await? {
         let count: Option<Count> = serde_json::from_value(record.value).ok();
@@ -70,15 +70,17 @@ pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
 impl Inner {
     /// Takes up a run that another process left, unless that one still holds it.
     pub(crate) async fn take_over(self: &Arc<Self>, row: &RunRow) -> Result<()> {
+        // Thousands may be taken up at a start, and new runs must not wait for all of them.
+        let share = self.recoveries.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)?;
         let place = self.clone().place_without_queue().await?;
         // Kept until the driver has it, so that nobody else counts meanwhile.
         self.hold(&row.thread).await?;
-        let taken = self.take_over_held(row, place).await;
+        let taken = self.take_over_held(row, share, place).await;
         self.drop_lease(&row.thread).await;
         taken
     }
 
-    async fn take_over_held(self: &Arc<Self>, row: &RunRow, place: OwnedSemaphorePermit) -> Result<()> {
+    async fn take_over_held(self: &Arc<Self>, row: &RunRow, share: OwnedSemaphorePermit, place: OwnedSemaphorePermit) -> Result<()> {
         let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
         let progress_ms = self.progress_ms(row).await?;
         let before = self.store.record(&user, KIND, row.run.as_str()).await?;
@@ -117,6 +119,7 @@ impl Inner {
             if engine.active(&run).is_some() {
                 engine.has_left(&run).await;
             }
+            drop(share);
             if let Err(error) = engine.store.drop_record(&user, KIND, run.as_str()).await {
                 tracing::info!(%run, "the count of takeovers stays until the next one: {error}");
             }
@@ -142,10 +145,10 @@ impl Inner {
         }
     }
 
-    /// When an unfinished run of the thread, this one or a child, last wrote something.
+    /// When a run of the thread, this one or a child, last wrote something. All statuses: stores find the runs of a thread by an index, and have to
+    /// choose another one where the status counts too.
     async fn progress_ms(&self, row: &RunRow) -> Result<i64> {
-        let statuses = vec![Status::Running, Status::Waiting, Status::Asking];
-        let filter = RunFilter { statuses, thread: Some(row.thread.clone()), limit: THREAD_RUNS_MAX, ..RunFilter::default() };
+        let filter = RunFilter { thread: Some(row.thread.clone()), limit: THREAD_RUNS_MAX, ..RunFilter::default() };
         let runs = self.store.runs(filter).await?;
         Ok(runs.iter().map(|run| run.updated_ms).fold(row.updated_ms, i64::max))
     }

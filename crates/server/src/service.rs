@@ -19,6 +19,7 @@ use axum::{Extension, Json};
 use tokio::sync::Mutex;
 use wire::api::Well;
 
+use crate::a2a;
 use crate::api::Api;
 use crate::bodies;
 use crate::guard::{self, Identity};
@@ -50,6 +51,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         .merge(inside)
         .merge(outside)
         .merge(api.open_routes())
+        .merge(a2a::card::open_routes(api))
         .merge(page.router())
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")

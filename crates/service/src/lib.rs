@@ -29,19 +29,23 @@ mod backend;
 mod budget;
 #[doc(hidden)]
 pub mod caches;
+mod chosen_sources;
 #[doc(hidden)]
 pub mod config;
 mod error;
 mod excerpt;
 #[doc(hidden)]
+pub mod export;
 pub mod global_args;
 #[doc(hidden)]
 pub mod hub;
+mod keys;
 #[doc(hidden)]
 pub mod langserve_flows;
 mod library;
 #[doc(hidden)]
 pub mod model_options;
+mod model_test;
 pub mod notices;
 mod owner;
 mod performing;
@@ -57,6 +61,7 @@ pub mod restate;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;
+pub mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;

@@ -360,6 +360,8 @@ pub struct CardFilter {
 /// Documents of one kind that a user can have, and the bytes of one.
 pub const RECORDS_MAX: usize = 20_000;
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// Bytes of documents that are listed at once: what is listed is in memory.
+pub const RECORDS_LISTED_BYTES_MAX: usize = 32 << 20;
 
 /// A JSON document that a protocol keeps for a user beside runs and threads.
 #[derive(Clone, Debug, PartialEq)]
@@ -399,6 +401,8 @@ pub struct RecordFilter {
     pub user: Option<UserId>,
     /// Empty is any.
     pub key_prefix: String,
+    /// Only those behind this key and user in the list, which is sorted by key and user.
+    pub after: Option<(String, UserId)>,
     pub limit: usize,
 }
 

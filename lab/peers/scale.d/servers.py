@@ -46,7 +46,10 @@ class Home:
 
     def script(self, name, *rules):
         path = self.folder / f"{name}.script"
-        path.write_text("\n".join(rules) + "\n" + SAMPLE)
+        # A tool is as delicate as the most delicate rule for it, so rules of the sample for the same tools go.
+        tools = [rule.split()[2] for rule in rules if rule.startswith("when tool ")]
+        kept = [line for line in SAMPLE.splitlines() if not any(line.startswith(f"when tool {tool} ") for tool in tools)]
+        path.write_text("\n".join([*rules, *kept]) + "\n")
         return path
 
     def environment(self, script, extra=None):

@@ -14,7 +14,9 @@ fn main() -> ExitCode {
     let plan = match read(std::env::args().skip(1)) {
         Ok(plan) => plan,
         Err(why) => {
-            eprintln!("{why}\nusage: fleet [--workers N] [--runs-per-s N] [--seconds N] [--seed N] [--kill-every-s N] [--away-s N] [--cut-every-s N] [--cut-s N]");
+            eprintln!(
+                "{why}\nusage: fleet [--workers N] [--runs-per-s N] [--seconds N] [--seed N] [--kill-every-s N] [--away-s N] [--cut-every-s N] [--cut-s N]"
+            );
             return ExitCode::from(2);
         }
     };

@@ -37,7 +37,17 @@ pub struct Gate {
 impl Gate {
     pub fn new(cut: Option<u64>, pace: Pace, turn: u64, is_loud: bool) -> Self {
         let is_cut_off = watch::Sender::new(false);
-        Gate { pace, turn, asked: AtomicU64::new(0), passed: AtomicU64::new(0), cut, is_dead: AtomicBool::new(false), died: Notify::new(), is_cut_off, is_loud }
+        Gate {
+            pace,
+            turn,
+            asked: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            cut,
+            is_dead: AtomicBool::new(false),
+            died: Notify::new(),
+            is_cut_off,
+            is_loud,
+        }
     }
 
     /// One instant. The process may die in it, and then this never returns.
@@ -299,6 +309,10 @@ impl Store for GatedStore {
 
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>> {
         self.read(self.inner.record(user, kind, key)).await
+    }
+
+    async fn users(&self) -> Result<Vec<UserId>> {
+        self.read(self.inner.users()).await
     }
 
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {

@@ -13,6 +13,7 @@ mod models;
 mod people;
 mod permissions;
 mod shutdown;
+mod takeovers;
 mod trees;
 mod watching;
 

@@ -22,12 +22,13 @@
 
 mod assistants;
 mod begin;
-mod calendar;
+pub(crate) mod calendar;
 mod crons;
 mod frames;
 mod ids;
 mod items;
 mod records;
+pub(crate) use records::KINDS as RECORD_KINDS;
 mod resume;
 mod runs;
 mod schedule;
@@ -82,7 +83,7 @@ type Answer = Result<Response, Refused>;
 
 /// The routes, and the task that begins queued runs and crons for as long as they are served.
 pub(crate) fn routes(service: &Service) -> Router {
-    let webhooks = Arc::new(Semaphore::new(webhook::AT_ONCE_MAX));
+    let webhooks = Arc::new(Semaphore::new(crate::outbound::AT_ONCE_MAX));
     let graph = LangGraph(Arc::new(Inner { service: service.clone(), began_ms: now_ms(), locks: Mutex::default(), due: Notify::new(), webhooks }));
     schedule::spawn(&graph);
     Router::new()
@@ -176,13 +177,12 @@ fn invalid(words: impl Into<String>) -> Refused {
 }
 
 /// Whether a document has every field of a filter, at any depth.
-fn contains(document: &Value, filter: &Value) -> bool {
-    match (document, filter) {
-        (Value::Object(document), Value::Object(filter)) => {
-            filter.iter().all(|(name, wanted)| document.get(name).is_some_and(|found| contains(found, wanted)))
-        }
+fn contains(document: &serde_json::Map<String, Value>, filter: &serde_json::Map<String, Value>) -> bool {
+    let fits = |found: &Value, wanted: &Value| match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => contains(found, wanted),
         (found, wanted) => found == wanted,
-    }
+    };
+    filter.iter().all(|(name, wanted)| document.get(name).is_some_and(|found| fits(found, wanted)))
 }
 
 /// A merge of fields, one level deep, as LangGraph merges metadata.

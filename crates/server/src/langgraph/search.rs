@@ -1,6 +1,6 @@
 //! Finding threads and assistants by what they hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -56,7 +56,7 @@ pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller
 
 /// Those of the user that fit, in the order that was asked for.
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Thread>, Refused> {
-    let kept: Vec<Kept<ThreadRecord>> = records::list(graph.store(), Some(&who.user), THREAD, "").await?;
+    let kept: Vec<Kept<ThreadRecord>> = records::list(graph.store(), &who.user, THREAD, "").await?;
     let filter = CardFilter { user: Some(who.user.clone()), limit: CARDS_MAX, ..CardFilter::default() };
     let mut rows: BTreeMap<String, _> = BTreeMap::new();
     for card in graph.store().cards(filter).await.map_err(Problem::from)? {
@@ -73,11 +73,12 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
         record: None,
         row: Some(row),
     }));
-    let wanted: Option<Vec<String>> = search.ids.as_ref().map(|wanted| wanted.iter().map(|id| ids::shown(id)).collect());
+    // A request can name a hundred thousand ids and megabytes of metadata, so neither is gone through or copied for each thread.
+    let wanted: Option<BTreeSet<String>> = search.ids.as_ref().map(|wanted| wanted.iter().map(|id| ids::shown(id)).collect());
+    let nothing = Map::new();
     all.retain(|thread| {
-        let metadata = thread.record.as_ref().map(|record| Value::Object(record.value.metadata.clone())).unwrap_or_else(|| json!({}));
-        wanted.as_ref().is_none_or(|wanted| wanted.contains(&thread.id))
-            && search.metadata.as_ref().is_none_or(|filter| contains(&metadata, &Value::Object(filter.clone())))
+        let metadata = thread.record.as_ref().map_or(&nothing, |record| &record.value.metadata);
+        wanted.as_ref().is_none_or(|wanted| wanted.contains(&thread.id)) && search.metadata.as_ref().is_none_or(|filter| contains(metadata, filter))
     });
     if search.status.is_some() || search.values.is_some() {
         let mut fitting = Vec::new();
@@ -87,7 +88,7 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
                 continue;
             }
             if let Some(filter) = &search.values
-                && !contains(&Value::Object(graph.values(&thread, head.as_ref()).await?), &Value::Object(filter.clone()))
+                && !contains(&graph.values(&thread, head.as_ref()).await?, filter)
             {
                 continue;
             }
