@@ -70,7 +70,7 @@ impl Worker {
         };
         let mut exit = None;
         let stop = async { exit = Some(interrupts.next().await) };
-        restate::work(globals, &mut self.model_options, options, is_json, ready, stop).await?;
+        Box::pin(restate::work(globals, &mut self.model_options, options, is_json, ready, stop)).await?;
         Ok(exit.unwrap_or(Exit::Well))
     }
 }
