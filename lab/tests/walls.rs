@@ -87,6 +87,7 @@ fn sql_is_in_store_and_http_in_the_crates_that_call_out() {
 fn each_crate_depends_only_on_the_crates_listed_here() {
     let allowed: &[(&str, &[&str])] = &[
         ("audit", &[]),
+        ("secret", &[]),
         ("evidence", &[]),
         ("verifier", &["evidence"]),
         ("graph", &[]),
@@ -97,8 +98,8 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("structured", &["effects"]),
         ("scripted", &["effects", "graph"]),
         ("flows", &["evidence", "graph"]),
-        ("tools", &["evidence", "index"]),
-        ("models", &["effects", "evidence", "graph", "structured"]),
+        ("tools", &["evidence", "index", "secret"]),
+        ("models", &["effects", "evidence", "graph", "secret", "structured"]),
         ("embedded-model", &["download", "effects", "evidence", "graph", "models"]),
         ("mcp-hub", &["effects", "evidence", "graph", "structured", "wire"]),
         ("agents", &["effects", "evidence", "graph", "structured", "wire"]),
@@ -106,7 +107,7 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("store-postgres", &["graph", "store"]),
         ("engine", &["effects", "graph", "store"]),
         ("engine-restate", &["effects", "engine", "graph", "store"]),
-        ("server", &["agents", "audit", "effects", "engine", "evidence", "graph", "mcp-hub", "store", "structured", "wire"]),
+        ("server", &["agents", "audit", "effects", "engine", "evidence", "graph", "mcp-hub", "secret", "store", "structured", "wire"]),
         ("terminal", &["evidence", "graph"]),
         ("service", SERVICE),
         ("measure", MEASURE),

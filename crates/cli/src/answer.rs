@@ -55,6 +55,11 @@ impl Answer {
         }
     }
 
+    /// Title and address of each source.
+    pub(crate) fn named_sources(&self) -> Vec<(String, String)> {
+        self.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect()
+    }
+
     pub(crate) fn print(&self) -> Result<()> {
         Ok(writeln!(anstream::stdout(), "{}", self.rendered(std::io::stdout().is_terminal()))?)
     }

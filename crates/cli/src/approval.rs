@@ -22,6 +22,7 @@ pub(crate) struct Proposal {
 /// Fields of an answer that are not the plan.
 const HASH: &str = "plan_hash";
 const APPROVE: &str = "approve";
+const REVISE: &str = "revise";
 
 /// `None` if the question is about something else.
 pub(crate) async fn proposal(engine: &Engine, open: &Open) -> Result<Option<Proposal>> {
@@ -41,8 +42,26 @@ impl Proposal {
     }
 }
 
-pub(crate) fn declined() -> Value {
-    json!({ APPROVE: false })
+/// With a reason, if the person gave one and the question takes it.
+pub(crate) fn declined(question: &Question, reason: &str) -> Value {
+    refused(question, "reason", reason)
+}
+
+/// The planner is to plan again with this in view.
+pub(crate) fn revised(question: &Question, reason: &str) -> Value {
+    refused(question, REVISE, reason)
+}
+
+pub(crate) fn can_be_revised(question: &Question) -> bool {
+    properties(question).is_some_and(|fields| fields.contains_key(REVISE))
+}
+
+fn refused(question: &Question, field: &str, reason: &str) -> Value {
+    let mut answer = json!({ APPROVE: false });
+    if !reason.trim().is_empty() && properties(question).is_some_and(|fields| fields.contains_key(field)) {
+        answer[field] = json!(reason.trim());
+    }
+    answer
 }
 
 /// What a person wrote, if it is a plan that the question takes.
@@ -119,6 +138,17 @@ mod tests {
         assert_eq!(proposal.approved(&question, None), json!({ "approve": true, "plan_hash": "3f2a" }));
         assert_eq!(proposal.approved(&question, Some(&plan))["tasks"][0]["tool_name"], "calc");
         assert_eq!(read(&question, &Value::Object(plan.0.clone()).to_string()), Ok(plan));
+    }
+
+    #[test]
+    fn a_reason_goes_into_the_field_that_the_question_has_for_it() {
+        let question = |fields: Value| Question { prompt: String::new(), schema: Some(json!({ "properties": fields })) };
+        let new = question(json!({ "approve": {}, "reason": {}, "revise": {} }));
+        assert_eq!(declined(&new, " too broad "), json!({ "approve": false, "reason": "too broad" }));
+        assert_eq!(declined(&new, ""), json!({ "approve": false }));
+        assert_eq!(revised(&new, "shorter"), json!({ "approve": false, "revise": "shorter" }));
+        let old = question(json!({ "approve": {} }));
+        assert_eq!((declined(&old, "no"), can_be_revised(&old), can_be_revised(&new)), (json!({ "approve": false }), false, true));
     }
 
     #[test]

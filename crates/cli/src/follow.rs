@@ -319,20 +319,26 @@ impl<'a> Follow<'a> {
             let asked = question.prompt.lines().next().unwrap_or_default();
             remark(&format!("\n{} {}  {}", paint(YELLOW, "?"), paint(BOLD, evidence::visible(asked)), paint(DIM, about)));
             edited.as_ref().unwrap_or(&proposal.plan).lines().iter().for_each(|line| remark(&format!("  {line}")));
-            let typed = match self.typed(&mut editor, "yes, no or edit (y/n/e)› ").await? {
+            let can_revise = approval::can_be_revised(question);
+            let prompt = if can_revise { "yes, no WHY, edit or revise WHY (y/n/e/r)› " } else { "yes, no or edit (y/n/e)› " };
+            let typed = match self.typed(&mut editor, prompt).await? {
                 Ok(typed) => typed,
                 Err(answered) => return Ok(answered),
             };
-            match typed.trim().to_lowercase().as_str() {
-                "y" | "yes" => return Ok(Answered::With(proposal.approved(question, edited.as_ref()))),
-                "n" | "no" => return Ok(Answered::With(approval::declined())),
+            // `n too broad`: the letter, and why.
+            let (word, reason) = typed.trim().split_once(char::is_whitespace).unwrap_or((typed.trim(), ""));
+            match word.to_lowercase().as_str() {
+                "y" | "yes" if reason.is_empty() => return Ok(Answered::With(proposal.approved(question, edited.as_ref()))),
+                "n" | "no" => return Ok(Answered::With(approval::declined(question, reason))),
+                "r" | "revise" if can_revise && reason.trim().is_empty() => remark("say what should change, e.g. r leave out the history"),
+                "r" | "revise" if can_revise => return Ok(Answered::With(approval::revised(question, reason))),
                 "e" | "edit" => match self.edit(question, edited.as_ref().unwrap_or(&proposal.plan)).await {
                     Ok(Some(plan)) => edited = Some(plan).filter(|plan| *plan != proposal.plan),
                     Ok(None) => {}
                     Err(trouble) => remark(&trouble.to_string()),
                 },
                 "" => {}
-                other => remark(&format!("{:?} is none of y, n and e", evidence::visible(other))),
+                other => remark(&format!("{:?} is none of y, n, e{}", evidence::visible(other), if can_revise { " and r" } else { "" })),
             }
         }
     }
@@ -435,7 +441,7 @@ impl Interrupts {
     }
 }
 
-fn print_json(value: &Value) -> Result<()> {
+pub(crate) fn print_json(value: &Value) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{value}")?)
 }
 

@@ -9,6 +9,7 @@ mod archive;
 mod command;
 mod editor;
 mod exit;
+mod export;
 mod find;
 mod follow;
 mod home;

@@ -48,6 +48,10 @@ fn line(number: usize, item: &Value) -> String {
     if let Some(words) = item.as_str() {
         return format!("{number}. {}", one_line(words, WORDS_CHARS_MAX));
     }
+    if let Some(heading) = item.get("heading").and_then(Value::as_str) {
+        let question = item.get("question").and_then(Value::as_str).unwrap_or_default();
+        return format!("{number}. {}  {}", paint(BOLD, one_line(heading, WORDS_CHARS_MAX)), paint(DIM, one_line(question, WORDS_CHARS_MAX)));
+    }
     let number = item.get("task_number").and_then(Value::as_u64).map_or_else(|| number.to_string(), |number| number.to_string());
     let arguments = ["tool_arguments", "arguments"].iter().find_map(|name| item.get(name)).map(Value::to_string).unwrap_or_default();
     let mut line =
@@ -81,6 +85,7 @@ mod tests {
         check(&json!({ "steps": [{ "tool": "calc", "arguments": { "x": 1 } }] }), &["1. calc {\"x\":1}"]);
         check(&json!({ "research_steps": [], "expert_steps": ["Think"] }), &["research steps:", "(none)", "expert steps:", "1. Think"]);
         check(&json!(["what it is"]), &["1. what it is"]);
+        check(&json!({ "sections": [{ "heading": "Cost", "question": "What does it cost?" }] }), &["1. Cost  What does it cost?"]);
         assert_eq!(Plan::of(&json!({ "hash": "1" })), None);
     }
 }

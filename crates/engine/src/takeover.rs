@@ -23,7 +23,7 @@ use crate::open::Pages;
 use crate::{EngineError, Inner, Result, RunResult, RunState};
 
 /// The kind of the records.
-const KIND: &str = "takeover";
+pub const KIND: &str = "takeover";
 /// Takeovers in a row after which a run is driven without other suspects beside it.
 const SUSPECT_FROM: u32 = 3;
 /// How long a suspect keeps the others waiting.

@@ -195,6 +195,21 @@ impl Judged {
         self
     }
 
+    /// The judgements of the parts of one answer over the same spans; `None` if there is none.
+    pub fn joined(parts: impl IntoIterator<Item = Judged>) -> Option<Judged> {
+        parts.into_iter().reduce(|mut all, part| {
+            all.found.extend(part.found);
+            all.decisions.extend(part.decisions);
+            let new: Vec<Conflict> = part.conflicts.into_iter().filter(|conflict| !all.conflicts.contains(conflict)).collect();
+            all.conflicts.extend(new);
+            // A part about which only a language model was asked has none.
+            if all.weights == DecisionWeights::default() {
+                all.weights = part.weights;
+            }
+            all
+        })
+    }
+
     /// Spans that contradict each other.
     pub fn conflicts(&self) -> &[Conflict] {
         &self.conflicts

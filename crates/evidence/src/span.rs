@@ -35,6 +35,14 @@ pub struct Span {
     pub facts: Vec<Fact>,
 }
 
+/// A span with the number that an answer cites it by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Passage {
+    pub number: usize,
+    #[serde(flatten)]
+    pub span: Span,
+}
+
 /// How a span's text is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

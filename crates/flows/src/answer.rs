@@ -10,6 +10,8 @@
 //! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
 //! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
+//! cited_passages(&answer, &shown) -> Vec<Passage>                      the spans that it cites, with their numbers
+//! Answer::append(markdown)                                             words of a flow's own after the checked ones, before the sources
 //! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
 //! Answer::summary() -> Value                                           counts, for a note
 //! ```
@@ -17,7 +19,7 @@
 //! `[n]` in a raw text means the n-th shown span. `finish` is given exactly what the model was shown: a citation of anything else cannot
 //! come out of it. Where nothing was shown there is nothing to hold an answer to; it is passed on unmarked, unless `strict`.
 
-use evidence::{Cited, Judged, Options, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
+use evidence::{Cited, Judged, Options, Passage, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
 use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -164,7 +166,25 @@ pub fn listed(intro: &str, shown: &[Span]) -> String {
     text
 }
 
+/// The shown spans that an answer or its list of sources names.
+pub fn cited_passages(answer: &Answer, shown: &[Span]) -> Vec<Passage> {
+    let of_sources = answer.sources.iter().flat_map(|source| &source.spans);
+    let of_sentences = answer.sentences.iter().flat_map(|sentence| sentence.cites.iter().chain(&sentence.contradicted_by));
+    let numbers: std::collections::BTreeSet<usize> = of_sources.chain(of_sentences).copied().collect();
+    let passage = |number: usize| Some(Passage { number, span: shown.get(number.checked_sub(1)?)?.clone() });
+    numbers.into_iter().filter_map(passage).collect()
+}
+
 impl Answer {
+    /// Adds words that are not checked. Ranges of sentences stay as they are, because the words follow the body.
+    pub(crate) fn append(&mut self, markdown: &str) {
+        let more = format!("\n\n{markdown}");
+        self.text.insert_str(self.body.len(), &more);
+        let end = self.plain.rfind("\n\nSources:").filter(|_| !self.sources.is_empty()).unwrap_or(self.plain.len());
+        self.plain.insert_str(end, &more);
+        self.body.push_str(&more);
+    }
+
     /// What a run answers.
     pub fn output(&self, flow: &str) -> Map<String, Value> {
         let mut output = Map::new();

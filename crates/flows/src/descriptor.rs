@@ -28,8 +28,10 @@ pub struct Descriptor {
     /// The name of an icon of the page; one that the page does not have is replaced by a general one.
     pub icon: &'static str,
     pub visibility: Visibility,
-    /// When the router picks it; `None` if it never does.
+    /// When the router picks it; `None` if it does not by itself.
     pub routing: Option<Routing>,
+    /// Beginnings of requests in lower case for which the router picks it, and for no others; for flows without [`Routing`].
+    pub phrases: &'static [&'static str],
     pub input: InputKind,
     /// The flows it calls by name and whose settings it passes on.
     pub calls: Calls,
@@ -76,6 +78,8 @@ pub enum Calls {
     Given,
     /// Those with an [`Agent`].
     Agents,
+    /// These.
+    Named(&'static [&'static str]),
 }
 
 /// When the router picks a flow.
@@ -121,9 +125,9 @@ pub struct PlanNote {
     pub lists: &'static [&'static str],
 }
 
-/// Whether a field of a note, or of an answer to a question about a plan, is a list of steps: `tasks`, `steps`, `research_steps`.
+/// Whether a field of a note, or of an answer to a question about a plan, is a list of steps: `tasks`, `steps`, `research_steps`, `sections`.
 pub fn is_plan_list(name: &str) -> bool {
-    matches!(name.rsplit('_').next(), Some("tasks" | "steps"))
+    matches!(name.rsplit('_').next(), Some("tasks" | "steps" | "sections"))
 }
 
 impl Descriptor {
@@ -137,6 +141,7 @@ impl Descriptor {
             icon: name,
             visibility: Visibility::Listed,
             routing: None,
+            phrases: &[],
             input: InputKind::Question,
             calls: Calls::Nothing,
             approvals: &[],

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
-//! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain }     .evidence_tokens(used, reply)   how many tokens of evidence fit
+//! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain, price }     .evidence_tokens(used, reply)   how many tokens of evidence fit
 //! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
@@ -96,11 +96,22 @@ pub struct ModelProfile {
     /// A small model that was trained to say that the passages do not answer. Others are not offered that way out: they take it too often.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub can_abstain: bool,
+    /// What its tokens cost, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}
+
+/// What a million tokens of a model cost, in millionths of a US dollar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub usd_micros_per_million_in: u64,
+    pub usd_micros_per_million_out: u64,
 }
 
 impl Default for ModelProfile {
     fn default() -> Self {
-        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, can_abstain: false }
+        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, can_abstain: false, price: None }
     }
 }
 

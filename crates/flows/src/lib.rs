@@ -1,15 +1,16 @@
 //! What Baton can do, as graphs: each flow is plain functions over its own state, and says in effects what it needs.
 //!
 //! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
-//! sources, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
+//! sources, [`report`] does so for the sections of an outline, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
 //! ours; [`completion`] stands before a flow for chat clients with tools or forms of their own. Each is a folder with its prompts as files beside it; what they
-//! share is [`descriptor`], [`input`], [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims`, [`no_model`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
+//! share is [`descriptor`], [`input`], `approval`, [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims`, [`no_model`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
 //! another and live with every failure.
 //!
 //! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
 //! looks at `cargo tree` that it stays so.
 
 pub mod answer;
+mod approval;
 pub mod auto;
 pub mod chat;
 mod claims;
@@ -24,6 +25,7 @@ pub mod panel;
 pub mod prompt;
 pub mod reason;
 mod registry;
+pub mod report;
 pub mod sample;
 pub mod search;
 pub mod settings;
@@ -53,6 +55,7 @@ pub const BUILT_IN: &[Descriptor] = &[
     chat::FLOW,
     reason::FLOW,
     panel::FLOW,
+    report::FLOW,
     supervise::FLOW,
     specialist::researcher::FLOW,
     specialist::writer::FLOW,

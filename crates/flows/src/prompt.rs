@@ -9,6 +9,7 @@
 //! json_in(&value) -> Option<Value>                         the object or list in a reply
 //! text_of(&value) -> Option<String>                        the reply as text, if it is one and says something
 //! prose(said) -> Option<String>                            what was said instead of JSON, if a person could read it
+//! said_by_person(reply, tokens_max) -> String              what a person answered in their own words
 //! clipped(text, tokens_max) -> String                      start and end of a text too long
 //! ```
 //!
@@ -134,6 +135,18 @@ pub fn text_of(value: &Value) -> Option<String> {
 pub fn prose(said: &str) -> Option<String> {
     let text = said.trim();
     (!text.is_empty() && !text.starts_with(['{', '['])).then(|| text.to_owned())
+}
+
+/// What a person answered to a question in their own words.
+pub fn said_by_person(reply: Option<&Value>, tokens_max: usize) -> String {
+    let said = reply.map(|value| match value {
+        Value::String(text) => text.clone(),
+        // A form may wrap the words.
+        Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    });
+    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
+    answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| clipped(&text, tokens_max))
 }
 
 /// Enough of a reply to see what was wrong with it.

@@ -117,6 +117,11 @@ impl Registry {
         self.iter().filter(|flow| flow.routing.is_some())
     }
 
+    /// The flows that the router picks only where a request asks for them by a phrase.
+    pub fn explicit(&self) -> impl Iterator<Item = &Descriptor> {
+        self.iter().filter(|flow| flow.routing.is_none() && !flow.phrases.is_empty())
+    }
+
     /// The flow that answers where none is named: the router, or else the first one that people choose.
     pub fn default_flow(&self) -> Option<&Descriptor> {
         self.router().or_else(|| self.iter().find(|flow| flow.visibility == Visibility::Listed))
@@ -129,7 +134,7 @@ impl Registry {
 
     /// Whether a flow can ask a person to approve its plan. The router passes the request on to the flow it picks.
     pub fn can_approve(&self, flow: &Descriptor) -> bool {
-        !flow.approvals.is_empty() || (flow.calls == Calls::Routed && self.routed().any(|routed| !routed.approvals.is_empty()))
+        !flow.approvals.is_empty() || (flow.calls == Calls::Routed && self.routed().chain(self.explicit()).any(|routed| !routed.approvals.is_empty()))
     }
 
     /// The agents of the team.
@@ -155,7 +160,8 @@ impl Registry {
     /// The flows that a flow calls and whose settings it passes on.
     pub(crate) fn members(&self, flow: &str) -> Vec<&'static str> {
         match self.get(flow).map(|flow| flow.calls) {
-            Some(Calls::Routed) => self.routed().map(|flow| flow.name).collect(),
+            Some(Calls::Routed) => self.routed().chain(self.explicit()).map(|flow| flow.name).collect(),
+            Some(Calls::Named(flows)) => flows.to_vec(),
             Some(Calls::Agents) => self.iter().filter(|flow| flow.agent.is_some()).map(|flow| flow.name).collect(),
             Some(Calls::Nothing | Calls::Given) | None => Vec::new(),
         }

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use evidence::{DecidedBy, DecisionWeights, Judgement, Status};
 
-    const LARGE: ModelProfile = ModelProfile { is_small: false, context_tokens: 32_000, has_verifier: true, can_abstain: false };
+    const LARGE: ModelProfile = ModelProfile { is_small: false, context_tokens: 32_000, has_verifier: true, can_abstain: false, price: None };
 
     fn spans() -> Vec<Span> {
         let span = |title: &str, text: &str| Span { text: text.into(), title: Some(title.into()), source: "docs.search".into(), ..Span::default() };

@@ -81,6 +81,9 @@ impl Bind {
             Some(files) => Some(Arc::new(Tls::open(&files.certificate, &files.key).map_err(|error| ServiceError::Usage(error.to_string()))?)),
             None => None,
         };
+        let config = Config::for_run(globals)?;
+        // Agents and registries have no page.
+        let provider = if users.is_some() { config.server.provider()? } else { None };
         let guard = match users {
             Some(store) => Guard::with_users(self.token.as_deref(), store),
             None => Guard::new(self.token.as_deref()),
@@ -93,12 +96,15 @@ impl Bind {
             Some(start) => guard.with_start_token(&start.token),
             None => guard,
         };
+        if let Some(provider) = provider {
+            guard.sign_in_with(provider);
+        }
         let listener = guard.bind(SocketAddr::new(self.host, self.port)).await.map_err(|error| ServiceError::Usage(error.to_string()))?;
         let address = listener.local_addr()?;
         if let Some(start) = &mut start_token {
             start.keep(globals, address, tls.is_some())?;
         }
-        guard.believe(Config::for_run(globals)?.proxy.trusted);
+        guard.believe(config.proxy.trusted);
         Ok(Listener { listener, address, guard, start_token, tls })
     }
 }

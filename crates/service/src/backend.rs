@@ -10,9 +10,9 @@ use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
 use models::choice::{Choice, State};
 use serde_json::{Map, Value, json};
-use server::backend::{Backend, Export, Format, Result};
+use server::backend::{Backend, Export, Result};
 use server::problem::{Problem, StatusCode};
-use tools::document::{self, Document};
+use tools::document;
 use tools::workspace::Workspaces;
 use wire::api;
 
@@ -20,6 +20,7 @@ use crate::chosen_sources;
 use crate::config::{self, Config};
 use crate::error::{self, ServiceError};
 use crate::excerpt;
+use crate::export;
 use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::keys;
@@ -265,7 +266,9 @@ impl Backend for ServiceBackend {
     }
 
     async fn documents(&self, user: &UserId) -> Result<api::Documents> {
-        Ok(self.library.list(user))
+        // A user may have a thousand files, each of which is looked at.
+        let (library, user) = (self.library.clone(), user.clone());
+        blocking(move || Ok(library.list(&user))).await
     }
 
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
@@ -316,22 +319,8 @@ impl Backend for ServiceBackend {
     }
 
     async fn export(&self, file: Export) -> Result<Vec<u8>> {
-        // Made in a folder of its own, which goes when it was read.
-        let folder = tempfile::tempdir().map_err(|error| Problem::internal(&error))?;
-        let settings = document::Settings { folder: folder.path().to_owned(), ..document::Settings::default() };
-        let made = async {
-            let format = match file.format {
-                Format::Markdown => document::Format::Markdown,
-                Format::Html => document::Format::Html,
-                Format::Docx => document::Format::Docx,
-                Format::Pdf => document::Format::Pdf,
-            };
-            let sources = file.sources.into_iter().map(|(title, address)| document::Source { title, address }).collect();
-            let asked = document::DocumentRequest { markdown: file.markdown, format, title: Some(file.title), name: Some("answer".into()), sources };
-            Document::new(settings)?.create_document(asked).await
-        };
-        match made.await {
-            Ok(created) => blocking(move || std::fs::read(&created.path).map_err(|error| Problem::internal(&error))).await,
+        match export::document(file).await {
+            Ok(bytes) => Ok(bytes),
             Err(document::DocumentError::Invalid(why)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why)),
             Err(error) => Err(Problem::internal(&error)),
         }
@@ -346,7 +335,7 @@ impl Backend for ServiceBackend {
 fn variable_of(endpoint: &models::Endpoint) -> Option<String> {
     match endpoint.key.as_ref()? {
         models::KeySource::Env(name) => Some(name.clone()),
-        models::KeySource::File(_) => None,
+        models::KeySource::File(_) | models::KeySource::Command(_) => None,
     }
 }
 

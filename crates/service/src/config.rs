@@ -11,11 +11,13 @@ use agents::TeamAgent;
 use flows::Specialist;
 use models::{Endpoint, Name, Row, Table};
 use serde::Deserialize;
+use server::rights::Users;
 
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::keys;
+use crate::server_section::ServerSection;
 use crate::settings::Configured;
 
 #[derive(Debug, Default, Deserialize)]
@@ -32,10 +34,12 @@ pub struct Config {
     /// Agents elsewhere, by name.
     agents: BTreeMap<String, agents::Agent>,
     pub team: Team,
-    /// Limits of `baton serve`; `baton serve --help` lists them.
-    pub server: server::limits::Limits,
+    /// Limits of `baton serve`; `baton serve --help` lists them. `[server.oidc]` is how people sign in.
+    pub server: ServerSection,
     /// What users of `baton serve` may do and spend a day, by name; `default` is everybody who is not named.
-    pub users: server::rights::Users,
+    users: server::rights::Tables,
+    /// The same for groups of users.
+    groups: server::rights::Tables,
     pub proxy: Proxy,
     pub notify: Notify,
     /// How large the audit log may become.
@@ -162,11 +166,13 @@ pub struct Memory {
     days: u32,
     /// Conversations are deleted after so many days without use; 0 keeps them.
     pub conversation_days: u32,
+    /// Uploaded documents are deleted after so many days; 0 keeps them.
+    pub upload_days: u32,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Memory { days: 30, conversation_days: 0 }
+        Memory { days: 30, conversation_days: 0, upload_days: 0 }
     }
 }
 
@@ -175,6 +181,11 @@ const DAY_MS: i64 = 86_400_000;
 impl Memory {
     pub(crate) fn notes_ms(&self) -> i64 {
         i64::from(self.days) * DAY_MS
+    }
+
+    /// How old an uploaded document may become, if there is a limit.
+    pub(crate) fn uploads_age_max(&self) -> Option<Duration> {
+        (self.upload_days > 0).then(|| Duration::from_secs(u64::from(self.upload_days) * 86_400))
     }
 
     pub(crate) fn threads_ms(&self) -> i64 {
@@ -197,6 +208,7 @@ impl Config {
         let wrong = |why: String| ServiceError::Usage(format!("the configuration {} {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        Users::new(config.users.clone(), config.groups.clone()).map_err(|error| wrong(format!("is wrong: {error}")))?;
         let settings = Configured::new(&globals.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
         Ok(Config { path: Some(path), settings, ..config })
     }
@@ -208,6 +220,11 @@ impl Config {
     /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
     pub fn for_run(globals: &GlobalArgs) -> Result<Config> {
         if globals.script.is_some() && globals.config.is_none() { Ok(Config::empty(globals)) } else { Config::read(globals) }
+    }
+
+    /// What users may do and spend. Checked when the file was read.
+    pub fn users(&self) -> Result<Users> {
+        Users::new(self.users.clone(), self.groups.clone()).map_err(ServiceError::Usage)
     }
 
     /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at

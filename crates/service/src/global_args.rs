@@ -64,7 +64,8 @@ impl GlobalArgs {
         if let Some(at) = self.shared()? {
             let name = at.name();
             return Err(ServiceError::Usage(format!(
-                "this command works on database files, and the store is {name}; `baton store copy {name} FILE` makes one"
+                "this command works on database files, and the store is {name}; back that up with pg_dump, or make a file of it with \
+                 `baton store copy {name} FILE` and use this command with --db FILE; files beside the database are in its folder on each server"
             )));
         }
         let path = self.path()?;

@@ -18,7 +18,7 @@ use crate::caches;
 use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::shared_uploads::SharedUploads;
-use crate::uploads::folder_name;
+use crate::uploads::{self, folder_name};
 
 /// What one user may have here.
 const FILES_MAX: usize = 1_000;
@@ -34,12 +34,20 @@ struct Inner {
     /// Those it was given.
     named: Vec<PathBuf>,
     uploads: PathBuf,
-    /// Bytes that one user may have uploaded.
-    bytes_max: u64,
+    kept: Kept,
     /// Where several servers share the uploads.
     shared: Option<SharedUploads>,
     looked: Mutex<Looked>,
     wanted: tokio::sync::Notify,
+}
+
+/// What is kept of what users upload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Bytes that one user may have uploaded.
+    pub(crate) bytes_max: u64,
+    /// Older files are deleted.
+    pub(crate) age_max: Option<Duration>,
 }
 
 /// The last look at the folders.
@@ -53,7 +61,7 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64, store: Arc<dyn Store>) -> Result<Library> {
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, kept: Kept, store: Arc<dyn Store>) -> Result<Library> {
         private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
@@ -63,12 +71,15 @@ impl Library {
             ServiceError::Folder(format!("the list of shared uploads in {} cannot be read: {error}; remove .shared.json there", uploads.display()))
         })?;
         let (looked, wanted) = (Mutex::default(), tokio::sync::Notify::new());
-        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, shared, looked, wanted });
+        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, kept, shared, looked, wanted });
         inner.wanted.notify_one();
         if inner.shared.is_some() {
             tokio::spawn(keep_copy(Arc::downgrade(&inner)));
         }
         tokio::spawn(keep_up(Arc::downgrade(&inner)));
+        if let Some(age_max) = kept.age_max {
+            tokio::spawn(expire(Arc::downgrade(&inner), age_max));
+        }
         Ok(Library(inner))
     }
 
@@ -124,7 +135,7 @@ impl Library {
             let (library, user, name) = (self.clone(), user.clone(), name.to_owned());
             return blocking(move || library.put_here(&user, &name, &bytes)).await;
         };
-        match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.bytes_max).await? {
+        match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.kept.bytes_max).await? {
             true => {
                 self.0.wanted.notify_one();
                 Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
@@ -134,7 +145,7 @@ impl Library {
     }
 
     fn too_much(&self) -> Problem {
-        let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
+        let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.kept.bytes_max);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words)
     }
 
@@ -148,7 +159,7 @@ impl Library {
             .filter(|entry| entry.file_name() != *name)
             .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
             .collect();
-        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
+        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.kept.bytes_max {
             return Err(self.too_much());
         }
         // Whole or not at all, and the index does not look at hidden files.
@@ -226,6 +237,35 @@ fn is_readable(name: &str, bytes: &[u8]) -> bool {
             let is_wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
             is_wide || (!bytes.contains(&0) && std::str::from_utf8(bytes).is_ok())
         }
+    }
+}
+
+/// How often old files are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(600);
+
+/// Deletes files that were uploaded too long ago, for all servers where they are shared. Ends with the library.
+async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        let library_now = Library(inner);
+        let folder = library_now.0.uploads.clone();
+        let old = tokio::task::spawn_blocking(move || uploads::older_than(&folder, age_max, SystemTime::now())).await;
+        let old = old.unwrap_or_else(|error| {
+            tracing::error!("looking for old documents crashed: {error}");
+            Vec::new()
+        });
+        let mut count = 0;
+        for (user, name) in &old {
+            match library_now.remove(user, name).await {
+                Ok(()) => count += 1,
+                Err(problem) => tracing::warn!(%user, "a document is too old and cannot be deleted: {}", problem.message),
+            }
+        }
+        if count > 0 {
+            tracing::info!("{count} uploaded documents were deleted because of their age (upload_days in [memory])");
+        }
+        drop(library_now);
+        tokio::time::sleep(EXPIRE_EVERY).await;
     }
 }
 

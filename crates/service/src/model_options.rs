@@ -8,7 +8,7 @@ use effects::handlers::EffectHandlers;
 use embedded_model::weights::{self, Pinned};
 use embedded_model::{Embedded, Options};
 use evidence::Entailment;
-use flows::input::ModelProfile;
+use flows::input::{ModelProfile, Price};
 use mcp_hub::{ToolHandler, Tools};
 use models::choice::{self, Choice, ModelRequest, Source};
 use models::{Family, Model, Models, Name, cassette, remote};
@@ -138,15 +138,29 @@ pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
         Family::Embedded | Family::Extract => {
             let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
             let can_abstain = name.family == Family::Embedded && weights::adapter_of(&name.model).is_some();
-            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain }
+            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain, price: Some(FREE) }
         }
-        _ => ModelProfile {
-            is_small: false,
-            context_tokens: config.table().row(name).context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
-            has_verifier: true,
-            can_abstain: false,
-        },
+        _ => {
+            let row = config.table().row(name);
+            ModelProfile {
+                is_small: false,
+                context_tokens: row.context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
+                has_verifier: true,
+                can_abstain: false,
+                price: row
+                    .usd_per_million_in
+                    .zip(row.usd_per_million_out)
+                    .map(|(usd_in, usd_out)| Price { usd_micros_per_million_in: micros(usd_in), usd_micros_per_million_out: micros(usd_out) }),
+            }
+        }
     }
+}
+
+/// A model in this process costs no money.
+const FREE: Price = Price { usd_micros_per_million_in: 0, usd_micros_per_million_out: 0 };
+
+fn micros(usd: f64) -> u64 {
+    (usd.max(0.0) * 1_000_000.0).round() as u64
 }
 
 /// The models with one of the caller's own, which answers. It counts as a large one.

@@ -36,7 +36,7 @@ pub struct AskOptions {
     allow: Vec<String>,
     /// Allow every tool call without asking; meant for a job in a sandbox that nobody attends
     #[arg(long)]
-    yes: bool,
+    pub yes: bool,
     /// A setting of the flow; `baton flows show FLOW` lists them. May be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -183,12 +183,12 @@ mod tests {
     #[test]
     fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
         let registry = Registry::default();
-        for flow in ["auto", "panel", "reason", "research", "search", "supervise"] {
+        for flow in ["auto", "panel", "reason", "report", "research", "search", "supervise"] {
             assert!(check_can_approve(flow, &registry).is_ok(), "{flow}");
         }
         for flow in ["chat", "direct", "team", "panel_expert"] {
             let why = check_can_approve(flow, &registry).unwrap_err().to_string();
-            assert!(why.contains("--flow auto, panel, reason, research, search, supervise"), "{why}");
+            assert!(why.contains("--flow auto, panel, reason, report, research, search, supervise"), "{why}");
         }
     }
 }

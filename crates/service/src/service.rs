@@ -64,7 +64,7 @@ impl Service {
         is_quiet: bool,
     ) -> Result<Service> {
         let Performing { config, library, setup, handler, allowances } = Performing::prepare(globals, model_options, &store, is_quiet).await?;
-        let limits = config.server;
+        let limits = config.server.limits;
         guard.limit_by(allowances);
         guard.record_to(audited::recorder(globals)?);
         let engine = wiring::engine_as(role, handler, store, globals, RunModels::recorded(setup.choice.as_ref()))?;

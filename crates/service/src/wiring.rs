@@ -151,8 +151,8 @@ fn memory(globals: &GlobalArgs) -> Result<Kept> {
     Ok(Kept {
         notes_ms: config.memory.notes_ms(),
         threads_ms: config.memory.threads_ms(),
-        runs_max: count(config.server.runs_total_max),
-        takeovers_max: u32::try_from(config.server.takeovers_max).unwrap_or(u32::MAX),
+        runs_max: count(config.server.limits.runs_total_max),
+        takeovers_max: u32::try_from(config.server.limits.takeovers_max).unwrap_or(u32::MAX),
     })
 }
 

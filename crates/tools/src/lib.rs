@@ -20,7 +20,6 @@ pub mod owner;
 mod passage;
 pub mod reader;
 pub mod search;
-mod secret;
 pub mod serve;
 mod settings;
 pub mod stories;

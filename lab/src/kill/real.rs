@@ -40,7 +40,7 @@ impl Sent {
     }
 }
 
-pub const FLOWS: [&str; 6] = ["search", "chat", "reason", "panel", "auto", "direct"];
+pub const FLOWS: [&str; 7] = ["search", "chat", "reason", "panel", "auto", "direct", "report"];
 
 pub fn flow_of(number: u64) -> &'static str {
     FLOWS[(number % FLOWS.len() as u64) as usize]
@@ -56,13 +56,18 @@ pub fn order(number: u64) -> Order {
     let searching = json!({ "enabled_tools": ["stories.search_stories", "calc.calculate", "search.search", "files.append", "mail.send"] });
     let settings = match flow {
         "search" => searching,
+        // Its sections only read, because two of them would send two mails.
+        "report" => {
+            let reading = json!({ "enabled_tools": ["stories.search_stories", "calc.calculate", "search.search"] });
+            json!({ "approve_outline": false, "clarify": false, "sections": 2, "each": { "search": reading } })
+        }
         "auto" => json!({ "flows": ["direct", "search", "chat", "reason", "panel"], "each": { "search": searching } }),
         _ => Value::Null,
     };
     Order::new(flow, json!({ "question": question, "model": profile(), "settings": settings }))
 }
 
-/// What must have happened outside when the run is over. Panels only read here, and a chat only searches.
+/// What must have happened outside when the run is over. Panels and reports only read here, and a chat only searches.
 pub fn due(number: u64) -> Outside {
     match flow_of(number) {
         "search" | "auto" | "reason" => Outside { mails: 1, lines: 1 },

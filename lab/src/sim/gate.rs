@@ -311,6 +311,10 @@ impl Store for GatedStore {
         self.read(self.inner.record(user, kind, key)).await
     }
 
+    async fn users(&self) -> Result<Vec<UserId>> {
+        self.read(self.inner.users()).await
+    }
+
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
         self.read(self.inner.records(filter)).await
     }

@@ -20,7 +20,7 @@ use store::{SqliteSettings, SqliteStore};
 use tempfile::TempDir;
 
 /// The flows that a user may ask.
-pub(crate) const FLOWS: [&str; 6] = ["search", "chat", "reason", "panel", "auto", "direct"];
+pub(crate) const FLOWS: [&str; 7] = ["search", "chat", "reason", "panel", "auto", "direct", "report"];
 
 /// A folder with a database in it, and everything that is written below.
 pub(crate) struct Ground {

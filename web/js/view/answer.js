@@ -6,6 +6,7 @@ import { blocks } from "../model/markdown.js";
 import { located } from "../model/marks.js";
 import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
 import { Code } from "./code.js";
+import { Contents } from "./contents.js";
 import { Formula } from "./formula.js";
 import { aboutSource, cardOf, hoverCard } from "./hover.js";
 import { Icon } from "./icons.js";
@@ -28,8 +29,10 @@ export function Answer({ run, thread, answer }) {
   const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
   const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
   const context = { run, thread, answer, sentences, sources };
+  const drawn = blocks(text, { sources: sources.length, sentenceAt });
   return html`
-    <div class="prose">${blocks(text, { sources: sources.length, sentenceAt }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
+    <${Contents} blocks=${drawn} />
+    <div class="prose">${drawn.map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
     ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />${t("No language model wrote this answer: it consists of sentences from the sources. Settings list the available models.")}</p>`}
     ${answer.limit_reached && html`<p class="remark remark-limit"><${Icon} name="warn" size="15" />${limitText(answer.limit_reached)} ${t("Steps were left out, so the answer may be incomplete. Raise or remove the limit under Options and ask again.")}</p>`}
     <${Files} files=${answer.files ?? []} thread=${thread} />

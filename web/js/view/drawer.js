@@ -5,9 +5,12 @@ import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { Icon } from "./icons.js";
+import { Inspect } from "./inspect.js";
 import { Span } from "./span.js";
 import { Task } from "./task.js";
 import { useEffect, useRef } from "preact/hooks";
+
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect] };
 
 export function Drawer() {
   const content = useCell(drawer);
@@ -18,11 +21,12 @@ export function Drawer() {
   }, [isOpen, content]);
   useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
-  const title = content.kind === "span" ? t("Source") : t("Step");
+  const [name, view] = KINDS[content.kind] ?? KINDS.task;
+  const title = name();
   return html`
     <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
       <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label=${t("Close")} onClick=${closeDrawer}><${Icon} name="close" /></button></div>
-      <div class="drawer-body">${content.kind === "span" ? html`<${Span} ...${content} />` : html`<${Task} ...${content} />`}</div>
+      <div class="drawer-body"><${view} ...${content} /></div>
     </div>
   `;
 }

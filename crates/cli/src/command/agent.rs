@@ -71,7 +71,7 @@ impl Agent {
         }
         let router = service.router(&guard);
         let ended = tokio::select! {
-            served = server::serve_with(config.server, listener, tls, router) => served.map(|()| Exit::Well),
+            served = server::serve_with(config.server.limits, listener, tls, router) => served.map(|()| Exit::Well),
             exit = super::registry::stopped() => Ok(exit),
         };
         drop(start_token);

@@ -37,7 +37,7 @@ Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 
 impl Ask {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
-        let question = self.question()?;
+        let question = words(&self.question, "what is the question? e.g. baton ask \"What is a relay baton?\"")?;
         let options = &self.options;
         let flow = run_request::flow(options.flow.as_deref(), globals)?;
         if options.approve {
@@ -50,16 +50,17 @@ impl Ask {
             Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
     }
+}
 
-    fn question(&self) -> Result<String> {
-        let question = match self.question.as_slice() {
-            [dash] if dash == "-" => std::io::read_to_string(std::io::stdin().take(QUESTION_BYTES_MAX))?,
-            words => words.join(" "),
-        };
-        match question.trim() {
-            "" => Err(ServiceError::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into())),
-            question => Ok(question.to_owned()),
-        }
+/// The words of a command, or stdin for `-`. `missing` is said if there are none.
+pub(super) fn words(given: &[String], missing: &str) -> Result<String> {
+    let question = match given {
+        [dash] if dash == "-" => std::io::read_to_string(std::io::stdin().take(QUESTION_BYTES_MAX))?,
+        words => words.join(" "),
+    };
+    match question.trim() {
+        "" => Err(ServiceError::Usage(missing.to_owned())),
+        question => Ok(question.to_owned()),
     }
 }
 

@@ -89,7 +89,7 @@ impl Registry {
         guard.record_to(audited::recorder(globals)?);
         let service = Service::new(tools.clone(), Some(imported.to_path_buf())).with_audit(audited::recorder(globals)?).router(&guard);
         let served = tokio::select! {
-            served = server::serve_with(config.server, listener, tls, service) => served.map(|()| Exit::Well),
+            served = server::serve_with(config.server.limits, listener, tls, service) => served.map(|()| Exit::Well),
             exit = stopped() => Ok(exit),
         };
         drop(start_token);

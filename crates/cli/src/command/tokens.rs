@@ -76,8 +76,6 @@ pub(crate) enum Tokens {
     },
 }
 
-const USER_CHARS_MAX: usize = 64;
-
 impl Tokens {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
@@ -191,12 +189,6 @@ fn absent(token: u64) -> ServiceError {
     ServiceError::Usage(format!("there is no token {token}; `baton tokens list` shows those there are"))
 }
 
-/// A name that can also be a folder's.
 fn named(user: &str) -> Result<UserId> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
-    let is_fine = !user.is_empty() && user.len() <= USER_CHARS_MAX && user.chars().all(is_plain) && !user.starts_with('.');
-    match is_fine {
-        true => Ok(UserId::from(user)),
-        false => Err(ServiceError::Usage(format!("a user is 1 to {USER_CHARS_MAX} letters, digits and - _ . @ +, such as ada or ada@example.org"))),
-    }
+    server::name::user(user).map_err(ServiceError::Usage)
 }

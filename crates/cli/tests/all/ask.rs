@@ -71,7 +71,7 @@ fn a_wrong_script_is_told_before_anything_begins() {
 }
 
 impl Home {
-    fn newest_root(&self) -> String {
+    pub(crate) fn newest_root(&self) -> String {
         let runs = self.runs();
         runs.iter().find(|run| run["parent"].is_null()).unwrap()["run"].as_str().unwrap().to_owned()
     }

@@ -213,11 +213,11 @@ fn a_plan_is_shown_changed_in_an_editor_and_what_was_approved_runs() {
         let mut screen = at_terminal(command, &home);
         screen.exp_string("Run this plan").unwrap();
         screen.exp_string("docs.search").unwrap();
-        screen.exp_string("(y/n/e)").unwrap();
+        screen.exp_string("(y/n/e").unwrap();
         screen.send_line("e").unwrap();
         screen.exp_string("your plan").unwrap();
         screen.exp_string("recovery").unwrap();
-        screen.exp_string("(y/n/e)").unwrap();
+        screen.exp_string("(y/n/e").unwrap();
         screen.send_line("y").unwrap();
         screen.exp_regex("plan .*[0-9a-f]{16}.* approved, as you changed it").unwrap();
         screen.exp_string("Replayed from the log").unwrap();

@@ -21,6 +21,7 @@ mod new_flow;
 mod permissions;
 mod postgres;
 mod registry;
+mod report;
 mod restate;
 mod restate_failover;
 mod results;

@@ -246,3 +246,33 @@ async fn a_store_is_copied_there_and_back() {
     assert_eq!(shared.well(&["ask", "What is it?"]).out, ANSWER);
     copy(file, &url).complains(2, &["empty database"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: lab/peers/postgres"]
+async fn a_user_is_listed_exported_and_deleted_while_a_server_runs() {
+    let shared = Shared::new().await;
+    let ada = shared.well(&["tokens", "add", "ada", "--json"]).lines()[0]["token"].as_str().unwrap().to_owned();
+    let bob = shared.well(&["tokens", "add", "bob", "--json"]).lines()[0]["token"].as_str().unwrap().to_owned();
+    let served = shared.serve("sample");
+    for (token, word) in [(&ada, "adasword"), (&bob, "bobsword")] {
+        let body = json!({ "question": format!("What is {word}?"), "flow": "research" });
+        assert_eq!(served.by(token, reqwest::Method::POST, "/api/runs?wait=1", Some(&body)).await.0, 201);
+        let item = json!({ "namespace": ["notes"], "key": "k", "value": { "word": word } });
+        assert_eq!(served.by(token, reqwest::Method::PUT, "/store/items", Some(&item)).await.0, 204);
+    }
+    let users = |shared: &Shared| -> Vec<String> {
+        shared.well(&["users", "list", "--json"]).lines().iter().map(|row| row["user"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(users(&shared), ["ada", "bob"]);
+    let file = shared.home.db().with_file_name("ada.tar");
+    assert_eq!(shared.well(&["users", "export", "ada", file.to_str().unwrap(), "--json"]).lines()[0]["threads"], 1);
+    let exported = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+    assert!(exported.contains("adasword") && exported.contains("langgraph.item.json") && !exported.contains("bobsword"));
+    shared.well(&["users", "delete", "ada", "--yes"]);
+    assert_eq!(users(&shared), ["bob"]);
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(served.by(&ada, reqwest::Method::GET, "/api/status", None).await.0, 401);
+    assert_eq!(served.by(&bob, reqwest::Method::GET, "/api/threads", None).await.1["threads"].as_array().unwrap().len(), 1);
+    let refused = shared.baton(&["backup", shared.home.db().with_file_name("b.tar").to_str().unwrap()]);
+    assert!(refused.code == Some(2) && refused.err.contains("pg_dump") && refused.err.contains("baton store copy"), "{refused:?}");
+}

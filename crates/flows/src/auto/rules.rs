@@ -80,6 +80,9 @@ const GREETING_WORDS_MORE_MAX: usize = 1;
 /// `known`: the flows there are.
 pub fn choose(question: &str, known: &[&str], registry: &Registry) -> Option<Choice> {
     let text = normalized(question);
+    if let Some((flow, phrase)) = requested(&text, registry) {
+        return Some(Choice { flow: flow.to_owned(), why: format!("you said {phrase:?}"), by: DecidedBy::Rule });
+    }
     let (flow, why) = named(&text, question, known)
         .map(|(flow, phrase)| (flow, format!("you said {phrase:?}")))
         .or_else(|| explicit(question, &text).map(|(flow, phrase)| (flow.to_owned(), format!("you said {phrase:?}"))))
@@ -105,6 +108,19 @@ fn named(text: &str, question: &str, known: &[&str]) -> Option<(String, String)>
             .or_else(|| question.trim_start().to_lowercase().starts_with(&format!("{flow}:")).then(|| format!("{flow}:")))?;
         Some(((*flow).to_owned(), phrase.trim().to_owned()))
     })
+}
+
+/// Words after which a report is a file to make or a mail to send, which is a job for the team.
+const DELIVERIES: [&str; 12] =
+    ["mail", "email", "mails", "send", "pdf", "docx", "word document", "markdown file", "per mail", "schicke", "sende", "envoie"];
+
+/// A flow that is only chosen for its own phrases: "Write a report on …" at the beginning of the request.
+fn requested(text: &str, registry: &Registry) -> Option<(&'static str, &'static str)> {
+    let start = text.trim_start();
+    let start = ["please ", "bitte ", "can you ", "could you "].iter().find_map(|polite| start.strip_prefix(polite)).unwrap_or(start);
+    let phrases = registry.explicit().flat_map(|flow| flow.phrases.iter().map(move |phrase| (flow.name, *phrase)));
+    let found = phrases.filter(|(_, phrase)| start.starts_with(phrase)).max_by_key(|(_, phrase)| phrase.len())?;
+    DELIVERIES.iter().all(|word| position(text, word).is_none()).then_some(found)
 }
 
 fn explicit(question: &str, text: &str) -> Option<(&'static str, String)> {

@@ -1,6 +1,6 @@
 //! What each agent asks for and makes of the replies. The critics and the finalizer have files of their own.
 
-use graph::{Ask, Digest, Effect, Go, Question, Replies, Request};
+use graph::{Ask, Digest, Go, Replies, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::state::{EXPERT_STEPS_MAX, Ending, Error, Expert, Kind, Panel, RESEARC
 use super::table::{Report, Step};
 use super::worker::{EXPERT, Handed, RESEARCHER, Task};
 use super::{Done, HISTORY_TURNS_MAX, ORCHESTRATOR, critics, finalizer, orchestrate};
+use crate::approval::{self, Decision, REVISIONS_MAX};
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{self, Aim, Toolbox};
 
@@ -219,12 +220,6 @@ fn digest(s: &Panel) -> Digest {
 }
 
 pub(super) fn ask_approval(s: &Panel) -> Ask {
-    let steps = json!({ "type": "array", "items": { "type": "string" } });
-    let schema = json!({
-        "type": "object",
-        "required": ["approve"],
-        "properties": { "approve": { "type": "boolean" }, "research_steps": steps, "expert_steps": steps },
-    });
     let listed = |steps: Vec<&str>| steps.iter().enumerate().map(|(at, step)| format!("{}. {step}", at + 1)).collect::<Vec<_>>().join("\n");
     let research = listed(s.research.iter().map(|one| one.step.as_str()).collect());
     let expert = listed(s.expert_steps.iter().map(String::as_str).collect());
@@ -234,28 +229,33 @@ pub(super) fn ask_approval(s: &Panel) -> Ask {
         if research.is_empty() { "(none)" } else { &research },
         digest(s)
     );
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+    let step = json!({ "type": "string" });
+    Ask::one(approval::request(prompt, &[("research_steps", step.clone()), ("expert_steps", step)], None))
 }
 
-/// Yes, yes with other steps, or no.
+/// The sender of what a person says about a plan.
+const PERSON: &str = "user";
+
+/// Yes, yes with other steps, no, or a change that the planner makes.
 pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct Word {
-        approve: bool,
+    #[derive(Default, Deserialize)]
+    struct Edited {
         #[serde(default)]
         research_steps: Option<Vec<String>>,
         #[serde(default)]
         expert_steps: Option<Vec<String>>,
     }
-    let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(Word { approve: *approve, research_steps: None, expert_steps: None }),
-        Ok(value) => Word::deserialize(value).ok(),
-        Err(_) => None,
-    };
-    let Some(word) = word.filter(|word| word.approve) else {
-        s.ending = Some(Ending::Declined);
-        s.current_step = Step::Finalizer;
-        return Go::to(Step::Finalizer.name()).note("approval", "declined");
+    let word = match approval::read::<Edited>(replies, None) {
+        Decision::Approved(edited) => edited,
+        Decision::Revise(reason) if s.messages.iter().filter(|word| word.sender == PERSON).count() < REVISIONS_MAX => {
+            // The planner reads it as it reads what a critic says.
+            let (sender, receiver) = (PERSON.to_owned(), Step::Planner.name().to_owned());
+            s.say(Word { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
+            s.current_step = Step::Planner;
+            return Go::to(Step::Planner.name()).note("approval", json!({ "revise": reason }));
+        }
+        Decision::Revise(_) => return declined(s, format!("the plan was revised {REVISIONS_MAX} times already")),
+        Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, reason),
     };
     let edited = Plan {
         research_steps: word.research_steps.unwrap_or_else(|| s.research.iter().map(|one| one.step.clone()).collect()),
@@ -267,4 +267,12 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
     }
     let hash = digest(s).to_string();
     orchestrate(s, Step::CriticPlanner, Report::Approved, 0).note("approval", json!({ "approved": hash }))
+}
+
+fn declined(s: &mut Panel, reason: String) -> Go {
+    s.ending = Some(Ending::Declined);
+    s.current_step = Step::Finalizer;
+    let note = if reason.is_empty() { json!("declined") } else { json!({ "declined": reason }) };
+    s.reason = reason;
+    Go::to(Step::Finalizer.name()).note("approval", note)
 }

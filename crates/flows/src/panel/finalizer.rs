@@ -11,6 +11,7 @@ use serde_json::json;
 use super::state::{Ending, Kind, Panel};
 use super::{Done, UNANSWERED, agents, table::Step};
 use crate::answer::{self, Answer};
+use crate::approval;
 use crate::claims::DraftAnswer;
 use crate::direct::ANSWER;
 use crate::no_model;
@@ -23,7 +24,7 @@ const TOKENS_MAX: u32 = 1_024;
 const SMALL_TOKENS_MAX: u32 = 320;
 const TRACE_TOKENS_MAX: u32 = 600;
 const WORD_TOKENS_MAX: usize = 120;
-const DECLINED: &str = "I was asked not to carry out this plan.";
+const DECLINED: &str = "I was asked not to carry out this plan";
 /// What a list of findings may take when it is all there is.
 const LISTED_TOKENS_MAX: usize = 1_500;
 
@@ -130,7 +131,7 @@ pub(super) fn end(s: &mut Panel) -> Go {
         return no_model::fail("panel", &why, &shown);
     }
     let answer = match s.ending {
-        Some(Ending::Declined) => fixed(DECLINED),
+        Some(Ending::Declined) => fixed(&approval::declined_words(DECLINED, &s.reason)),
         Some(Ending::Error) => {
             let why = s.errors.last().map_or_else(String::new, |error| {
                 let kind = format!("{:?}", error.kind).to_lowercase();

@@ -490,3 +490,18 @@ fn k2_nothing_answered_and_another_subject_are_rejected_without_a_model() {
         assert_eq!(end.effects.iter().filter(|effect| who(effect) == "critic_researcher" && effect.name() == "critic").count(), 0);
     }
 }
+
+#[test]
+fn the_planner_reads_what_a_person_wants_changed() {
+    let mut input = question();
+    input["approve"] = json!("plan");
+    let end = check(
+        input.clone(),
+        &[("person", &[Reply::ok(json!({ "approve": false, "revise": "name the sources" })), Reply::ok(json!({ "approve": true }))])],
+    );
+    assert_eq!(end.output()["ending"], "approved");
+    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    assert!(plans.len() == 2 && plans[1].contains("- name the sources"), "{plans:?}");
+    let end = check(input, &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too long" }))])]);
+    assert_eq!(end.output()["answer"], "I was asked not to carry out this plan: too long.");
+}

@@ -82,7 +82,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         }
         builder = builder.node(step.name(), Agent { step, ask, fold }, &edges);
     }
-    let after_approval = [Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
+    let after_approval = [Step::Planner.name(), Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
     builder.node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval).build()
 }
 

@@ -92,7 +92,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("plan", (ask_plan, fold_plan), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"])
         .node("find_tools", (find_tools::ask, find_tools::fold), &["plan"])
         .node("clarify", (clarify::ask, clarify::fold), &["plan"])
-        .node("approve_plan", (approve::ask, approve::fold), &["execute", END])
+        .node("approve_plan", (approve::ask, approve::fold), &["plan", "execute", END])
         .node("execute", (execute::ask, execute::fold), &["execute", "reflect"])
         .node("reflect", (reflect::ask, reflect::fold), &["iterate", "respond"])
         .node("respond", (respond::ask, respond::fold), &["iterate", "direct", "check", END])
@@ -195,6 +195,11 @@ pub(super) struct Reason {
     /// What the planner wants to know of the user.
     question_to_user: Option<String>,
     clarified: Vec<clarify::Clarified>,
+    /// The plan that a person wants changed, and what they said about it and those before it.
+    #[serde(default)]
+    revised: String,
+    #[serde(default)]
+    revisions: Vec<String>,
     doing: Vec<execute::Doing>,
     results: Vec<ExecutionResult>,
     /// Lines for the planner: what earlier iterations did, and what failed.
@@ -252,6 +257,8 @@ fn begin(input: Input<Settings>) -> Reason {
         tool_searches: 0,
         question_to_user: None,
         clarified: Vec::new(),
+        revised: String::new(),
+        revisions: Vec::new(),
         doing: Vec::new(),
         results: Vec::new(),
         done: Vec::new(),
@@ -462,7 +469,7 @@ fn plan_by_rule(s: &Reason) -> Option<Plan> {
     if s.toolbox.is_empty() {
         return Some(plan::nothing());
     }
-    if s.iteration > 1 || !s.plan_failures.is_empty() {
+    if s.iteration > 1 || !s.plan_failures.is_empty() || !s.revisions.is_empty() {
         return None;
     }
     if let Some(call) = certain::call(&s.question, &s.toolbox) {
@@ -506,6 +513,8 @@ fn ask_plan(s: &Reason) -> Ask {
             "issues": last.map(|last| last.issues_found.clone()).unwrap_or_default(),
             "adjustments": last.and_then(|last| last.plan_adjustments.clone()).unwrap_or_default(),
             "wrong": s.plan_failures,
+            "revised": s.revised,
+            "revisions": s.revisions,
         }),
     );
     let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };

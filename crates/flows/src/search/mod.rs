@@ -21,6 +21,7 @@
 //! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also ask for others by a tool-search step, which costs a
 //! model call more and so is not there in the default of two calls; the listing is long enough ([`toolbox`]) that most installations need no such step.
 
+mod approve;
 pub mod html;
 mod plan;
 mod sanitize;
@@ -31,8 +32,8 @@ mod results_tests;
 #[cfg(test)]
 mod tests;
 
-use evidence::Span;
-use graph::{Ask, END, Effect, Go, Graph, GraphError, Message, Question, Replies, Request};
+use evidence::{Passage, Span};
+use graph::{Ask, END, Go, Graph, GraphError, Message, Replies};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -74,7 +75,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
         .node("find_tools", (ask_tools, fold_tools), &["plan"])
-        .node("approve", (ask_person, fold_person), &["approve", "execute", END])
+        .node("approve", (approve::ask, approve::fold), &["approve", "plan", "execute", END])
         .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", "check", END])
         .node("check", (ask_check, fold_check), &["check", "plan", END])
@@ -116,12 +117,9 @@ const SYNTHESIS_TOKENS_MAX: u32 = 2_000;
 const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
 /// Tool-search steps of one run.
 const TOOL_SEARCHES_MAX: u32 = 2;
-/// How often a person is asked again when what they sent is no plan.
-const ASKED_MAX: u32 = 5;
 
 const NOTHING_FOUND: &str = "Nothing was found, and no model answered";
 const GATHERED: &str = "No model wrote an answer; this is what was found:";
-const DECLINED: &str = "The plan was not approved, so nothing was looked up.";
 
 #[derive(Serialize, Deserialize)]
 struct Search {
@@ -147,6 +145,11 @@ struct Search {
     asked: u32,
     /// Why the person is asked again.
     objection: String,
+    /// The plan that a person wants changed, and what they said about it and those before it.
+    #[serde(default)]
+    revised: String,
+    #[serde(default)]
+    revisions: Vec<String>,
     /// The passages a model is shown, `[1]` first.
     shown: Vec<Span>,
     missing: String,
@@ -155,6 +158,9 @@ struct Search {
     #[serde(default)]
     unchecked: Option<(Unchecked, String)>,
     answer: Answer,
+    /// The passages that the answer cites, by the numbers its sentences have.
+    #[serde(default)]
+    passages: Vec<Passage>,
 }
 
 impl Search {
@@ -176,11 +182,14 @@ impl Search {
             approved: None,
             asked: 0,
             objection: String::new(),
+            revised: String::new(),
+            revisions: Vec::new(),
             shown: Vec::new(),
             missing: String::new(),
             reasoning: String::new(),
             unchecked: None,
             answer: Answer::default(),
+            passages: Vec::new(),
         }
     }
 
@@ -304,8 +313,15 @@ fn ask_plan(s: &Search) -> Ask {
         .map(|task| format!("- {} {} ({})", task.tool_name, task.tool_arguments, json!(task.status).as_str().unwrap_or_default()))
         .collect();
     let example = s.tools.tools.iter().find(|tool| tool.text_argument() == Some("query")).map(|tool| &tool.name);
-    let context =
-        json!({ "tools": s.tools.told(&s.model), "tasks_max": tasks_max, "missing": s.missing, "tried": tried.join("\n"), "example": example });
+    let context = json!({
+        "tools": s.tools.told(&s.model),
+        "tasks_max": tasks_max,
+        "missing": s.missing,
+        "tried": tried.join("\n"),
+        "example": example,
+        "revised": s.revised,
+        "revisions": s.revisions,
+    });
     let evidence = if s.missing.is_empty() { Vec::new() } else { answer::messages(&s.shown) };
     let messages = s.messages(prompt::render(PLAN.of(&s.model), context), evidence);
     let mut more = Map::new();
@@ -396,102 +412,6 @@ fn listed(tasks: &[Task]) -> Value {
         })
     };
     tasks.iter().map(one).collect()
-}
-
-fn ask_person(s: &Search) -> Ask {
-    let hash = plan::hash(s.current());
-    let mut prompt =
-        format!("Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, or send other tasks.", s.question, plan::told(s.current()));
-    if !s.objection.is_empty() {
-        prompt = format!("{}\n{prompt}", s.objection);
-    }
-    let task = json!({
-        "type": "object",
-        "required": ["tool_name", "tool_arguments"],
-        "properties": {
-            "task_number": { "type": "integer" },
-            "tool_name": { "type": "string", "enum": s.tools.names() },
-            "tool_arguments": { "type": "object" },
-            "description": { "type": "string" },
-        },
-    });
-    let schema = json!({
-        "type": "object",
-        "required": ["approve"],
-        "properties": {
-            "approve": { "type": "boolean" },
-            "plan_hash": { "type": "string", "description": "the plan this is about", "default": hash },
-            "tasks": { "type": "array", "items": task, "description": "what to do instead; then this is what runs" },
-        },
-    });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
-}
-
-fn fold_person(s: &mut Search, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct Word {
-        #[serde(default)]
-        approve: Option<bool>,
-        #[serde(default)]
-        plan_hash: Option<String>,
-        #[serde(default)]
-        tasks: Option<Vec<plan::PlannedTask>>,
-    }
-    s.asked += 1;
-    let word = match replies.value(0) {
-        Ok(Value::Bool(yes)) => Ok(Word { approve: Some(*yes), plan_hash: None, tasks: None }),
-        Ok(Value::String(word)) => {
-            let yes = matches!(word.trim().to_lowercase().as_str(), "yes" | "y" | "ok" | "approve" | "true");
-            Ok(Word { approve: Some(yes), plan_hash: None, tasks: None })
-        }
-        Ok(value) => serde_json::from_value::<Word>(value.clone()).map_err(|error| error.to_string()),
-        Err(failure) => return declined(s, &failure.to_string()),
-    };
-    let again = |s: &mut Search, why: String| {
-        if s.asked >= ASKED_MAX {
-            return declined(s, &format!("{why}; asked {ASKED_MAX} times"));
-        }
-        s.objection = format!("That cannot be run: {why}");
-        Go::to("approve").note("approval", json!({ "again": why }))
-    };
-    let word = match word {
-        Ok(word) => word,
-        Err(why) => return again(s, why),
-    };
-    if word.approve == Some(false) || (word.approve.is_none() && word.tasks.is_none()) {
-        return declined(s, "declined");
-    }
-    let hash = plan::hash(s.current());
-    if let Some(about) = word.plan_hash.filter(|about| *about != hash) {
-        return again(s, format!("the answer is about plan {about}, but this is plan {hash}"));
-    }
-    let mut is_edited = false;
-    if let Some(planned) = word.tasks.filter(|tasks| !tasks.is_empty()) {
-        let tasks = plan::tasks(planned, &s.tools, s.iteration);
-        // A person's own plan is taken whole or not at all.
-        if tasks.iter().any(|task| task.status == Status::Failed) {
-            return again(s, plan::told(&tasks));
-        }
-        let iteration = s.iteration;
-        s.thinking_steps.retain(|task| task.iteration != iteration);
-        s.thinking_steps.extend(tasks);
-        is_edited = true;
-    }
-    let hash = plan::hash(s.current());
-    s.approved = Some(hash.clone());
-    s.begin_tasks();
-    Go::to("execute").note("approval", json!({ "approved": hash, "edited": is_edited, "tasks": listed(s.current()) }))
-}
-
-fn declined(s: &mut Search, why: &str) -> Go {
-    for task in s.current_mut().filter(|task| task.status == Status::Pending) {
-        (task.status, task.error) = (Status::Failed, Some("not called: the plan was not approved".to_owned()));
-    }
-    if s.answer.text.is_empty() {
-        s.answer = answer::finish(DECLINED, &[], false);
-        s.answer.html = Some(html::from_markdown(&s.answer.text));
-    }
-    done(s, Go::end().note("approval", json!({ "declined": why })))
 }
 
 /// What was agreed to is what runs: a plan that is another one by now, however that came, is asked about again.
@@ -606,6 +526,7 @@ fn checked(s: &mut Search, unchecked: Unchecked, missing: String) -> Go {
 /// Plans again for what is missing, or ends with this answer.
 fn concluded(s: &mut Search, answer: Answer, missing: String) -> Go {
     let is_found = !s.shown.is_empty();
+    s.passages = answer::cited_passages(&answer, &s.shown);
     s.answer = answer;
     s.answer.html = Some(html::from_markdown(&s.answer.text));
     let summary = s.answer.summary();
@@ -629,5 +550,6 @@ fn output(s: &Search) -> Value {
     output.insert("response_content".into(), json!(s.answer.html));
     output.insert("thinking_steps".into(), json!(s.thinking_steps));
     output.insert("iterations".into(), json!(s.iteration));
+    output.insert("passages".into(), json!(s.passages));
     Value::Object(output)
 }

@@ -549,3 +549,25 @@ fn s11_with_more_turns_the_planner_can_ask_for_other_tools() {
     let default = run(json!({}), 9);
     assert!(!default.models("plan")[0].messages[0].content.contains("registry.tools") && default.models("").len() == 2);
 }
+
+#[test]
+fn a_plan_is_revised_by_what_a_person_says_and_a_decline_keeps_its_reason() {
+    let driven = approving(|asked, _| match asked {
+        0 => json!({ "approve": false, "revise": "look into the stories only" }),
+        _ => json!({ "approve": true }),
+    });
+    let plans = driven.models("plan");
+    assert_eq!(plans.len(), 2);
+    let told = |at: usize| plans[at].messages[0].content.as_str();
+    assert!(
+        !told(0).contains("stories only") && told(1).contains("- look into the stories only") && told(1).contains("1. docs.search"),
+        "{}",
+        told(1)
+    );
+    assert_eq!((driven.output()["iterations"].as_u64(), driven.tools().len()), (Some(1), 2), "a revision is the same turn");
+    let driven = approving(|_, _| json!({ "approve": false, "reason": "too slow" }));
+    assert_eq!(driven.answer(), "The plan was not approved, so nothing was looked up: too slow.");
+    assert!(driven.said.iter().any(|(_, said)| said.contains("too slow")), "the next planner reads it in the conversation");
+    let driven = approving(|_, _| json!({ "approve": false, "revise": "again" }));
+    assert!(driven.models("plan").len() == 11 && driven.tools().is_empty(), "nobody revises for ever");
+}

@@ -31,6 +31,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::approval::{self, Decision, REVISIONS_MAX};
 use crate::descriptor::{Calls, Descriptor, InputKind, Needs, Routing};
 use crate::input::{Approve, ModelProfile};
 use crate::no_model;
@@ -62,12 +63,14 @@ pub const FLOW: Descriptor = Descriptor {
 pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
     let (in_team, in_plan, in_supervisor) = (registry.clone(), registry.clone(), registry.clone());
     let fold_team = move |s: &mut Supervise, replies: &Replies<'_>| fold_team(s, replies, &in_team);
+    let in_approval = registry.clone();
     let fold_plan = move |s: &mut Supervise, replies: &Replies<'_>| fold_plan(s, replies, &in_plan);
+    let fold_approval = move |s: &mut Supervise, replies: &Replies<'_>| fold_approval(s, replies, &in_approval);
     let supervise = move |s: &mut Supervise, replies: &Replies<'_>| supervise(s, replies, &in_supervisor);
     Graph::of::<Supervise>("supervise")
         .node("discover", (|_: &Supervise| Ask::one(team::ask()), fold_team), &["plan"])
         .node("plan", (ask_plan, fold_plan), &["approve", "supervisor", END])
-        .node("approve", (ask_approval, fold_approval), &["supervisor", END])
+        .node("approve", (ask_approval, fold_approval), &["plan", "supervisor", END])
         .node("supervisor", (|_: &Supervise| Ask::nothing(), supervise), &["agent", END])
         .node("agent", (ask_agent, fold_agent), &["supervisor", "person"])
         .node("person", (ask_person, fold_person), &["agent"])
@@ -141,6 +144,11 @@ struct Supervise {
     answers: Option<Value>,
     /// Why it ended before the plan did.
     stopped: Option<Stopped>,
+    /// The plan that a person wants changed, and what they said about it and those before it.
+    #[serde(default)]
+    revised: String,
+    #[serde(default)]
+    revisions: Vec<String>,
     /// Why the model did not plan, if it is down.
     #[serde(default)]
     model_failure: Option<String>,
@@ -197,6 +205,8 @@ impl Supervise {
             questions: 0,
             answers: None,
             stopped: None,
+            revised: String::new(),
+            revisions: Vec::new(),
             model_failure: None,
             answer: String::new(),
         }
@@ -296,7 +306,8 @@ fn fold_team(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
 
 fn ask_plan(s: &Supervise) -> Ask {
     let team: Vec<Value> = s.team.iter().map(|member| json!({ "capability": member.capability, "about": member.about })).collect();
-    let mut messages = vec![prompt::system(prompt::render(PLAN.of(&s.model), json!({ "team": team })))];
+    let mut messages =
+        vec![prompt::system(prompt::render(PLAN.of(&s.model), json!({ "team": team, "revised": s.revised, "revisions": s.revisions })))];
     let (_, before) = s.messages.split_last().map_or((None, &[][..]), |(last, before)| (Some(last), before));
     let spoken: Vec<graph::Message> = before.iter().map(|turn| prompt::message(&turn.role, turn.content.clone())).collect();
     messages.extend(crate::input::fitted(&crate::input::recent(&spoken, HISTORY_TURNS_MAX), s.model.history_tokens() / 2));
@@ -365,16 +376,44 @@ fn read_plan(replies: &Replies<'_>) -> Result<plan::Planned, Failure> {
 }
 
 fn ask_approval(s: &Supervise) -> Ask {
-    let steps: Vec<String> = s.plan.iter().enumerate().map(|(at, capability)| format!("{}. {capability}", at + 1)).collect();
-    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), steps.join("\n"));
-    let schema = json!({ "type": "object", "required": ["approve"], "properties": { "approve": { "type": "boolean" } } });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), told_plan(s));
+    let capabilities: Vec<&str> = s.team.iter().map(|member| member.capability.as_str()).collect();
+    Ask::one(approval::request(prompt, &[("plan", json!({ "type": "string", "enum": capabilities }))], None))
 }
 
-fn fold_approval(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let word = replies.value(0).ok();
-    let is_approved = word.is_some_and(|word| word.get("approve").and_then(Value::as_bool) == Some(true) || word.as_bool() == Some(true));
-    if is_approved { Go::to("supervisor").note("approved", true) } else { s.stop("The plan was not approved.".to_owned()).note("approved", false) }
+fn told_plan(s: &Supervise) -> String {
+    let steps: Vec<String> = s.plan.iter().enumerate().map(|(at, capability)| format!("{}. {capability}", at + 1)).collect();
+    steps.join("\n")
+}
+
+fn fold_approval(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> Go {
+    #[derive(Default, Deserialize)]
+    struct Edited {
+        #[serde(default)]
+        plan: Option<Vec<String>>,
+    }
+    let edited = match approval::read::<Edited>(replies, None) {
+        Decision::Approved(edited) => edited.plan,
+        Decision::Revise(reason) if s.revisions.len() < REVISIONS_MAX => {
+            s.revised = told_plan(s);
+            s.revisions.push(reason.clone());
+            return Go::to("plan").note("approval", json!({ "revise": reason }));
+        }
+        Decision::Revise(_) => return declined(s, &format!("it was revised {REVISIONS_MAX} times already")),
+        Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, &reason),
+    };
+    if let Some(wanted) = edited.filter(|plan| !plan.is_empty()) {
+        let (known, unknown) = plan::restricted(wanted, &s.team, registry);
+        if !unknown.is_empty() {
+            return declined(s, &format!("nobody on the team can do {}", unknown.join(", ")));
+        }
+        s.plan = known;
+    }
+    Go::to("supervisor").note("approved", true)
+}
+
+fn declined(s: &mut Supervise, reason: &str) -> Go {
+    s.stop(approval::declined_words("The plan was not approved", reason)).note("approved", false)
 }
 
 /// The one who routes: looks whether the agent that had the word is done, keeps count, and gives the word to the next.

@@ -379,3 +379,21 @@ fn a_model_that_is_down_fails_the_run_unless_an_agent_did_its_part() {
     let partly = down(&["plan", "DocumentCreator"]);
     assert_eq!(partly.output()["completed_capabilities"], json!(["research"]));
 }
+
+#[test]
+fn a_plan_of_the_team_is_changed_revised_and_declined_with_a_reason() {
+    let no = supervised(&json!({ "approve": "plan" }), |name, _, _| {
+        (name == "person").then(|| Reply::ok(json!({ "approve": false, "reason": "not today" })))
+    });
+    assert!(no.output()["answer"].as_str().unwrap().contains("The plan was not approved: not today."));
+    let mut asked = 0;
+    let revised = supervised(&json!({ "approve": "plan" }), |name, _, _| {
+        (name == "person").then(|| {
+            asked += 1;
+            Reply::ok(if asked == 1 { json!({ "approve": false, "revise": "no mail" }) } else { json!({ "approve": true, "plan": ["research"] }) })
+        })
+    });
+    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    assert!(plans.len() == 2 && plans[1].contains("- no mail"), "{plans:?}");
+    assert_eq!(revised.output()["completed_capabilities"], json!(["research"]));
+}

@@ -56,6 +56,8 @@ async fn keep<T: Serialize + Sync>(store: &dyn Store, kind: &str, thread: &Threa
 }
 
 /// Removes everything about a thread that was deleted.
+pub(crate) const RECORD_KINDS: [&str; 3] = [branches::KIND, details::KIND, shares::KIND];
+
 pub async fn forget(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result<(), StoreError> {
     for kind in [details::KIND, branches::KIND] {
         store.drop_record(user, kind, thread.as_str()).await?;

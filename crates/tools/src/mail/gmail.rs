@@ -118,12 +118,14 @@ impl Gmail {
             return Ok(token.clone());
         }
         let settings = &self.settings;
-        let secret = |secret: &super::settings::Secret, what| secret.read(what).map_err(|e| Fault::plain(e.to_string()));
+        let failed = |error: MailError| Fault::plain(error.to_string());
+        let client_secret = settings.client_secret.read("client secret for Gmail").await.map_err(failed)?;
+        let refresh_token = settings.refresh_token.read("refresh token for Gmail").await.map_err(failed)?;
         let form = [
             ("grant_type", "refresh_token"),
             ("client_id", &settings.client_id),
-            ("client_secret", &secret(&settings.client_secret, "client secret for Gmail")?),
-            ("refresh_token", &secret(&settings.refresh_token, "refresh token for Gmail")?),
+            ("client_secret", &client_secret),
+            ("refresh_token", &refresh_token),
         ];
         let form = Url::parse_with_params("http://form.invalid", form).ok().and_then(|url| url.query().map(str::to_owned)).unwrap_or_default();
         let asked = self.client.post(&settings.token_url).header("content-type", "application/x-www-form-urlencoded").body(form);

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use letter::Letter;
-pub use settings::{Gmail as GmailSettings, Secret, Settings, Smtp as SmtpSettings, Tls, Transport};
+pub use settings::{Gmail as GmailSettings, SecretPlace, Settings, Smtp as SmtpSettings, Tls, Transport};
 
 use crate::Kind;
 use crate::owner::user_of;

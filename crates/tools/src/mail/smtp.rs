@@ -86,7 +86,7 @@ async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
         connection.starttls(parameters(smtp)?, &hello).await?;
     }
     if let Some(user) = &smtp.user {
-        let password = smtp.password.read("password of the SMTP user").map_err(Before::Settings)?;
+        let password = smtp.password.read("password of the SMTP user").await.map_err(Before::Settings)?;
         connection.auth(&MECHANISMS, &Credentials::new(user.clone(), password)).await?;
     }
     Ok(connection)

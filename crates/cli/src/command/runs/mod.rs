@@ -2,6 +2,7 @@
 
 mod answer;
 mod cancel;
+mod export;
 mod fork;
 mod list;
 mod replay;
@@ -25,6 +26,7 @@ pub(crate) enum Runs {
     Cancel(cancel::Cancel),
     Replay(replay::Replay),
     Fork(fork::Fork),
+    Export(export::Export),
 }
 
 const AFTER_HELP: &str = "\
@@ -47,6 +49,7 @@ impl Runs {
             Runs::Cancel(cancel) => cancel.run(globals),
             Runs::Replay(replay) => replay.run(globals),
             Runs::Fork(fork) => fork.run(globals),
+            Runs::Export(export) => export.run(globals),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use graph::{ThreadId, UserId};
 use serde_json::json;
-use store::{CardFilter, SqliteStore, Store as _};
+use store::{CardFilter, Store};
 
 use crate::exit::{Exit, Result, ServiceError};
 use crate::home::DataHome;
@@ -63,11 +63,11 @@ impl Users {
 }
 
 async fn list(globals: &GlobalArgs, as_json: bool) -> Result<Exit> {
-    let store = globals.open_file()?;
+    let store = globals.open().await?;
     let mut out = anstream::stdout();
     let mut table = Table::new(&["user", "threads", "stored", "uploads"]);
-    for user in everybody(globals, &store).await? {
-        let threads = threads(&store, &user).await?.len();
+    for user in everybody(globals, &*store).await? {
+        let threads = threads(&*store, &user).await?.len();
         let stored = store.stored_bytes(&user).await?;
         let uploads = files_of(globals, &user)?.uploads.map_or(Ok(0), |folder| size(&folder))?;
         match as_json {
@@ -82,7 +82,7 @@ async fn list(globals: &GlobalArgs, as_json: bool) -> Result<Exit> {
 }
 
 /// Those in the database, and those who uploaded something.
-async fn everybody(globals: &GlobalArgs, store: &SqliteStore) -> Result<Vec<UserId>> {
+async fn everybody(globals: &GlobalArgs, store: &dyn Store) -> Result<Vec<UserId>> {
     let mut all = store.users().await?;
     for entry in std::fs::read_dir(DataHome::of(globals)?.folder.join("uploads")).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -94,7 +94,7 @@ async fn everybody(globals: &GlobalArgs, store: &SqliteStore) -> Result<Vec<User
     Ok(all)
 }
 
-async fn known(globals: &GlobalArgs, store: &SqliteStore, name: &str) -> Result<UserId> {
+async fn known(globals: &GlobalArgs, store: &dyn Store, name: &str) -> Result<UserId> {
     let all = everybody(globals, store).await?;
     all.iter().find(|user| user.as_str() == name).cloned().ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(UserId::as_str).collect();
@@ -105,7 +105,7 @@ async fn known(globals: &GlobalArgs, store: &SqliteStore, name: &str) -> Result<
 const PAGE: usize = 200;
 
 /// The names of all threads of a user.
-async fn threads(store: &SqliteStore, user: &UserId) -> Result<Vec<ThreadId>> {
+async fn threads(store: &dyn Store, user: &UserId) -> Result<Vec<ThreadId>> {
     let mut all: Vec<ThreadId> = Vec::new();
     loop {
         let filter = CardFilter { user: Some(user.clone()), before: all.last().cloned(), limit: PAGE, ..CardFilter::default() };

@@ -655,8 +655,14 @@ fn a_plan_waits_for_a_person_if_asked_to() {
     let mended = json!({ "approve": true, "steps": [{ "tool": "web.search", "arguments": { "query": "mine" } }] });
     let mended = check(input.clone(), &[("person", &[Reply::ok(mended)])]);
     assert!(mended.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && mended.count("tool docs.search") == 0);
-    let no = check(input, &[("person", &[Reply::ok(json!({ "approve": false }))])]);
+    let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false }))])]);
     assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
+    let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too slow" }))])]);
+    assert_eq!(no.output()["answer"], "I was asked not to carry out this plan: too slow.");
+    let revise = Reply::ok(json!({ "approve": false, "revise": "use the web" }));
+    let revised = check(input, &[("person", &[revise, Reply::ok(json!({ "approve": true }))])]);
+    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    assert!(plans.len() == 2 && plans[1].contains("- use the web") && plans[1].contains("docs.search"), "{plans:?}");
 }
 
 #[test]

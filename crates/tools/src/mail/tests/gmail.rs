@@ -156,7 +156,7 @@ async fn serve(world: Shared) -> String {
 fn at(home: &tempfile::TempDir, address: &str) -> Settings {
     fs::write(home.path().join("refresh"), "r=1\n").unwrap();
     fs::write(home.path().join("secret"), "c+2\n").unwrap();
-    let file = |name: &str| Secret { env: None, file: Some(home.path().join(name)) };
+    let file = |name: &str| SecretPlace(Some(secret::KeySource::File(home.path().join(name))));
     let gmail = GmailSettings {
         client_id: "id".into(),
         client_secret: file("secret"),

@@ -1,10 +1,19 @@
-//! A key. It can be used, and it cannot be shown: no `Display`, no `Serialize`, and a `Debug` that says nothing.
+//! Keys that can be used and not shown, and where they are found.
+//!
+//! ```toml
+//! key = { env = "OPENAI_API_KEY" }
+//! key = { file = "/run/secrets/openai" }
+//! key = { command = ["secret-tool", "lookup", "service", "openai"] }     # the keyring of the desktop; or ["pass", "show", "openai"]
+//! ```
+
+mod command;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+/// A key: no `Display`, no `Serialize`, and a `Debug` that says nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -16,12 +25,12 @@ impl Secret {
     }
 
     /// For the one line that puts it into a request.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 
     /// Other people's error texts now and then repeat the key they were given.
-    pub(crate) fn struck_from(&self, text: &str) -> String {
+    pub fn struck_from(&self, text: &str) -> String {
         // A very short key is a placeholder such as `x`, and striking it would garble every sentence.
         if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
@@ -41,16 +50,20 @@ pub enum KeySource {
     Env(String),
     /// A file that holds nothing else.
     File(PathBuf),
+    /// A program and its arguments; the first line that it prints is the key. No shell is involved.
+    Command(Vec<String>),
 }
 
 /// Reads environment variables; tests bring their own.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl KeySource {
+    /// Blocks while a file is read or a program runs (10 s at most).
     pub fn find(&self, env: Env<'_>) -> Result<Secret, String> {
         match self {
             KeySource::Env(name) => env(name).as_deref().and_then(Secret::new).ok_or_else(|| format!("no key: set the environment variable {name}")),
             KeySource::File(path) => read(path),
+            KeySource::Command(words) => command::run(words),
         }
     }
 }
