@@ -117,13 +117,13 @@ test("Escape closes the options, the export menu, the list of runs to compare wi
   await page.getByRole("button", { name: "Options" }).click();
   await page.keyboard.press("Escape");
   await page.locator(".options").waitFor({ state: "detached" });
-  const menu = page.locator(".menu-list");
-  await page.locator(".menu summary").click();
+  const menu = page.locator(".actions .menu-list");
+  await page.locator(".actions .menu summary").click();
   assert.ok(await menu.isVisible());
   await page.keyboard.press("Escape");
   await menu.waitFor({ state: "hidden" });
   assert.equal(await page.evaluate(() => document.activeElement.tagName), "SUMMARY", "the focus is on its button");
-  await page.locator(".menu summary").click();
+  await page.locator(".actions .menu summary").click();
   await page.locator(".question").first().click();
   await menu.waitFor({ state: "hidden" });
   await page.getByRole("button", { name: "Compare" }).click();

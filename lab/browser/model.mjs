@@ -5,6 +5,9 @@
 //   "angle brackets"           the answer holds markup and script
 //   "blocks"                   the answer has a heading with a number, a list, a fenced code block and a table
 //   "at length"                the answer has a hundred paragraphs, all at once
+//   "formulas"                 the answer has formulas, prices, and pictures
+//   "out of order"             the model answers with status 500, but for plans
+//   "version"                  the answer names the number of answers given so far, so that no two are alike
 import http from "node:http";
 
 const WORD_MS = 8;
@@ -31,6 +34,10 @@ async function reply(request, response, body) {
   const schema = asked.response_format?.json_schema?.schema ?? null;
   const words = said(schema, question, told.join("\n")).split(/(?<=\s)/);
   const usage = { prompt_tokens: Math.ceil(told.join(" ").length / 4), completion_tokens: words.length, total_tokens: 0 };
+  if (/out of order/i.test(told.join("\n")) && !schema?.properties?.tasks && !schema?.properties?.flow) {
+    response.writeHead(500, { "content-type": "application/json" });
+    return response.end(JSON.stringify({ error: { message: "the model is out of order" } }));
+  }
   const pause_ms = /at length/i.test(question) ? 0 : /slowly/i.test(question) && !schema?.properties?.tasks && !schema?.properties?.flow ? SLOW_WORD_MS : WORD_MS;
   const id = { id: "chat-1", model: "actor", created: 0 };
   if (!asked.stream) {
@@ -76,6 +83,7 @@ function plan(told) {
 /// From what stands in the evidence, by its numbers; what is said without a number is supported by nothing.
 function answer(question, told) {
   if (/angle brackets/i.test(question)) return ANGLES;
+  if (/formulas/i.test(question)) return FORMULAS;
   const number = (words) => {
     const before = told.slice(0, Math.max(0, told.indexOf(words)));
     const numbers = [...before.matchAll(/\[(\d+)\]/g)];
@@ -88,6 +96,7 @@ function answer(question, told) {
   if (/blocks/i.test(question)) return blocks(parts.join(" "), number("28 to 30 centimetres long"));
   if (/at length/i.test(question)) return Array.from({ length: 100 }, (_, at) => `${parts.join(" ")} This is paragraph ${at + 1} of many.`).join("\n\n");
   if (/slowly/i.test(question)) parts.push("The words of this answer come one after another, as slowly as somebody would read them aloud, so that there is time to look at them.");
+  if (/version/i.test(question)) parts.push(`This is answer number ${(answers += 1)}, given after ${(told.match(/version/gi) ?? []).length} mentions.`);
   if (/greeks/i.test(question)) parts.push("It was invented by 7 Greeks in 1650.");
   return parts.join(" ");
 }
@@ -101,6 +110,15 @@ const blocks = (lead, source) =>
     `| Property | Value |\n|---|--:|\n| Length | 28 to 30 centimetres [${source}] |\n| Weight | at least 50 grams [${source}] |\n| Colour | 7 kinds of red |`,
     "Is that all?",
   ].join("\n\n");
+
+let answers = 0;
+
+const FORMULAS = [
+  "The sum is $\\sum_{i=1}^{n} i = \\frac{n(n+1)}{2}$, and a baton costs $5 or $6.",
+  "$$\\int_0^\\infty e^{-x^2}\\,dx = \\frac{\\sqrt{\\pi}}{2}$$",
+  "An unknown one stays as it is: \\(\\mystery{x}\\).",
+  "![A dot](data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==) and ![a tracker](https://tracker.example/pixel.gif)",
+].join("\n\n");
 
 const ANGLES = [
   "Some <script>window.hurt = 1</script> and <img src=x onerror=\"window.hurt = 2\"> stand here.",

@@ -51,7 +51,7 @@ test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /28 to 30 centimetres long/);
   const begins = { Markdown: /^[\s\S]*28 to 30/, HTML: /^<!doctype html>/i, Word: /^PK/, PDF: /^%PDF/ };
   for (const [format, beginning] of Object.entries(begins)) {
-    const link = page.locator(".menu-list a", { hasText: format });
+    const link = page.locator(".actions .menu-list a", { hasText: format });
     const address = await link.getAttribute("href");
     const response = await fetch(house.url + address);
     assert.equal(response.status, 200, format);
@@ -65,7 +65,7 @@ test("an export has one legend instead of a remark after every sentence", async 
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton, and did the Greeks invent it? For export.");
   await page.locator(".sources").waitFor();
-  const address = await page.locator(".menu-list a", { hasText: "Markdown" }).getAttribute("href");
+  const address = await page.locator(".actions .menu-list a", { hasText: "Markdown" }).getAttribute("href");
   const text = await (await fetch(house.url + address)).text();
   assert.match(text, /7 Greeks in 1650\. †/);
   assert.equal(text.match(/do not support/g)?.length, 1);

@@ -18,21 +18,19 @@ use std::time::{Duration, Instant};
 use effects::Progress;
 use futures::StreamExt as _;
 use graph::{Failure, FailureKind, Job, Reply};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sse_stream::SseStream;
 use wire::langgraph::{Interrupt, Run, RunStatus};
 use wire::langserve::Description;
 
-use crate::langserve::{Broken, DEPTH, KEY, Service, reached, read, sorted, state_of, turned};
-use crate::traceparent;
+use crate::exchange::{self, Exchange, uuid_of};
+use crate::langserve::{Service, state_of, turned};
 
 /// The graph that is meant where nobody says which.
 pub(crate) const ASSISTANT: &str = "agent";
 
-const REPLY_BYTES_MAX: usize = 6 << 20;
-const ERROR_BYTES_MAX: usize = 16 << 10;
 /// Bytes of one stream; a longer one is given up and the state is read instead.
 const STREAM_BYTES_MAX: usize = 64 << 20;
 /// Runs of the thread that are looked through for ours.
@@ -89,8 +87,9 @@ impl Graph {
     async fn run(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Result<Value, Failure> {
         let key = job.key.to_string();
         let answers = answers_of(input);
-        let thread = answers.first().map_or_else(|| thread_of(&key), |answer| answer.thread.clone());
-        let at = Remote { graph: self, name, thread: &thread, headers: self.headers(job) };
+        let thread = answers.first().map_or_else(|| uuid_of(&key), |answer| answer.thread.clone());
+        let line = Exchange { service: &self.http, name, headers: self.headers(job) };
+        let at = Remote { line, assistant: &self.assistant, thread: &thread };
         let known = match answers.is_empty() {
             true => {
                 at.post("/threads", &json!({ "thread_id": thread, "if_exists": "do_nothing", "metadata": { MARK: key } })).await?;
@@ -110,26 +109,12 @@ impl Graph {
     }
 
     fn headers(&self, job: &Job) -> HeaderMap {
-        let mut headers = self.http.headers();
+        let mut headers = exchange::headers(&self.http, job);
         if let Some(key) = self.http.api_key() {
             headers.insert(HeaderName::from_static("x-api-key"), key);
         }
-        traceparent::carry(&mut headers);
-        if let Ok(key) = HeaderValue::from_str(&job.key.to_string()) {
-            headers.insert(HeaderName::from_static(KEY), key);
-        }
-        headers.insert(HeaderName::from_static(DEPTH), HeaderValue::from(job.depth + 1));
         headers
     }
-}
-
-/// The thread that an effect's run is in: a UUID of the effect's key.
-fn thread_of(key: &str) -> String {
-    let digits: String = key.chars().filter(char::is_ascii_hexdigit).map(|c| c.to_ascii_lowercase()).collect();
-    let mut digits: String = digits.chars().chain(std::iter::repeat('0')).take(32).collect();
-    digits.replace_range(12..13, "8");
-    digits.replace_range(16..17, "a");
-    format!("{}-{}-{}-{}-{}", &digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..])
 }
 
 fn answers_of(input: &Value) -> Vec<Answer> {
@@ -139,55 +124,22 @@ fn answers_of(input: &Value) -> Vec<Answer> {
 
 /// One thread of the server, with what every request carries.
 struct Remote<'a> {
-    graph: &'a Graph,
-    name: &'a str,
+    line: Exchange<'a>,
+    assistant: &'a str,
     thread: &'a str,
-    headers: HeaderMap,
 }
 
 impl Remote<'_> {
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
-        let failed = |error: reqwest::Error| Failure::new(FailureKind::Network, format!("{} {}", self.name, reached(&error))).retry();
-        let response = request.headers(self.headers.clone()).send().await.map_err(failed)?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let headers = response.headers().clone();
-        let body = read(response, ERROR_BYTES_MAX).await.unwrap_or_default();
-        Err(sorted(self.name, status.as_u16(), &headers, &String::from_utf8_lossy(&body)))
-    }
-
-    async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
-        let response = self.send(request).await?;
-        let body = read(response, REPLY_BYTES_MAX).await.map_err(|(broken, why)| match broken {
-            Broken::Cut => Failure::new(FailureKind::Network, format!("{}: {why}", self.name)).retry(),
-            Broken::TooLarge => Failure::new(FailureKind::Invalid, format!("{}: {why}", self.name)),
-        })?;
-        if body.trim_ascii().is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&body).map_err(|error| self.nonsense(&format!("answered with something that is no JSON ({error})")))
-    }
-
-    fn nonsense(&self, why: &str) -> Failure {
-        Failure::new(FailureKind::Invalid, format!("{} {why}", self.name)).retry()
-    }
-
-    fn client(&self) -> Result<&reqwest::Client, Failure> {
-        self.graph.http.client().map_err(|why| Failure::new(FailureKind::Internal, why))
-    }
-
     fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.graph.http.base())
+        format!("{}{path}", self.line.service.base())
     }
 
     async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.json(self.client()?.get(self.url(path))).await
+        self.line.json(self.line.client()?.get(self.url(path))).await
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.json(self.client()?.post(self.url(path)).header(CONTENT_TYPE, "application/json").body(body.to_string())).await
+        self.line.json(self.line.post(self.url(path), body)?).await
     }
 
     /// The run that an earlier attempt started.
@@ -200,7 +152,7 @@ impl Remote<'_> {
 
     async fn start(&self, key: &str, input: &Value, answers: &[Answer]) -> Result<String, Failure> {
         let mut body = json!({
-            "assistant_id": self.graph.assistant,
+            "assistant_id": self.assistant,
             "metadata": { MARK: key },
             "stream_mode": ["values", "messages-tuple"],
             "stream_resumable": true,
@@ -217,7 +169,7 @@ impl Remote<'_> {
         }
         let started = self.post(&format!("/threads/{}/runs", self.thread), &body).await;
         match started {
-            Ok(run) => run["run_id"].as_str().map(str::to_owned).ok_or_else(|| self.nonsense("started a run without an id")),
+            Ok(run) => run["run_id"].as_str().map(str::to_owned).ok_or_else(|| self.line.nonsense("started a run without an id")),
             Err(failure) => match self.find(key).await {
                 Ok(Some(run)) => Ok(run),
                 _ => Err(failure),
@@ -244,12 +196,12 @@ impl Remote<'_> {
                 }
                 // A server that keeps nothing was restarted: the next attempt starts anew.
                 Err(failure) if failure.message.contains(" status 404") => {
-                    return Err(Failure::new(FailureKind::Network, format!("{} no longer knows its run", self.name)).retry());
+                    return Err(Failure::new(FailureKind::Network, format!("{} no longer knows its run", self.line.name)).retry());
                 }
                 Err(failure) => return Err(failure),
             };
             let state: Run =
-                serde_json::from_value(state).map_err(|why| self.nonsense(&format!("describes its run in a form of its own ({why})")))?;
+                serde_json::from_value(state).map_err(|why| self.line.nonsense(&format!("describes its run in a form of its own ({why})")))?;
             match state.status {
                 RunStatus::Pending | RunStatus::Running => tokio::time::sleep(PAUSE).await,
                 RunStatus::Success => return Ok(None),
@@ -268,9 +220,9 @@ impl Remote<'_> {
 
     /// Hears events until the stream ends, however it does; what became of the run is asked afterwards.
     async fn listen(&self, run: &str, last: &mut String, error: &mut Option<String>, progress: &Progress) {
-        let Ok(client) = self.client() else { return };
+        let Ok(client) = self.line.client() else { return };
         let url = self.url(&format!("/threads/{}/runs/{run}/stream?stream_mode=values&stream_mode=messages-tuple", self.thread));
-        let Ok(response) = self.send(client.get(url).header("accept", "text/event-stream").header("last-event-id", last.as_str())).await else {
+        let Ok(response) = self.line.send(client.get(url).header("accept", "text/event-stream").header("last-event-id", last.as_str())).await else {
             return;
         };
         let mut left = STREAM_BYTES_MAX;
@@ -282,7 +234,7 @@ impl Remote<'_> {
             let data = event.data.unwrap_or_default();
             left = left.saturating_sub(data.len());
             if left == 0 {
-                return tracing::warn!(agent = self.name, "its stream has more than {STREAM_BYTES_MAX} bytes; its state is read at the end");
+                return tracing::warn!(agent = self.line.name, "its stream has more than {STREAM_BYTES_MAX} bytes; its state is read at the end");
             }
             match event.event.as_deref().unwrap_or_default() {
                 "end" => return,
@@ -368,8 +320,8 @@ mod tests {
     #[test]
     fn a_thread_follows_from_the_key_and_is_a_uuid() {
         let key = "0123456789abcdef0123456789abcdef";
-        assert_eq!(thread_of(key), "01234567-89ab-8def-a123-456789abcdef");
-        assert_eq!(thread_of(key), thread_of(key));
+        assert_eq!(uuid_of(key), "01234567-89ab-8def-a123-456789abcdef");
+        assert_eq!(uuid_of(key), uuid_of(key));
     }
 
     #[test]

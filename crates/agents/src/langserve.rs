@@ -91,7 +91,7 @@ impl Service {
         Ok(self.client.get_or_init(|| client))
     }
 
-    fn at(&self, what: &str) -> String {
+    pub(crate) fn at(&self, what: &str) -> String {
         if self.path.is_empty() { format!("{}/{what}", self.base) } else { format!("{}/{}/{what}", self.base, self.path) }
     }
 

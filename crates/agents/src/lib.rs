@@ -1,4 +1,4 @@
-//! Agents that are other people's processes, or ours: found, described, and called over the protocol they speak: [`langserve`] or [`langgraph`].
+//! Agents that are other people's processes, or ours: found, described, and called over the protocol they speak: [`langserve`], [`langgraph`] or [`a2a`].
 //!
 //! Flows call one as `langserve/NAME`, which no local flow is called. Two things are answered here:
 //!
@@ -10,6 +10,8 @@
 //! Agents of the team that nobody configured are looked for at their default ports of this machine each time agents are listed. One that is found must
 //! prove what it is: by a description that names the capability, or by the input schema of a LangServe graph that takes messages.
 
+mod a2a;
+mod exchange;
 mod langgraph;
 pub mod langserve;
 pub mod traceparent;
@@ -44,6 +46,9 @@ pub const ONCE_PREFIX: &str = "langserve-once/";
 /// What names of graphs on LangGraph servers begin with.
 pub const GRAPH_PREFIX: &str = "langgraph/";
 
+/// What names of agents that speak A2A begin with.
+pub const A2A_PREFIX: &str = "a2a/";
+
 /// What an agent speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -51,6 +56,7 @@ pub enum Protocol {
     #[default]
     LangServe,
     LangGraph,
+    A2a,
 }
 
 /// An agent, as the configuration names it.
@@ -59,9 +65,10 @@ pub enum Protocol {
 pub struct Agent {
     /// Where it listens: `http://localhost:8001`. Empty: the flow of that name here does the work.
     pub url: String,
-    /// `langserve`, or `langgraph` for a graph on a LangGraph server.
+    /// `langserve`, `langgraph` for a graph on a LangGraph server, or `a2a`.
     pub protocol: Protocol,
-    /// The path its graph is served at; on a LangGraph server the name of the graph or the id of the assistant.
+    /// The path its graph is served at; on a LangGraph server the name of the graph or the id of the assistant; for A2A the path
+    /// below which the agent's card is.
     pub path: Option<String>,
     /// What it can do; by default what it says itself, or what it is called.
     pub capabilities: Vec<String>,
@@ -111,6 +118,7 @@ struct Known {
 enum Remote {
     LangServe(Service),
     LangGraph(langgraph::Graph),
+    A2a(a2a::Agent),
 }
 
 impl Remote {
@@ -120,6 +128,7 @@ impl Remote {
             Protocol::LangGraph => {
                 langgraph::Graph::new(&agent.url, agent.path.as_deref().unwrap_or(langgraph::ASSISTANT), token).map(Remote::LangGraph)
             }
+            Protocol::A2a => a2a::Agent::new(&agent.url, agent.path.as_deref().unwrap_or_default(), token).map(Remote::A2a),
         }
     }
 
@@ -127,6 +136,7 @@ impl Remote {
         match self {
             Remote::LangServe(_) => PREFIX,
             Remote::LangGraph(_) => GRAPH_PREFIX,
+            Remote::A2a(_) => A2A_PREFIX,
         }
     }
 
@@ -134,6 +144,7 @@ impl Remote {
         match self {
             Remote::LangServe(service) => service.address(),
             Remote::LangGraph(graph) => graph.address(),
+            Remote::A2a(agent) => agent.address(),
         }
     }
 
@@ -141,6 +152,7 @@ impl Remote {
         match self {
             Remote::LangServe(service) => service.describe().await,
             Remote::LangGraph(graph) => graph.describe().await,
+            Remote::A2a(agent) => agent.describe().await,
         }
     }
 }
@@ -190,7 +202,7 @@ impl Agents {
     }
 
     fn find(&self, called: &str) -> Option<&Known> {
-        let name = [PREFIX, ONCE_PREFIX, GRAPH_PREFIX].iter().find_map(|prefix| called.strip_prefix(prefix))?;
+        let name = [PREFIX, ONCE_PREFIX, GRAPH_PREFIX, A2A_PREFIX].iter().find_map(|prefix| called.strip_prefix(prefix))?;
         self.0.iter().find(|known| known.name == name)
     }
 
@@ -236,7 +248,7 @@ impl Known {
             TcpStream::connect(self.service.address()).await.ok()?;
             match &self.service {
                 Remote::LangServe(service) => service.prove(&is_wanted).await,
-                Remote::LangGraph(_) => None,
+                Remote::LangGraph(_) | Remote::A2a(_) => None,
             }
         };
         let proof = tokio::time::timeout(DISCOVER, proved).await.ok()??;
@@ -320,6 +332,7 @@ impl EffectHandler for Agents {
                         Remote::LangServe(service) => service.invoke(&known.name, &call.input, job).await,
                         // Found and joined by its key, so that asking again does no harm.
                         Remote::LangGraph(graph) => return graph.call(&known.name, &call.input, job, progress).await,
+                        Remote::A2a(agent) => return agent.call(&known.name, &call.input, job, progress).await,
                     };
                     // Whether it began, nobody can tell; where that matters the machine must not try again.
                     match reply {

@@ -9,13 +9,13 @@ use tokio::net::TcpListener;
 use super::*;
 use scripted::mangled;
 
-struct Peer {
-    url: String,
-    heard: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Peer {
+    pub(crate) url: String,
+    pub(crate) heard: Arc<Mutex<Vec<String>>>,
 }
 
 /// Answers each request with what `say` makes of it; an empty answer hangs up.
-async fn peer(say: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Peer {
+pub(crate) async fn peer(say: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Peer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -46,7 +46,7 @@ async fn peer(say: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Peer {
     Peer { url, heard }
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}", body.len()).into_bytes()
 }
 

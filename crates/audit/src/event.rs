@@ -29,6 +29,9 @@ pub enum What {
     ToolEnabled,
     ToolDisabled,
     ThreadDeleted,
+    /// A link was made through which anybody can read a conversation.
+    ThreadShared,
+    ThreadUnshared,
     UserChanged,
     UserExported,
     UserDeleted,
@@ -57,6 +60,8 @@ impl What {
             What::ToolEnabled => "tool_enabled",
             What::ToolDisabled => "tool_disabled",
             What::ThreadDeleted => "thread_deleted",
+            What::ThreadShared => "thread_shared",
+            What::ThreadUnshared => "thread_unshared",
             What::UserChanged => "user_changed",
             What::UserExported => "user_exported",
             What::UserDeleted => "user_deleted",

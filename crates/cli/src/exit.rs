@@ -118,7 +118,7 @@ fn exit_of(error: &EngineError) -> Exit {
         }
         EngineError::Store(StoreError::Held { .. } | StoreError::Fenced { .. } | StoreError::OutOfOrder { .. }) => Exit::Failed,
         EngineError::Store(_) | EngineError::Entry { .. } => Exit::Store,
-        EngineError::Busy { .. } | EngineError::Stopping | EngineError::Restless { .. } | EngineError::Crashed { .. } | EngineError::Run(_) => {
+        EngineError::Busy { .. } | EngineError::Stopping | EngineError::Restless { .. } | EngineError::Elsewhere { .. } | EngineError::Crashed { .. } | EngineError::Run(_) => {
             Exit::Failed
         }
     }

@@ -18,7 +18,14 @@ pub(crate) struct Active {
     /// Its own events, and those of the runs below it.
     pub(crate) feed: Arc<Feed>,
     /// The feeds of the runs above it, the parent's first. Set before the run is driven.
-    ancestors: OnceLock<Vec<Arc<Feed>>>,
+    ancestors: OnceLock<Vec<Ancestor>>,
+}
+
+/// A run above another one.
+#[derive(Clone)]
+pub(crate) struct Ancestor {
+    run: RunId,
+    feed: Arc<Feed>,
 }
 
 pub(crate) enum Registration {
@@ -28,25 +35,31 @@ pub(crate) enum Registration {
 }
 
 impl Active {
-    pub(crate) fn set_ancestors(&self, ancestors: Vec<Arc<Feed>>) {
+    pub(crate) fn set_ancestors(&self, ancestors: Vec<Ancestor>) {
         // Set once, by the caller that starts the run.
         let _ = self.ancestors.set(ancestors);
     }
 
-    fn ancestors(&self) -> &[Arc<Feed>] {
+    fn ancestors(&self) -> &[Ancestor] {
         self.ancestors.get().map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Publishes an event to the watchers of this run and of the runs above it.
     pub(crate) fn publish(&self, seen: FeedItem) {
         let event = || TreeEvent { run: self.run.clone(), seen: seen.clone() };
-        self.ancestors().iter().chain([&self.feed]).for_each(|feed| feed.publish_tree(event));
+        self.ancestors().iter().map(|ancestor| &ancestor.feed).chain([&self.feed]).for_each(|feed| feed.publish_tree(event));
         self.feed.publish(seen);
     }
 
     /// Whether anybody watches this run or one above it.
     pub(crate) fn is_watched(&self) -> bool {
-        self.feed.is_watched() || self.ancestors().iter().any(|feed| feed.is_tree_watched())
+        self.feed.is_watched() || self.ancestors().iter().any(|ancestor| ancestor.feed.is_tree_watched())
+    }
+
+    /// Those of this run and the runs above it that are watched in other processes.
+    pub(crate) fn watched_elsewhere(&self) -> impl Iterator<Item = &RunId> {
+        let all = self.ancestors().iter().map(|ancestor| (&ancestor.run, &ancestor.feed)).chain([(&self.run, &self.feed)]);
+        all.filter(|(_, feed)| feed.is_watched_elsewhere()).map(|(run, _)| run)
     }
 }
 
@@ -82,16 +95,16 @@ impl Inner {
     }
 
     /// The feeds of the runs above a child. Those that are parked are found in the store, and may be watched all the same.
-    pub(crate) async fn ancestors(&self, parent: Option<&Parent>) -> Vec<Arc<Feed>> {
+    pub(crate) async fn ancestors(&self, parent: Option<&Parent>) -> Vec<Ancestor> {
         let mut all = Vec::new();
         let mut next = parent.map(|parent| parent.run.clone());
         while let Some(run) = next {
             if let Some(active) = self.active(&run) {
-                all.push(active.feed.clone());
+                all.push(Ancestor { run, feed: active.feed.clone() });
                 all.extend_from_slice(active.ancestors());
                 break;
             }
-            all.push(self.feed_of(&run));
+            all.push(Ancestor { run: run.clone(), feed: self.feed_of(&run) });
             next = start_of(&*self.store, &run).await.ok().and_then(|start| start.parent).map(|parent| parent.run);
         }
         all

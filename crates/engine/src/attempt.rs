@@ -7,10 +7,12 @@ use std::time::Duration;
 use effects::{LookUp, Progress, Repeatability};
 use futures::FutureExt;
 use graph::{Effect, Failure, FailureKind, Job, Reply, TaskId};
+use store::{Change, Piece};
 use tokio::time::Instant;
 
 use crate::active::Active;
 use crate::open::panic_message;
+use crate::remote::Performed;
 use crate::watch::FeedItem;
 use crate::{EngineError, Inner};
 
@@ -33,8 +35,8 @@ pub(crate) enum AttemptResult {
     ChildParked {
         task: TaskId,
     },
-    /// This process no longer drives the child run, so it cannot drive its parent either.
-    ChildLost(EngineError),
+    /// This process no longer drives the child run, or gets no reply of what is performed elsewhere, so it cannot drive this run either.
+    Lost(EngineError),
 }
 
 /// Whether this attempt was started before.
@@ -56,36 +58,62 @@ pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut
         // Boxed, because the future that starts a child is large, and there may be a thousand attempts.
         return Box::pin(engine.child(&job, call)).await;
     }
+    if let Some(remote) = &engine.settings.remote {
+        // Whether it was begun before is known where it is performed.
+        let watched = active.watched_elsewhere().cloned().collect();
+        return of_performed(task, attempt, remote.perform(job, watched).await);
+    }
+    let tells_others = engine.has_others;
+    let progress = match active.is_watched() || tells_others {
+        true => {
+            let (active, store) = (active.clone(), engine.store.clone());
+            Progress::to(move |text| {
+                if tells_others {
+                    for watched in active.watched_elsewhere() {
+                        let piece = Piece { watched: watched.clone(), run: active.run.clone(), task, attempt, text: text.to_owned() };
+                        store.tell(Change::Piece(piece));
+                    }
+                }
+                active.publish(FeedItem::Delta { task, attempt, text: text.into() });
+            })
+        }
+        false => Progress::nowhere(),
+    };
+    of_performed(task, attempt, perform_here(&engine, &job, past, &progress).await)
+}
+
+fn of_performed(task: TaskId, attempt: u32, performed: Performed) -> AttemptResult {
+    match performed {
+        Performed::Replied(reply) => AttemptResult::Replied { task, attempt, reply },
+        Performed::InDoubt => AttemptResult::InDoubt { task, attempt },
+        Performed::Lost(why) => AttemptResult::Lost(EngineError::Elsewhere { why }),
+    }
+}
+
+/// Performs an effect in this process.
+pub(crate) async fn perform_here(engine: &Inner, job: &Job, past: PriorAttempt, progress: &Progress) -> Performed {
     if past == PriorAttempt::Interrupted {
-        match guarded(engine.handler.look_up(&job)).await {
-            Ok(LookUp::Done(reply)) => return AttemptResult::Replied { task, attempt, reply },
+        match guarded(engine.handler.look_up(job)).await {
+            Ok(LookUp::Done(reply)) => return Performed::Replied(reply),
             Ok(LookUp::NotDone) => {}
-            Ok(LookUp::Unknown) | Err(_) => return AttemptResult::InDoubt { task, attempt },
+            Ok(LookUp::Unknown) | Err(_) => return Performed::InDoubt,
         }
     }
     if job.after_ms > 0 {
         tokio::time::sleep(Duration::from_millis(job.after_ms)).await;
     }
-    let progress = match active.is_watched() {
-        true => {
-            let active = active.clone();
-            Progress::to(move |text| active.publish(FeedItem::Delta { task, attempt, text: text.into() }))
-        }
-        false => Progress::nowhere(),
-    };
     let begun = Instant::now();
-    let performed = guarded(engine.handler.perform(&job, &progress));
+    let performed = guarded(engine.handler.perform(job, progress));
     let deadline = begun + Duration::from_millis(job.deadline_ms.min(DEADLINE_MS_MAX));
     let reply = match tokio::time::timeout_at(deadline, performed).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(why)) => {
             Reply::failed(Failure::new(FailureKind::Internal, format!("performing {} {} crashed: {why}", job.effect.kind(), job.effect.name())))
         }
-        Err(_) => Reply::failed(late(&job, engine.handler.repeatability(&job))),
+        Err(_) => Reply::failed(late(job, engine.handler.repeatability(job))),
     };
     // Recordings and scripts report their own duration.
-    let reply = if reply.took_us > 0 { reply } else { reply.taking_us(begun.elapsed().as_micros() as u64) };
-    AttemptResult::Replied { task, attempt, reply }
+    Performed::Replied(if reply.took_us > 0 { reply } else { reply.taking_us(begun.elapsed().as_micros() as u64) })
 }
 
 fn late(job: &Job, repeatability: Repeatability) -> Failure {

@@ -22,10 +22,10 @@ impl Inner {
         match tokio::time::timeout(deadline, self.child_rest(&child, job, call)).await {
             Ok(Ok(RunState::Over(closing))) => replied(self.with_acts(reply_of(&closing), &child, job).await),
             Ok(Ok(RunState::Parked(_))) => AttemptResult::ChildParked { task },
-            Ok(Ok(RunState::Going)) => AttemptResult::ChildLost(EngineError::Restless { run: child }),
-            Ok(Ok(RunState::Lost(e))) => AttemptResult::ChildLost(e),
+            Ok(Ok(RunState::Going)) => AttemptResult::Lost(EngineError::Restless { run: child }),
+            Ok(Ok(RunState::Lost(e))) => AttemptResult::Lost(e),
             Ok(Err(EngineError::Run(e))) => replied(Reply::failed(Failure::new(FailureKind::Invalid, e.to_string()))),
-            Ok(Err(e)) => AttemptResult::ChildLost(e),
+            Ok(Err(e)) => AttemptResult::Lost(e),
             Err(_) => {
                 let words = format!("agent {} did not finish within {} ms", call.agent, job.deadline_ms);
                 self.cancel_child(&child, &words).await;
@@ -131,7 +131,7 @@ impl Inner {
     async fn start_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<()> {
         let graph = self.graph(&call.agent)?;
         let mut input = call.input.clone();
-        let has_recalled = self.recall(&graph, &job.context.user, &job.thread, &mut input).await?;
+        let has_recalled = self.recall(&graph, &job.context.user, &job.thread, None, &mut input).await?;
         let start = Start {
             budget: job.budget,
             context: job.context.clone(),

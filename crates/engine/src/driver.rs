@@ -202,6 +202,8 @@ impl Driver {
     }
 
     fn at(parts: DriverParts, machine: Box<Run>) -> Driver {
+        // Where runs are driven elsewhere, this process only writes their beginning.
+        let stop_by = parts.engine.settings.dispatcher.is_some().then(Instant::now);
         Driver {
             commit: Commit::new(machine.facts().run.clone(), parts.lease.clone(), 0, machine.entries()),
             engine: parts.engine,
@@ -218,7 +220,7 @@ impl Driver {
             begun: HashSet::new(),
             status: Status::Running,
             told_ms: 0,
-            stop_by: None,
+            stop_by,
             tail_bytes: 0,
             snapshot_bytes: 0,
         }
@@ -350,7 +352,9 @@ impl Driver {
     /// The first commit of a new run also acquires the lease of its thread: one write, one fsync.
     async fn keep(&mut self, commit: Commit) -> Result<()> {
         if self.is_claimed() {
-            return Ok(self.engine.store.commit(commit).await?);
+            let written = self.engine.store.commit(commit).await;
+            self.engine.health.wrote(&written);
+            return Ok(written?);
         }
         self.lease = self.engine.open_with(commit).await?;
         self.commit.lease = self.lease.clone();
@@ -410,6 +414,7 @@ impl Driver {
                     self.write(&entry);
                 }
                 self.attempts.clear();
+                self.cancel_remote();
                 self.waiting.extend(done);
             }
             Control::Answer { task, attempt, value, done } => match self.take_answer(task, attempt, &value) {
@@ -432,6 +437,13 @@ impl Driver {
                 let _ = done.send(());
             }
             Control::Stop { by } => self.stop_by = Some(by),
+        }
+    }
+
+    /// Calls that this run made elsewhere and no longer needs.
+    fn cancel_remote(&self) {
+        if let Some(remote) = &self.engine.settings.remote {
+            remote.cancel(&self.lease.thread, &self.commit.run);
         }
     }
 
@@ -478,10 +490,10 @@ impl Driver {
                 }
             }
             // The child stopped because the engine stops; this run stops too, after its next commit.
-            AttemptResult::ChildLost(EngineError::Stopping) => {
+            AttemptResult::Lost(EngineError::Stopping) => {
                 self.stop_by.get_or_insert_with(Instant::now);
             }
-            AttemptResult::ChildLost(e) => return Err(e),
+            AttemptResult::Lost(e) => return Err(e),
         }
         Ok(())
     }
@@ -571,6 +583,7 @@ impl Driver {
         self.publish_events();
 
         if let RunState::Over(closing) = &at {
+            self.cancel_remote();
             if !matches!(closing.outcome, Outcome::Done { .. }) {
                 let orphans = self.children.values().map(|child| engine.cancel_child(&child.run, "the parent run has ended"));
                 future::join_all(orphans).await;

@@ -1,33 +1,63 @@
 //! What other processes write, as far as the store says so. Whoever waits here also polls, because changes may be missing.
+//!
+//! A watcher of a run that another process drives says so from time to time, and that process then sends it pieces of answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Change, Store};
+use graph::RunId;
+use store::{Change, Piece, Store};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::time::Instant;
 
-pub(crate) struct Elsewhere(Option<Receiver<Change>>);
+/// How often a watcher says that it watches.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(10);
+/// How long it is believed.
+pub(crate) const WATCHED_FOR: Duration = Duration::from_secs(30);
+
+pub(crate) struct Elsewhere {
+    store: Arc<dyn Store>,
+    changes: Option<Receiver<Change>>,
+    announced: Option<Instant>,
+}
 
 impl Elsewhere {
-    pub(crate) fn of(store: &dyn Store) -> Elsewhere {
-        Elsewhere(store.changes())
+    pub(crate) fn of(store: &Arc<dyn Store>) -> Elsewhere {
+        Elsewhere { changes: store.changes(), store: store.clone(), announced: None }
     }
 
     /// Waits for a change that the caller is concerned with, at most `patience`. Safe to drop and call again.
     pub(crate) async fn wait(&mut self, patience: Duration, concerns: impl Fn(&Change) -> bool) {
         // Only a limit of time remains when it has passed.
-        let _ = tokio::time::timeout(patience, self.heard(concerns)).await;
+        let _ = tokio::time::timeout(patience, self.next(concerns)).await;
     }
 
-    async fn heard(&mut self, concerns: impl Fn(&Change) -> bool) {
-        while let Some(changes) = &mut self.0 {
+    /// The same for a watcher of a run: also returns with a piece of an answer of that run or one below it.
+    pub(crate) async fn watch(&mut self, run: &RunId, patience: Duration, concerns: impl Fn(&Change) -> bool) -> Option<Piece> {
+        if self.changes.is_some() && self.announced.is_none_or(|announced| announced.elapsed() >= ANNOUNCE_EVERY) {
+            self.announced = Some(Instant::now());
+            self.store.tell(Change::Watched(run.clone()));
+        }
+        let is_ours = |change: &Change| match change {
+            Change::Piece(piece) => piece.watched == *run,
+            other => concerns(other),
+        };
+        match tokio::time::timeout(patience, self.next(is_ours)).await {
+            Ok(Some(Change::Piece(piece))) => Some(piece),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// `None` when changes were missed, which may be of concern.
+    async fn next(&mut self, concerns: impl Fn(&Change) -> bool) -> Option<Change> {
+        while let Some(changes) = &mut self.changes {
             match changes.recv().await {
-                Ok(change) if concerns(&change) => return,
+                Ok(change) if concerns(&change) => return Some(change),
                 Ok(_) => {}
-                // What was missed may be of concern.
-                Err(RecvError::Lagged(_)) => return,
-                Err(RecvError::Closed) => self.0 = None,
+                Err(RecvError::Lagged(_)) => return None,
+                Err(RecvError::Closed) => self.changes = None,
             }
         }
-        std::future::pending::<()>().await;
+        std::future::pending().await
     }
 }

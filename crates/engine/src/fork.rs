@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use graph::{Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
 use serde_json::Value;
 
-use crate::driver::{Driver, RunSource};
+use crate::driver::RunSource;
 use crate::open::{Pages, decode, start_of};
 use crate::{Engine, EngineError, Result, title_of};
 
@@ -69,6 +69,12 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         past.extend(machine.feed(TaskId { step: fork.at_step, index }, 1, Reply::ok(value))?);
     }
     let place = inner.clone().place().await?;
-    let source = RunSource::New { machine: Box::new(machine), title, past };
-    Driver::begin(inner, source, Some(place)).await?.started.await.unwrap_or(Err(EngineError::Stopping)).map(|()| new)
+    let machine = std::sync::Mutex::new(Some(machine));
+    let source = || {
+        // Only a run in a thread that somebody holds is begun again.
+        let machine = machine.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let machine = Box::new(machine.ok_or_else(|| EngineError::Restless { run: new.clone() })?);
+        Ok(RunSource::New { machine, title: title.clone(), past: past.clone() })
+    };
+    inner.begin_run(source, place).await.map(|_| new.clone())
 }

@@ -7,7 +7,7 @@ use graph::ThreadId;
 use store::{Commit, Lease, StoreError};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::{Inner, Result};
+use crate::{EngineError, Inner, Result};
 
 #[derive(Default)]
 pub(crate) struct Leases(Mutex<HashMap<ThreadId, Arc<tokio::sync::Mutex<Slot>>>>);
@@ -44,7 +44,13 @@ impl Inner {
     /// Writes the first commit of a run that was counted by `reserve`.
     pub(crate) async fn open_with(&self, commit: Commit) -> Result<Lease> {
         let until_ms = commit.at_ms + self.settings.lease_ms;
-        self.unless_gone(|| self.store.begin(commit.clone(), until_ms)).await
+        let begun = self.unless_gone(|| self.store.begin(commit.clone(), until_ms)).await;
+        match &begun {
+            Ok(_) => self.health.wrote(&Ok(())),
+            Err(EngineError::Store(error)) => self.health.wrote::<()>(&Err(error.clone())),
+            Err(_) => {}
+        }
+        begun
     }
 
     /// Records the acquired lease for the other runs of the thread.

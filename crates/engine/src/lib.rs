@@ -16,17 +16,22 @@ mod active;
 mod attempt;
 mod background;
 mod child;
+mod dispatch;
+mod drive;
 mod driver;
 mod elsewhere;
 mod error;
 mod fork;
+mod health;
 mod lease;
 mod memory;
 mod open;
 mod open_questions;
 mod permissions;
+mod remote;
 mod replay;
 mod settings;
+mod takeover;
 pub mod trace;
 mod tree_watcher;
 mod upkeep;
@@ -41,20 +46,25 @@ use effects::EffectHandler;
 use graph::{Addresses, Budget, Graph, Outcome, Run, RunContext, RunId, Start, TaskId, ThreadId, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{RunRow, SignalKind, Store, StoreError};
+use store::{Change, RunRow, SignalKind, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch as cell};
 
 pub use error::EngineError;
 pub use fork::Fork;
+pub use health::HealthNow;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
+pub use remote::{Dispatcher, Errand, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
+pub use takeover::{GivenUp, given_up};
 pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};
 
 use active::Active;
 use background::Background;
 use driver::{Driver, RunSource};
+use elsewhere::Elsewhere;
+use health::Health;
 use lease::Leases;
 
 /// With the error of the engine.
@@ -86,6 +96,15 @@ pub(crate) struct Inner {
     sweeping: AtomicBool,
     /// Runs that are being resumed, and those that failed to and are not tried again.
     seen: Mutex<HashSet<RunId>>,
+    /// The last ticket with which a run was submitted to be driven elsewhere.
+    submitted: Mutex<HashMap<RunId, String>>,
+    health: Health,
+    /// Whether other processes can be told of something that is not stored.
+    has_others: bool,
+    /// Runs of other processes that may be driven here at the same time: half of the places, so that new ones start meanwhile.
+    recoveries: Arc<Semaphore>,
+    /// Runs whose process ended again and again are driven one at a time.
+    suspects: Arc<Semaphore>,
 }
 
 /// The state of a run.
@@ -159,6 +178,8 @@ pub struct Order {
     pub is_tainted: bool,
     /// Number of agents between a person and this run. At `depth_max` it may not call others.
     pub depth: u32,
+    /// What was said before, in place of the messages of the thread: a branch of a conversation has only some of them.
+    pub history: Option<Vec<graph::Message>>,
 }
 
 impl Order {
@@ -174,6 +195,7 @@ impl Order {
             title: None,
             is_tainted: false,
             depth: 0,
+            history: None,
         }
     }
 }
@@ -206,6 +228,11 @@ impl Engine {
             background: Background::default(),
             sweeping: AtomicBool::new(false),
             seen: Mutex::default(),
+            submitted: Mutex::default(),
+            health: Health::default(),
+            has_others: store.changes().is_some(),
+            recoveries: Arc::new(Semaphore::new((settings.runs_max / 2).max(1))),
+            suspects: Arc::new(Semaphore::new(1)),
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
             handler,
@@ -229,6 +256,11 @@ impl Engine {
     /// How many runs are in memory here.
     pub fn going(&self) -> usize {
         self.0.lock_active().len()
+    }
+
+    /// What an operator is alarmed by.
+    pub fn health(&self) -> HealthNow {
+        self.0.health.now()
     }
 
     /// Starts a run. When this returns, the run is in the store and survives this process.
@@ -268,23 +300,31 @@ impl Engine {
         context.model = context.model.or_else(|| self.0.settings.default_model.clone());
         // Taken before context is added. An input that is not only the user's own words names no addresses.
         let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
-        let is_tainted = self.0.recall(&graph, &context.user, &thread, &mut input).await? || order.is_tainted;
+        let is_tainted = self.0.recall(&graph, &context.user, &thread, order.history, &mut input).await? || order.is_tainted;
         let (budget, depth) = (order.budget, order.depth);
         let start = Start { budget, context, is_tainted, addresses, depth, ..Start::new(&order.flow, thread, run.clone(), input) };
-        let machine = Box::new(Run::start(&graph, start)?);
+        // Refuses an input that does not fit before it waits.
+        let machine = Run::start(&graph, start.clone())?;
         let place = self.0.clone().place().await?;
-        let source = RunSource::New { machine, title, past: Vec::new() };
-        let begun = Driver::begin(&self.0, source, Some(place)).await?;
-        match begun.started.await {
-            Ok(Ok(())) => Ok((run, Some(begun.at))),
-            Ok(Err(EngineError::Store(StoreError::Exists { .. }))) => Ok((run, None)),
-            Ok(Err(e)) => Err(e),
-            Err(_) => Err(EngineError::Stopping),
+        let first = Mutex::new(Some(machine));
+        let source = || {
+            let machine = first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            let machine = Box::new(machine.map_or_else(|| Run::start(&graph, start.clone()), Ok)?);
+            Ok(RunSource::New { machine, title: title.clone(), past: Vec::new() })
+        };
+        match self.0.begin_run(source, place).await {
+            Ok(at) => Ok((run, at)),
+            Err(EngineError::Store(StoreError::Exists { .. })) => Ok((run, None)),
+            Err(e) => Err(e),
         }
     }
 
     /// Resumes a run that is in the store and has not ended. A run that is in memory here is left as it is.
     pub async fn resume(&self, run: &RunId) -> Result<()> {
+        if let Some(dispatcher) = self.0.dispatcher() {
+            return self.0.dispatch_resume(&*dispatcher, run).await;
+        }
+        self.0.forget_takeovers(run).await?;
         let place = self.0.clone().place().await?;
         self.0.resume_stored(run, Some(place), None).await
     }
@@ -306,11 +346,14 @@ impl Engine {
 
     /// Waits until the run has ended or waits for a person.
     pub async fn wait(&self, run: &RunId) -> Result<RunState> {
+        let mut elsewhere = None;
         loop {
             if let Some(active) = self.0.active(run) {
                 let mut at = active.at.subscribe();
                 drop(active);
                 match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
+                    // It was here only to be told something, and is driven elsewhere.
+                    Ok(RunState::Lost(EngineError::Stopping)) if self.0.dispatcher().is_some() && !self.0.is_stopping() => {}
                     Ok(RunState::Lost(e)) => return Err(e),
                     Ok(at) => return Ok(at),
                     Err(_) => {}
@@ -318,7 +361,11 @@ impl Engine {
             }
             match self.at(run).await? {
                 // Driven by another process, or about to be registered in this one.
-                RunState::Going => tokio::time::sleep(Duration::from_millis(self.0.settings.poll_ms.min(50))).await,
+                RunState::Going => {
+                    let patience = Duration::from_millis(self.0.settings.poll_ms.min(50));
+                    let elsewhere = elsewhere.get_or_insert_with(|| Elsewhere::of(&self.0.store));
+                    elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)).await;
+                }
                 at => return Ok(at),
             }
         }
@@ -374,6 +421,7 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.places.close();
+        self.0.recoveries.close();
         let by = tokio::time::Instant::now() + grace;
         let going: Vec<_> = self.0.lock_active().values().cloned().collect();
         for active in going {
@@ -392,6 +440,9 @@ impl Engine {
     }
 
     async fn deliver(&self, run: &RunId, post: SignalKind, control: impl Fn(oneshot::Sender<Result<()>>) -> Control) -> Result<Delivery> {
+        if let Some(dispatcher) = self.0.dispatcher() {
+            return self.0.dispatch_message(&*dispatcher, run, post, control).await;
+        }
         // A run may be parked between being found and receiving the message; then it is resumed and the message is sent again.
         for _ in 0..8 {
             let (done, taken) = oneshot::channel();

@@ -28,11 +28,22 @@ const RUNS_MAX: usize = 100;
 
 impl Inner {
     /// Adds context from earlier runs to an input. Returns whether the added text may be other than the user's own words.
-    pub(crate) async fn recall(&self, graph: &Graph, user: &UserId, thread: &ThreadId, input: &mut Value) -> Result<bool> {
+    /// With a `history`, that is what was said before, and not the messages of the thread.
+    pub(crate) async fn recall(
+        &self,
+        graph: &Graph,
+        user: &UserId,
+        thread: &ThreadId,
+        history: Option<Vec<Message>>,
+        input: &mut Value,
+    ) -> Result<bool> {
         if !graph.remembers() {
             return Ok(false);
         }
-        let context = self.context(graph.name(), user, thread).await?;
+        let mut context = self.context(graph.name(), user, thread).await?;
+        if let Some(history) = history {
+            replace_history(&mut context, history, input);
+        }
         Ok(graph.recall(input, &context))
     }
 
@@ -101,6 +112,16 @@ impl Inner {
         };
         notes.into_iter().filter(|note| kept_ms(note) > 0).map(new).collect()
     }
+}
+
+/// An empty history is set in the input too: the flows that the run calls would recall the thread's messages otherwise.
+fn replace_history(context: &mut Context, history: Vec<Message>, input: &mut Value) {
+    context.turns = history.iter().filter(|message| message.role == "user").count() as u64;
+    context.without_findings = Vec::new();
+    if let (true, Value::Object(fields)) = (history.is_empty(), input) {
+        fields.entry("history").or_insert_with(|| Value::Array(Vec::new()));
+    }
+    context.history = history;
 }
 
 /// Whether a finished run says that its answer holds no findings.

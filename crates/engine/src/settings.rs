@@ -3,6 +3,8 @@ use std::sync::Arc;
 use graph::{Start, ThreadId, Waiting};
 use serde_json::Value;
 
+use crate::remote::{Dispatcher, RemoteEffects};
+
 /// How an engine behaves; the defaults suit one process on one machine.
 #[derive(Clone)]
 pub struct Settings {
@@ -18,6 +20,8 @@ pub struct Settings {
     pub lease_ms: i64,
     /// How often to look for runs whose process ended without giving them back, once their leases have run out.
     pub sweep_ms: i64,
+    /// How often in a row a run's process may end before the run makes progress; after that it is ended as crashed.
+    pub takeovers_max: u32,
     /// Interval at which signals of other processes, and runs that other processes drive, are read from the store.
     pub poll_ms: u64,
     /// A snapshot is written when the journal has grown by this many bytes since the last, and by four times its size.
@@ -34,6 +38,10 @@ pub struct Settings {
     pub on_expired: Option<OnExpired>,
     /// Told of every answer of a person that a run took, for the audit log.
     pub on_answer: Option<OnAnswer>,
+    /// Performs effects elsewhere; otherwise this process does.
+    pub remote: Option<Arc<dyn RemoteEffects>>,
+    /// Has runs driven elsewhere: this process only writes their beginning, and messages to them.
+    pub dispatcher: Option<Arc<dyn Dispatcher>>,
     /// What time it is; tests set their own.
     pub clock: Clock,
 }
@@ -56,6 +64,7 @@ impl Default for Settings {
             is_gone: Arc::new(gone_never),
             lease_ms: 15_000,
             sweep_ms: 15_000,
+            takeovers_max: 10,
             poll_ms: 250,
             snapshot_bytes_min: 64 << 10,
             notes_ms: 30 * 86_400_000,
@@ -64,6 +73,8 @@ impl Default for Settings {
             model_override: None,
             on_answer: None,
             on_expired: None,
+            remote: None,
+            dispatcher: None,
             clock: Arc::new(wall_ms),
         }
     }

@@ -197,7 +197,7 @@ impl Attempt {
             AttemptResult::ChildParked { .. } => {
                 self.span.record("baton.parked", true);
             }
-            AttemptResult::ChildLost(_) => failed(&self.span, "lost"),
+            AttemptResult::Lost(_) => failed(&self.span, "lost"),
         }
     }
 

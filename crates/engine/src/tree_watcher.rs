@@ -164,7 +164,7 @@ impl Tree {
     async fn watch(mut self, mut live: broadcast::Receiver<TreeEvent>) {
         // A watcher that subscribed before the run started receives everything from the feed, including deltas, which the journal does not have.
         let mut must_read = live.is_empty();
-        let mut elsewhere = Elsewhere::of(&*self.engine.0.store);
+        let mut elsewhere = Elsewhere::of(&self.engine.0.store);
         loop {
             if must_read && (self.read_all().await.is_err() || self.is_over().await) {
                 return;
@@ -183,7 +183,16 @@ impl Tree {
             let is_elsewhere = self.engine.0.active(&self.root).is_none();
             let event = tokio::select! {
                 event = live.recv() => event,
-                () = elsewhere.wait(poll, |change| matches!(change, Change::Run(run) if self.members.contains_key(run))), if is_elsewhere => return Ok(true),
+                piece = elsewhere.watch(&self.root, poll, |change| matches!(change, Change::Run(run) if self.members.contains_key(run))), if is_elsewhere => match piece {
+                    Some(piece) => {
+                        if let Some(member) = self.members.get(&piece.run) {
+                            let heard = heard(&piece.run.clone(), member, FeedItem::of(piece), false);
+                            self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
+                        }
+                        continue;
+                    }
+                    None => return Ok(true),
+                },
                 () = self.to.closed() => return Err(WatcherClosed),
             };
             match event {

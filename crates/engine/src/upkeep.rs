@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use graph::RunId;
 use store::{Change, Retention, RunFilter, RunRow, SignalKind, Status, StoreError};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::elsewhere::Elsewhere;
@@ -22,6 +23,9 @@ pub(crate) fn spawn(engine: &Arc<Inner>) {
     let renew_every = Duration::from_millis((engine.settings.lease_ms.max(3) / 3) as u64);
     let poll = Duration::from_millis(engine.settings.poll_ms.max(1));
     tokio::spawn(renew(Arc::downgrade(engine), renew_every));
+    if let Some(changes) = engine.store.changes() {
+        tokio::spawn(note_watched(Arc::downgrade(engine), changes));
+    }
     let (abandoned, lease) = (Duration::from_millis(engine.settings.sweep_ms.max(1) as u64), 3 * renew_every);
     // Where abandoned runs are looked for often, everything unfinished is not: it may be much, and most of it goes on elsewhere or waits for a person.
     let all = if abandoned < lease { lease.max(SWEEP_ALL_MIN) } else { lease };
@@ -29,6 +33,26 @@ pub(crate) fn spawn(engine: &Arc<Inner>) {
     tokio::spawn(look_around(Arc::downgrade(engine), poll, sweeps));
     if engine.settings.threads_ms > 0 {
         tokio::spawn(expire_threads(Arc::downgrade(engine)));
+    }
+}
+
+/// Notes which runs of this process are watched in others. Ends when the engine is dropped or the store closed.
+async fn note_watched(engine: Weak<Inner>, mut changes: Receiver<Change>) {
+    loop {
+        match changes.recv().await {
+            Ok(Change::Watched(run)) => {
+                let Some(engine) = engine.upgrade() else { return };
+                match engine.active(&run) {
+                    Some(active) => active.feed.watched_elsewhere(),
+                    // A worker may be given the run in a moment.
+                    None if engine.settings.remote.is_some() => engine.feed_of(&run).watched_elsewhere(),
+                    None => {}
+                }
+            }
+            // A watcher that was missed says so again.
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
     }
 }
 
@@ -73,7 +97,9 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
         }
         if engine.holds_any() {
             let until_ms = (engine.settings.clock)() + engine.settings.lease_ms;
-            if let Err(e) = engine.store.renew(&engine.settings.owner, until_ms).await {
+            let renewed = engine.store.renew(&engine.settings.owner, until_ms).await;
+            engine.health.wrote(&renewed);
+            if let Err(e) = renewed {
                 tracing::warn!("leases could not be renewed: {e}");
             }
         }
@@ -82,7 +108,7 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
 
 /// Delivers signals of other processes and resumes their runs after they exit. Ends when the engine is stopped or dropped.
 async fn look_around(engine: Weak<Inner>, poll: Duration, every: Sweeps) {
-    let Some(mut elsewhere) = engine.upgrade().map(|engine| Elsewhere::of(&*engine.store)) else { return };
+    let Some(mut elsewhere) = engine.upgrade().map(|engine| Elsewhere::of(&engine.store)) else { return };
     let (mut swept, mut swept_all) = (Instant::now(), Instant::now());
     loop {
         elsewhere.wait(poll, |change| matches!(change, Change::Signal(_))).await;
@@ -119,7 +145,12 @@ fn interval(every: Duration) -> Interval {
 
 /// Delivers signals for runs in memory here and, when sweeping, for runs that no process drives.
 async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
-    let mut signals = engine.store.signals(&engine.settings.owner).await?;
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_unheard(&*dispatcher).await;
+    }
+    let signals = engine.store.signals(&engine.settings.owner).await;
+    engine.health.read(&signals);
+    let mut signals = signals?;
     if sweeps {
         signals.extend(engine.store.unheard((engine.settings.clock)()).await?);
     }
@@ -140,6 +171,9 @@ async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
 
 pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
     engine.sweeping.store(true, Ordering::Relaxed);
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_forgotten(&*dispatcher).await;
+    }
     let mut found = 0;
     let mut before = None;
     loop {
@@ -167,6 +201,9 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
 
 /// Resumes runs whose lease has expired, of which there are few. More of them are found the next time.
 async fn recover_abandoned(engine: &Arc<Inner>) -> Result<usize> {
+    if let Some(dispatcher) = engine.dispatcher() {
+        return engine.dispatch_forgotten(&*dispatcher).await;
+    }
     let unheld_at_ms = Some((engine.settings.clock)());
     let filter = RunFilter { statuses: vec![Status::Running], roots_only: true, unheld_at_ms, limit: PAGE_RUNS, ..RunFilter::default() };
     let mut found = 0;
@@ -192,11 +229,8 @@ async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     }
     let taking = engine.clone();
     engine.spawn_background(async move {
-        let (engine, run) = (taking, row.run);
-        let taken = match engine.clone().place_without_queue().await {
-            Ok(place) => engine.resume_stored(&run, Some(place), None).await,
-            Err(e) => Err(e),
-        };
+        let (engine, run) = (taking, row.run.clone());
+        let taken = engine.take_over(&row).await;
         match taken {
             // Another process drives it, or it ended meanwhile.
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Stopping | EngineError::Store(_)) => {

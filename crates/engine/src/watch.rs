@@ -2,14 +2,14 @@
 //! and a watcher that missed some reads them from the journal.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use graph::{Event, NumberedEvent, RunId, TaskId};
-use store::{Change, StoreError};
+use store::{Change, Piece, StoreError};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::{Elsewhere, WATCHED_FOR};
 use crate::replay::History;
 use crate::{EngineError, Inner, Result, result_of};
 
@@ -32,6 +32,12 @@ pub enum FeedItem {
     },
 }
 
+impl FeedItem {
+    pub(crate) fn of(piece: Piece) -> FeedItem {
+        FeedItem::Delta { task: piece.task, attempt: piece.attempt, text: piece.text.into() }
+    }
+}
+
 /// An event of a run or of one below it, as the feed of the upper one has it.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeEvent {
@@ -45,6 +51,8 @@ pub(crate) struct Feed {
     own: OnceLock<broadcast::Sender<FeedItem>>,
     /// With those of the runs below.
     tree: OnceLock<broadcast::Sender<TreeEvent>>,
+    /// Until when somebody in another process is believed to watch.
+    remote_until: Mutex<Option<tokio::time::Instant>>,
 }
 
 impl Feed {
@@ -69,6 +77,15 @@ impl Feed {
         self.tree.get().is_some_and(|to| to.receiver_count() > 0)
     }
 
+    pub(crate) fn watched_elsewhere(&self) {
+        *self.remote_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokio::time::Instant::now() + WATCHED_FOR);
+    }
+
+    pub(crate) fn is_watched_elsewhere(&self) -> bool {
+        let until = *self.remote_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| until > tokio::time::Instant::now())
+    }
+
     fn subscribe(&self) -> broadcast::Receiver<FeedItem> {
         self.own.get_or_init(|| broadcast::channel(BEHIND_MAX).0).subscribe()
     }
@@ -87,7 +104,7 @@ impl Inner {
         }
         let mut early = self.lock_early_subscribers();
         // A feed that is held elsewhere too is that of a parked run with a child in memory.
-        early.retain(|_, feed| feed.is_watched() || Arc::strong_count(feed) > 1);
+        early.retain(|_, feed| feed.is_watched() || feed.is_watched_elsewhere() || Arc::strong_count(feed) > 1);
         early.entry(run.clone()).or_default().clone()
     }
 
@@ -99,7 +116,7 @@ impl Inner {
     }
 
     pub(crate) fn lock_early_subscribers(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Feed>>> {
-        self.early_subscribers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.early_subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,7 +146,7 @@ pub struct Watcher {
 impl Watcher {
     pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
         let live = Some(engine.listen(&run));
-        let elsewhere = Elsewhere::of(&*engine.store);
+        let elsewhere = Elsewhere::of(&engine.store);
         Watcher {
             engine,
             run,
@@ -188,10 +205,15 @@ impl Watcher {
                             *listening = Listening::Going;
                             heard
                         }
-                        () = self.elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)) => {
-                            self.has_read = false;
-                            continue;
-                        }
+                        piece = self.elsewhere.watch(run, patience, |change| matches!(change, Change::Run(changed) if changed == run)) => match piece {
+                            // Pieces of child runs are for watchers of the whole tree.
+                            Some(piece) if piece.run != *run => continue,
+                            Some(piece) => return Some(Ok(FeedItem::of(piece))),
+                            None => {
+                                self.has_read = false;
+                                continue;
+                            }
+                        },
                     }
                 }
             };

@@ -47,7 +47,9 @@ pub(crate) struct DraftAnswer {
 /// One sentence takes so much; more is rambling.
 const SENTENCE_CHARS_MAX: usize = 320;
 const FACTS_MAX: usize = 4;
-const SHORT_CHARS_MAX: usize = 100;
+const SHORT_CHARS_MAX: usize = 64;
+/// A short answer of more words that begins one of the facts is that fact again.
+const SHORT_WORDS_REPEATED_MAX: usize = 6;
 
 /// Whether a model of this kind is asked so.
 pub(crate) fn is_asked(profile: &ModelProfile, passages: usize) -> bool {
@@ -112,7 +114,11 @@ pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
             sources.push(source);
         }
     }
-    let short = json.get("short_answer").and_then(Value::as_str).and_then(brief).filter(|short| !said.contains(&cited(short, &sources)));
+    let is_repeated = |short: &str| {
+        said.contains(&cited(short, &sources))
+            || short.split(' ').count() > SHORT_WORDS_REPEATED_MAX && said.iter().any(|sentence| sentence.starts_with(short))
+    };
+    let short = json.get("short_answer").and_then(Value::as_str).and_then(brief).filter(|short| !is_repeated(short));
     let lead = short.as_ref().map(|short| cited(&format!("**{short}**"), &sources));
     let parts: Vec<String> = lead.into_iter().chain((!said.is_empty()).then(|| said.join(" "))).collect();
     (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
@@ -166,12 +172,15 @@ fn whole(words: &str) -> String {
     if kept.is_empty() { rest.to_owned() } else { format!("{kept} {rest}") }
 }
 
-/// A few words, on one line, that nothing cut off and no Markdown is hidden in.
+/// A few words on one line without Markdown; nothing if the limit cut them off.
 fn brief(short: &str) -> Option<String> {
+    if short.chars().count() >= SHORT_CHARS_MAX {
+        return None;
+    }
     let short = uncited(short).replace(['*', '_', '`', '\n'], " ");
     let short = short.split_whitespace().collect::<Vec<_>>().join(" ");
     let short = short.trim_end_matches(['.', ' ']);
-    (!short.is_empty() && short.chars().count() < SHORT_CHARS_MAX).then(|| short.to_owned())
+    (!short.is_empty()).then(|| short.to_owned())
 }
 
 /// The citation stands before the mark that ends the sentence.
@@ -212,6 +221,7 @@ mod tests {
             (fact("It is so."), "It is so", "It is so [1].", false),
             (fact("It is so."), "", "It is so [1].", false),
             (fact("It is so."), &"very ".repeat(30), "It is so [1].", false),
+            (fact("It is so in all of the seven cases."), "It is so in all of the seven", "It is so in all of the seven cases [1].", false),
             (fact("Where is it?"), "Here", "**Here**.", true),
             (fact("Where is it? It is here. Why?"), "**Here**\n[4]", "**Here** [1].\n\nIt is here [1].", true),
             (fact("At 3.5 m it ends."), "3.5 m", "**3.5 m** [1].\n\nAt 3.5 m it ends [1].", true),

@@ -107,6 +107,9 @@ pub struct RunContext {
     /// Tool calls that were allowed when the run was started: `server.tool`, a server, or [`crate::ALLOW_ALL`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub allowed: Vec<String>,
+    /// The only sources that the run may use: `server.tool`, a server, or `document:NAME`. `None` does not limit them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
 }
 
 /// The effect that a child run answers.

@@ -22,6 +22,7 @@ use crate::passage::Location;
 use crate::read::{self, ReadLimits, Skipped};
 use crate::reader::{InProcess, Reader};
 use crate::reading::ReadingLog;
+use crate::unused::InUse;
 use crate::vectors::{Model, Progress};
 use crate::{Error, chunk};
 
@@ -62,6 +63,7 @@ pub struct Folders {
     /// The root whose files each belong to one user, if there is one.
     owned: Option<OwnedFolder>,
     reader: Arc<dyn Reader>,
+    _in_use: InUse,
 }
 
 /// What a look at the folders came to.
@@ -109,6 +111,7 @@ impl Folders {
         }
         crate::corpus::make_private(home).map_err(|error| Error::folder(home, &error))?;
         let home = fs::canonicalize(home).map_err(|error| Error::folder(home, &error))?;
+        let in_use = InUse::mark(&home).map_err(|error| Error::folder(&home, &error))?;
         let manifest = Manifest::read(&home);
         if manifest.version != VERSION {
             // Readers without a manifest would disagree with an index of another version.
@@ -124,6 +127,7 @@ impl Folders {
             limits,
             owned: None,
             reader: Arc::new(InProcess),
+            _in_use: in_use,
         })
     }
 

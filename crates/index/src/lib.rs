@@ -20,6 +20,7 @@ mod read;
 mod reader;
 mod reading;
 mod tools;
+mod unused;
 mod vectors;
 mod words;
 
@@ -32,6 +33,7 @@ pub use passage::{Location, Passage};
 pub use read::{Document, ReadLimits, Skipped, is_small_text, read_document};
 pub use reader::{InProcess, Reader};
 pub use tools::{Tool, ToolHit, Tools};
+pub use unused::remove_unused;
 pub use vectors::{LICENSE as WEIGHTS_LICENSE, Model, Npm, Progress, Sources, State};
 
 #[derive(Debug, thiserror::Error)]

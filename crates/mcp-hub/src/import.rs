@@ -111,7 +111,14 @@ fn write_file(file: &Value, path: &Path) -> Result<(), String> {
 
 /// The entries of an `mcp.json` that a list makes, and what could not be used.
 fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(String, Value)>, Imported), String> {
-    let servers = list.get("servers").unwrap_or(list).as_array().ok_or("this is no list of servers: neither an array nor {\"servers\": […]}")?;
+    if let Some(servers) = list.get("mcpServers").and_then(Value::as_object) {
+        return Ok(pasted(servers, is_reserved));
+    }
+    let servers = list
+        .get("servers")
+        .unwrap_or(list)
+        .as_array()
+        .ok_or("this is no list of servers: neither an array nor {\"servers\": […]} nor an mcp.json with {\"mcpServers\": {…}}")?;
     let mut taken = BTreeSet::new();
     let (mut entries, mut imported) = (Vec::new(), Imported::default());
     for server in servers {
@@ -140,6 +147,33 @@ fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(Str
         }
     }
     Ok((entries, imported))
+}
+
+/// The servers of an `mcp.json` as other hosts write it, each switched off until somebody switches it on. Fields that are not known are left out.
+fn pasted(servers: &Map<String, Value>, is_reserved: &dyn Fn(&str) -> bool) -> (Vec<(String, Value)>, Imported) {
+    const FIELDS: [&str; 6] = ["command", "args", "env", "url", "headers", "description"];
+    let (mut entries, mut imported) = (Vec::new(), Imported::default());
+    for (name, server) in servers {
+        let is_web = |server: &Value| server["url"].as_str().is_some_and(|url| url.starts_with("https://") || url.starts_with("http://"));
+        let why = match server {
+            Value::Object(_) if server["type"] == "sse" => Some("it speaks only HTTP+SSE, which streamable HTTP replaced"),
+            Value::Object(_) if server["command"].is_string() != is_web(server) => None,
+            Value::Object(_) => Some("it needs either a \"command\" or a \"url\" that begins with http"),
+            _ => Some("it is no object"),
+        };
+        let short = server_name(name);
+        match why {
+            Some(why) => imported.skipped.push(Skipped { name: name.clone(), why: why.into() }),
+            None if is_reserved(&short) => imported.skipped.push(Skipped { name: name.clone(), why: "another server has this name".into() }),
+            None => {
+                let mut entry: Map<String, Value> =
+                    FIELDS.iter().filter_map(|field| Some(((*field).to_owned(), server.get(field)?.clone()))).collect();
+                entry.insert("disabled".into(), true.into());
+                entries.push((short, Value::Object(entry)));
+            }
+        }
+    }
+    (entries, imported)
 }
 
 fn entry(listed: &Listed) -> Result<Value, String> {
@@ -277,6 +311,26 @@ mod tests {
         let again = into_file(&list(), &path, &|_| false).unwrap();
         assert!(again.added.is_empty() && again.skipped.len() == 8);
         assert!(into_file(&json!({"a": 1}), &path, &|_| false).unwrap_err().contains("no list"));
+    }
+
+    #[test]
+    fn a_pasted_mcp_json_is_taken_with_everything_switched_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("imported.json");
+        let file = json!({ "mcpServers": {
+            "files": { "command": "npx", "args": ["-y", "@a/files"], "env": { "A": "1" }, "autoApprove": ["*"] },
+            "web": { "type": "http", "url": "https://a.example/mcp", "headers": { "X": "y" } },
+            "old": { "type": "sse", "url": "https://a.example/sse" },
+            "odd": { "url": "file:///etc/passwd" },
+            "docs": { "command": "x" },
+        } });
+        let imported = into_file(&file, &path, &|name| name == "docs").unwrap();
+        assert_eq!(imported.added, ["files", "web"]);
+        assert_eq!(imported.skipped.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["docs", "odd", "old"]);
+        let config = Config::read_imported(&path, &|_| None).unwrap();
+        assert!(config.servers.values().all(|server| !server.enabled && !server.trusted));
+        let kept: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(kept["mcpServers"]["files"].get("autoApprove").is_none());
     }
 
     #[test]

@@ -19,7 +19,7 @@
 //!
 //! - KIND is `tool`, `model` or `agent`; NAME may hold `*`. A path looks into a tool's arguments, an agent's input or a model
 //!   call's own fields, with dots between names (`to.0.name`); for a model, `text` is all its messages together.
-//! - ACTION is `reply JSON`, `echo`, `fail KIND "why" [retry | retry-after DUR]`, `hang` or `panic "why"`.
+//! - ACTION is `reply JSON`, `echo`, `fail KIND "why" [retry | retry-after DUR]`, `hang`, `panic "why"` or `abort`, which ends the process.
 //! - `times N` lets the rule answer N attempts in all, in the order they come. `times N each` lets it answer the first N
 //!   attempts at every effect, which does not depend on any order.
 //! - A tool is as delicate as the most delicate rule that fits the call, used up or not: what a tool is does not change with
@@ -128,6 +128,10 @@ impl EffectHandler for ScriptedHandler {
             Action::Panic(why) => {
                 pause(rule.after).await;
                 panic!("{why}");
+            }
+            Action::Abort => {
+                pause(rule.after).await;
+                std::process::abort();
             }
         };
         let took_us = u64::try_from(rule.after.as_micros()).unwrap_or(u64::MAX);

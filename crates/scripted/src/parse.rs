@@ -124,6 +124,10 @@ impl<'t> Cursor<'t> {
                 self.skip("panic");
                 Ok(Action::Panic(self.text("words in double quotes to panic with")?))
             }
+            Some("abort") => {
+                self.skip("abort");
+                Ok(Action::Abort)
+            }
             Some("fail") => {
                 self.skip("fail");
                 let names = FAILURES.map(|(name, _)| name).join(", ");
@@ -132,7 +136,7 @@ impl<'t> Cursor<'t> {
                 })?;
                 Ok(Action::Fail(Failure::new(kind, self.text("words in double quotes that say why")?)))
             }
-            _ => Err(self.wrong("a condition (path=JSON or path~text) or an action (reply, echo, fail, hang or panic)")),
+            _ => Err(self.wrong("a condition (path=JSON or path~text) or an action (reply, echo, fail, hang, panic or abort)")),
         }
     }
 
@@ -279,7 +283,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-const ACTIONS: [&str; 5] = ["reply", "echo", "fail", "hang", "panic"];
+const ACTIONS: [&str; 6] = ["reply", "echo", "fail", "hang", "panic", "abort"];
 
 /// By digits and not by floating point: sums of money should be exact.
 fn micros(dollars: &str) -> Option<u64> {

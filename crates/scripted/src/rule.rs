@@ -47,6 +47,8 @@ pub(super) enum Action {
     Fail(Failure),
     Hang,
     Panic(String),
+    /// Ends the process at once, as a fault of the machine would.
+    Abort,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,18 @@ pub trait Backend: Send + Sync + 'static {
     fn chosen(&self) -> api::Chosen;
     /// Every source of models and its state.
     async fn models(&self) -> Result<api::Models>;
+    /// The keys that models may need, and whether each is there.
+    async fn keys(&self) -> Result<Vec<api::StoredKey>> {
+        Ok(Vec::new())
+    }
+    /// Stores a key for the next start of the server, or removes it.
+    async fn set_key(&self, _name: &str, _value: Option<&str>) -> Result<()> {
+        Err(Problem::invalid("keys cannot be stored here"))
+    }
+    /// Asks a model a short question, with the keys and endpoints as they are now.
+    async fn test_model(&self, _model: &str) -> Result<api::TestedModel> {
+        Err(Problem::invalid("models cannot be tried here"))
+    }
     /// A value as it is kept under that name of a preference; `null` takes it back.
     fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>>;
 
@@ -49,9 +61,18 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Whether an address belongs to the internet at large; what clients name is called only then.
     fn is_public(&self, address: IpAddr) -> bool;
+    /// Whether webhooks and push notifications may be sent there.
+    fn may_notify(&self, address: IpAddr) -> bool {
+        self.is_public(address)
+    }
 
     /// Removes the files that runs of a thread wrote, after the thread was deleted.
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()>;
+
+    /// Bytes that are free where files are kept; `None` where that is unknown.
+    fn disk_free_bytes(&self) -> Option<u64> {
+        None
+    }
 
     /// An answer as a file.
     async fn export(&self, file: Export) -> Result<Vec<u8>>;

@@ -12,7 +12,7 @@ use store::{CardFilter, CardRow, Store};
 use tokio::sync::broadcast::{self, error::RecvError};
 use wire::api;
 
-use crate::api::threads::card;
+use crate::conversation::details;
 use crate::guard::now_ms;
 
 const EVERY: Duration = Duration::from_millis(500);
@@ -51,11 +51,20 @@ impl Feed {
         Listener { user, changes, greets: true }
     }
 
+    /// The user changed what a list shows of a thread.
+    pub(crate) fn changed(&self, user: &UserId, thread: &api::Thread) {
+        let _ = self.0.changes.send(Change { user: user.clone(), frame: frame(thread) });
+    }
+
     /// A thread was deleted here. A deletion by another process is noticed when the thread is opened.
     pub(crate) fn gone(&self, user: &UserId, thread: &ThreadId) {
         let data = serde_json::to_string(&api::Gone { thread: thread.to_string() }).unwrap_or_default();
         let _ = self.0.changes.send(Change { user: user.clone(), frame: format!("event: gone\ndata: {data}\n\n").into() });
     }
+}
+
+fn frame(thread: &api::Thread) -> Bytes {
+    format!("event: thread\ndata: {}\n\n", serde_json::to_string(thread).unwrap_or_default()).into()
 }
 
 impl Inner {
@@ -76,9 +85,12 @@ impl Inner {
                         }
                         let is_news = !is_first || row.thread.updated_ms >= now_ms() - 2 * EVERY.as_millis() as i64;
                         if let Some(user) = row.thread.user.clone().filter(|_| is_news) {
-                            let data = serde_json::to_string(&card(&row)).unwrap_or_default();
+                            let details = details::of(&*self.store, &row.thread).await.unwrap_or_else(|error| {
+                                tracing::warn!(thread = %row.thread.thread, "the details of a thread could not be read: {error}");
+                                details::Details::default()
+                            });
                             // Fails if nobody is subscribed at the moment.
-                            let _ = self.changes.send(Change { user, frame: format!("event: thread\ndata: {data}\n\n").into() });
+                            let _ = self.changes.send(Change { user, frame: frame(&details::shown(&row, details)) });
                         }
                         known.insert(row.thread.thread.clone(), row);
                     }

@@ -236,6 +236,11 @@ impl Guard {
         }
     }
 
+    /// Counts a secret that opened nothing. If there were too many from there, says how long to wait.
+    pub(crate) fn count_wrong(&self, peer: Option<&Peer>) -> Option<Duration> {
+        peer.and_then(|peer| self.0.failures.count(peer.remote.ip()))
+    }
+
     async fn find(&self, digest: &[u8; 32]) -> Result<Option<Identity>, Problem> {
         if self.is_operators(digest) {
             return Ok(Some(Identity { user: UserId::default(), is_operator: true }));
@@ -279,6 +284,16 @@ impl Guard {
     pub fn believe(&self, proxies: Proxies) {
         // The first ones stay.
         let _ = self.0.proxies.set(proxies);
+    }
+
+    /// The address of this server as the client of a request knows it: `http://host:port`.
+    pub(crate) fn base_of(&self, request: &Request<Body>) -> Result<String, Problem> {
+        let headers = request.headers();
+        let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or_else(|| request.uri().authority().map(|host| host.as_str()));
+        let host = named.and_then(|host| host.parse::<axum::http::uri::Authority>().ok()).filter(|host| !host.as_str().contains('@'));
+        let host = host.ok_or_else(|| Problem::bad_request("the Host header names no host"))?;
+        let is_tls = origin::is_over_tls(headers) || self.peer(request).is_some_and(|peer| peer.is_tls);
+        Ok(format!("{}://{host}", if is_tls { "https" } else { "http" }))
     }
 
     /// Where a request comes from.

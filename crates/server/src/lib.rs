@@ -2,22 +2,26 @@
 //!
 //! - [`api`]: our own, under `/api`: REST and streams of events. [`backend`] is what it needs beyond the engine.
 //! - [`page`]: the page's files.
+//! - [`conversation`]: what users add to threads: titles, tags, branches, links for readers.
 //! - [`registry`]: the tools of all servers over plain HTTP, and as one MCP server.
 //! - [`langserve`]: flows and agents, as LangServe serves graphs.
 //! - [`langgraph`]: flows as assistants of a LangGraph server.
 //! - [`mcp`]: any MCP server over streamable HTTP.
 //! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
 //! - [`openai`]: flows as OpenAI's models: chat completions and responses.
+//! - [`a2a`]: flows as skills of an agent that speaks A2A.
 //! - [`agui`]: flows as agents of front ends that speak AG-UI.
 //! - [`protocols`]: the list of the protocols that speak to flows.
 //!
 //! Before all of them stands the [`guard`], and [`service`] puts them together. [`turn`] is one question and its run, as the protocols share it.
 
+mod a2a;
 mod agui;
 pub mod allowance;
 pub mod api;
 pub mod backend;
 mod bodies;
+pub mod conversation;
 mod events;
 mod feed;
 pub mod guard;
@@ -31,12 +35,14 @@ pub mod mcp_flows;
 pub mod metrics;
 pub mod name;
 mod openai;
+mod outbound;
 pub mod page;
 mod peer_user;
 pub mod problem;
 mod protocols;
 pub mod proxies;
 pub mod quota;
+mod records;
 pub mod registry;
 pub mod rights;
 pub mod service;

@@ -70,6 +70,8 @@ limits! {
     runs_max = 32, 1 => 100_000;
     /// Runs of all users at the same time; further ones wait.
     runs_total_max = 1_024, 1 => 100_000;
+    /// Times in a row that the process driving a run may end before the run makes progress; then the run is ended as crashed.
+    takeovers_max = 10, 1 => 1_000;
     /// Open event streams of one user.
     streams_max = 64, 1 => 100_000;
     /// Open event streams of all users.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use engine::HealthNow;
+
 /// Upper bounds of the buckets that times are counted in, in seconds.
 const BOUNDS_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
@@ -28,6 +30,8 @@ pub(crate) struct Now {
     pub(crate) runs_followed: usize,
     pub(crate) runs_going: usize,
     pub(crate) tasks: usize,
+    pub(crate) health: HealthNow,
+    pub(crate) disk_free_bytes: Option<u64>,
 }
 
 /// An open stream; it is counted until this goes.
@@ -112,6 +116,24 @@ impl Metrics {
         line(format_args!("# HELP baton_tasks Tasks of the runtime that are alive; what grows here while nothing goes on is a leak."));
         line(format_args!("# TYPE baton_tasks gauge"));
         line(format_args!("baton_tasks {}", now.tasks));
+        let HealthNow { is_store_up, store_failures, taken_over, given_up } = now.health;
+        line(format_args!("# HELP baton_store_up Whether the last read and the last write of the store succeeded."));
+        line(format_args!("# TYPE baton_store_up gauge"));
+        line(format_args!("baton_store_up {}", u8::from(is_store_up)));
+        line(format_args!("# HELP baton_store_failures_total Reads and writes that failed because of the store."));
+        line(format_args!("# TYPE baton_store_failures_total counter"));
+        line(format_args!("baton_store_failures_total {store_failures}"));
+        line(format_args!("# HELP baton_runs_taken_over_total Runs of processes that ended, continued here."));
+        line(format_args!("# TYPE baton_runs_taken_over_total counter"));
+        line(format_args!("baton_runs_taken_over_total {taken_over}"));
+        line(format_args!("# HELP baton_runs_given_up_total Runs that were ended because they ended their process again and again."));
+        line(format_args!("# TYPE baton_runs_given_up_total counter"));
+        line(format_args!("baton_runs_given_up_total {given_up}"));
+        if let Some(bytes) = now.disk_free_bytes {
+            line(format_args!("# HELP baton_disk_free_bytes Bytes that are free where files are kept."));
+            line(format_args!("# TYPE baton_disk_free_bytes gauge"));
+            line(format_args!("baton_disk_free_bytes {bytes}"));
+        }
         text
     }
 }
@@ -127,7 +149,8 @@ mod tests {
         metrics.request("BREW", 405, Duration::from_secs(60));
         metrics.run_started("direct");
         let open = metrics.stream_opened();
-        let now = |runs_followed| Now { runs_followed, runs_going: 3, tasks: 4 };
+        let health = HealthNow { is_store_up: false, store_failures: 5, taken_over: 6, given_up: 7 };
+        let now = |runs_followed| Now { runs_followed, runs_going: 3, tasks: 4, health, disk_free_bytes: Some(8) };
         let text = metrics.text(&now(2));
         for line in [
             "baton_http_requests_total{method=\"GET\",status=\"200\"} 1",
@@ -140,6 +163,11 @@ mod tests {
             "baton_runs_followed 2",
             "baton_runs_going 3",
             "baton_tasks 4",
+            "baton_store_up 0",
+            "baton_store_failures_total 5",
+            "baton_runs_taken_over_total 6",
+            "baton_runs_given_up_total 7",
+            "baton_disk_free_bytes 8",
         ] {
             assert!(text.lines().any(|found| found == line), "no {line} in {text}");
         }

@@ -80,6 +80,10 @@ impl From<StoreError> for Problem {
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            StoreError::Full { .. } => {
+                tracing::error!("{words}");
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "full", "the server's disk is full; try again when its operator has made room")
+            }
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words),
             other => Problem::internal(&other),
         }
@@ -91,7 +95,7 @@ impl From<EngineError> for Problem {
         let words = error.to_string();
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Busy { .. } | EngineError::Restless { .. } => Problem::busy("too much is going on; try again in a moment"),
+            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::Elsewhere { .. } => Problem::busy("too much is going on; try again in a moment"),
             EngineError::Stopping => Problem::busy("the server is stopping; what was begun goes on when it is back"),
             EngineError::NoFlow { .. } | EngineError::NoStep { .. } => Problem::invalid(words),
             EngineError::Run(RunError::Input { why, .. } | RunError::Edit { why }) => Problem::invalid(why),

@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use crate::api::Api;
 use crate::problem::Problem;
-use crate::{agui, langgraph, mcp_flows, openai};
+use crate::{a2a, agui, langgraph, mcp_flows, openai};
 
 pub(crate) struct Protocol {
     /// Where all its paths begin.
@@ -21,6 +21,9 @@ pub(crate) struct Protocol {
 
 const ALL: &[Protocol] = &[
     Protocol { prefix: "/v1", routes: openai::routes, error: openai::error },
+    // The longer prefix first.
+    Protocol { prefix: "/a2a/v1", routes: a2a::no_more_routes, error: a2a::rest_error },
+    Protocol { prefix: "/a2a", routes: a2a::routes, error: a2a::rpc_error },
     Protocol { prefix: "/ag-ui", routes: agui::routes, error: agui::error },
     Protocol { prefix: "/mcp", routes: mcp_flows::routes, error: mcp_flows::error },
 ];

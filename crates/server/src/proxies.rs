@@ -1,4 +1,4 @@
-//! Proxies that are believed when they say whose request they pass on.
+//! Addresses and networks that the configuration names: proxies that are believed when they say whose request they pass on, and where notifications may go.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -50,7 +50,7 @@ impl Network {
 }
 
 impl Proxies {
-    fn has(&self, address: IpAddr) -> bool {
+    pub fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.has(address))
     }
 

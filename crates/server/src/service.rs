@@ -19,6 +19,7 @@ use axum::{Extension, Json};
 use tokio::sync::Mutex;
 use wire::api::Well;
 
+use crate::a2a;
 use crate::api::Api;
 use crate::bodies;
 use crate::guard::{self, Identity};
@@ -50,6 +51,7 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         .merge(inside)
         .merge(outside)
         .merge(api.open_routes())
+        .merge(a2a::card::open_routes(api))
         .merge(page.router())
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
@@ -105,7 +107,14 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Identity>) ->
         return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
     }
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let text = api.0.metrics.text(&Now { runs_followed: api.0.hubs.count(), runs_going: api.0.engine.going(), tasks });
+    let now = Now {
+        runs_followed: api.0.hubs.count(),
+        runs_going: api.0.engine.going(),
+        tasks,
+        health: api.0.engine.health(),
+        disk_free_bytes: api.0.backend.disk_free_bytes(),
+    };
+    let text = api.0.metrics.text(&now);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

@@ -16,16 +16,22 @@ use tools::document::{self, Document};
 use tools::workspace::Workspaces;
 use wire::api;
 
-use crate::config::Config;
+use crate::chosen_sources;
+use crate::config::{self, Config};
 use crate::error::{self, ServiceError};
 use crate::excerpt;
 use crate::global_args::GlobalArgs;
 use crate::hub;
+use crate::keys;
 use crate::library::Library;
 use crate::model_options::{self, Look};
+use crate::model_test;
 use crate::run_request::{self, RunRequest};
 use crate::settings::{self, Configured};
 use crate::wiring;
+
+/// The tool that flows ask for passages of documents.
+const DOCS_SEARCH: &str = "docs.search";
 
 pub(crate) struct ServiceBackend {
     /// The flow that answers where none is named.
@@ -41,6 +47,8 @@ pub(crate) struct ServiceBackend {
     chosen: api::Chosen,
     library: Library,
     workspaces: Workspaces,
+    /// Not public, and notified all the same.
+    notified: server::proxies::Proxies,
 }
 
 impl ServiceBackend {
@@ -66,6 +74,7 @@ impl ServiceBackend {
             flows,
             may_pull: config.embedded.pull && !model_options.no_pull,
             settings: config.settings.clone(),
+            notified: config.notify.networks.clone(),
             config: (!is_scripted).then_some(config),
             wish: model_options.model.clone(),
             profile,
@@ -118,7 +127,8 @@ const ALLOWED_BYTES_MAX: usize = 200;
 fn allowed(names: &[String]) -> Result<Vec<String>> {
     let is_name = |name: &String| !name.trim().is_empty() && name.len() <= ALLOWED_BYTES_MAX;
     if names.len() > ALLOWED_MAX || !names.iter().all(is_name) {
-        let why = format!("allow takes at most {ALLOWED_MAX} names of tools (server.tool) or servers, each of 1 to {ALLOWED_BYTES_MAX} bytes");
+        let why =
+            format!("allow and only take at most {ALLOWED_MAX} names of tools (server.tool) or servers, each of 1 to {ALLOWED_BYTES_MAX} bytes");
         return Err(Problem::invalid(why));
     }
     Ok(names.to_vec())
@@ -159,7 +169,7 @@ impl Backend for ServiceBackend {
             approve: wish.approve,
             strict: wish.strict,
             budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
-            has_docs: self.library.has_any(user),
+            has_docs: self.library.has_any(user) && wish.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
             settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&wish.allow)?,
         };
@@ -168,7 +178,8 @@ impl Backend for ServiceBackend {
             // In words of the command line, which the page's are not far from.
             other => Problem::invalid(other.to_string()),
         })?;
-        let context = RunContext { user: user.clone(), model, ..order.context };
+        let only = wish.only.as_deref().map(allowed).transpose()?;
+        let context = RunContext { user: user.clone(), model, only, ..order.context };
         Ok(Order { context, ..order })
     }
 
@@ -207,6 +218,34 @@ impl Backend for ServiceBackend {
         Ok(api::Models { chosen: self.chosen.clone(), options: choice.ways.iter().map(option).collect() })
     }
 
+    async fn keys(&self) -> Result<Vec<api::StoredKey>> {
+        let Some(config) = &self.config else { return Ok(Vec::new()) };
+        let mut names: Vec<String> = config.table().endpoints.values().filter_map(variable_of).collect();
+        names.extend(keys::names());
+        names.sort();
+        names.dedup();
+        let state = |name: &str| match (config::from_environment(name), keys::stored(name)) {
+            (Some(_), _) => api::KeyState::Environment,
+            (None, Some(_)) => api::KeyState::Stored,
+            (None, None) => api::KeyState::Missing,
+        };
+        Ok(names.into_iter().map(|name| api::StoredKey { state: state(&name), name }).collect())
+    }
+
+    async fn set_key(&self, name: &str, value: Option<&str>) -> Result<()> {
+        match keys::set(name, value) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Problem::not_found("stored key")),
+            Err(error) => Err(Problem::internal(&format!("the key {name} could not be stored: {error}"))),
+        }
+    }
+
+    async fn test_model(&self, model: &str) -> Result<api::TestedModel> {
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be tried here: a script plays the world")) };
+        let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
+        model_test::test(name, config).await
+    }
+
     fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>> {
         let Some(preference) = Preference::named(name) else {
             let known: Vec<&str> = PREFERENCES.iter().map(|one| one.name).collect();
@@ -230,8 +269,7 @@ impl Backend for ServiceBackend {
     }
 
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded> {
-        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
-        blocking(move || library.put(&user, &name, &bytes)).await
+        self.library.put(user, name, bytes).await
     }
 
     async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
@@ -240,8 +278,12 @@ impl Backend for ServiceBackend {
     }
 
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
-        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
-        blocking(move || library.remove(&user, &name)).await
+        self.library.remove(user, name).await
+    }
+
+    fn disk_free_bytes(&self) -> Option<u64> {
+        let about = rustix::fs::statvfs(self.library.uploads()).ok()?;
+        Some(about.f_bavail.saturating_mul(about.f_frsize))
     }
 
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt> {
@@ -262,6 +304,10 @@ impl Backend for ServiceBackend {
 
     fn is_public(&self, address: std::net::IpAddr) -> bool {
         tools::fetch::is_public(address)
+    }
+
+    fn may_notify(&self, address: std::net::IpAddr) -> bool {
+        self.is_public(address) || self.notified.has(address)
     }
 
     async fn thread_deleted(&self, thread: &ThreadId) -> Result<()> {
@@ -293,6 +339,14 @@ impl Backend for ServiceBackend {
 
     fn html(&self, markdown: &str) -> String {
         flows::search::html::from_markdown(markdown)
+    }
+}
+
+/// The variable of the environment that an endpoint's key is in.
+fn variable_of(endpoint: &models::Endpoint) -> Option<String> {
+    match endpoint.key.as_ref()? {
+        models::KeySource::Env(name) => Some(name.clone()),
+        models::KeySource::File(_) => None,
     }
 }
 

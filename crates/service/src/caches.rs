@@ -1,12 +1,16 @@
 //! Where indexes and weights are kept: in the user's cache folder, because all of it can be created again.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use index::{Folders, Limits, Model, Npm, Sources};
 
 use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::reader;
+
+/// An index that nobody opened for so long is removed; it is made again when its folder is searched.
+const UNUSED_INDEX_AGE: Duration = Duration::from_secs(60 * 86_400);
 
 /// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
 pub fn vector_model(is_wanted: bool) -> Result<Model> {
@@ -43,6 +47,9 @@ pub fn open_folders(folders: &[PathBuf]) -> Result<Folders> {
         }
     };
     let folders = Folders::open(folders, &home, &model, Limits::default()).map_err(|error| ServiceError::Usage(error.to_string()))?;
+    if let Err(error) = index::remove_unused(&indexes()?, UNUSED_INDEX_AGE) {
+        tracing::warn!("indexes that are no longer used could not be removed: {error}");
+    }
     Ok(folders.with_reader(reader::for_index()?))
 }
 

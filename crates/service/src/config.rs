@@ -14,6 +14,8 @@ use serde::Deserialize;
 
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
+use crate::hub;
+use crate::keys;
 use crate::settings::Configured;
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,6 +37,7 @@ pub struct Config {
     /// What users of `baton serve` may do and spend a day, by name; `default` is everybody who is not named.
     pub users: server::rights::Users,
     pub proxy: Proxy,
+    pub notify: Notify,
     /// How large the audit log may become.
     pub audit: audit::Settings,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
@@ -69,6 +72,14 @@ pub struct Embedded {
 pub struct Proxy {
     /// Addresses and networks of proxies that are believed about whose request they pass on (`X-Forwarded-For`).
     pub trusted: server::proxies::Proxies,
+}
+
+/// Where webhooks and push notifications may be sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// Addresses and networks that are not public and may be sent to all the same; whoever has a token can name any of them.
+    pub networks: server::proxies::Proxies,
 }
 
 /// The tools a flow may call.
@@ -180,6 +191,7 @@ impl Default for Embedded {
 
 impl Config {
     pub fn read(globals: &GlobalArgs) -> Result<Config> {
+        keys::open(hub::folder(globals)?);
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
         let Some(path) = globals.config.clone().or(usual) else { return Ok(Config::empty(globals)) };
         let wrong = |why: String| ServiceError::Usage(format!("the configuration {} {why}", path.display()));
@@ -239,8 +251,13 @@ impl Embedded {
     }
 }
 
-/// Keys come from here, and nothing else of it is kept. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
+/// Keys come from here, or from what operators stored, and nothing else of it is kept. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
 pub fn env(name: &str) -> Option<String> {
+    from_environment(name).or_else(|| keys::stored(name))
+}
+
+/// The same without what operators stored.
+pub(crate) fn from_environment(name: &str) -> Option<String> {
     std::env::var(name).ok().or_else(|| {
         let path = PathBuf::from(std::env::var_os(format!("{name}_FILE"))?);
         match std::fs::read_to_string(&path) {

@@ -29,6 +29,7 @@ mod backend;
 mod budget;
 #[doc(hidden)]
 pub mod caches;
+mod chosen_sources;
 #[doc(hidden)]
 pub mod config;
 mod error;
@@ -37,13 +38,16 @@ mod excerpt;
 pub mod global_args;
 #[doc(hidden)]
 pub mod hub;
+mod keys;
 #[doc(hidden)]
 pub mod langserve_flows;
 mod library;
 #[doc(hidden)]
 pub mod model_options;
+mod model_test;
 pub mod notices;
 mod owner;
+mod performing;
 #[doc(hidden)]
 pub mod private;
 #[doc(hidden)]
@@ -52,11 +56,14 @@ mod rank;
 #[doc(hidden)]
 pub mod reader;
 #[doc(hidden)]
+pub mod restate;
+#[doc(hidden)]
 pub mod run_request;
 mod sample;
 mod service;
 #[doc(hidden)]
 pub mod settings;
+mod shared_uploads;
 pub mod signals;
 #[doc(hidden)]
 pub mod store_at;

@@ -11,11 +11,13 @@ use std::time::{Duration, SystemTime};
 use graph::UserId;
 use index::{Error, Folders, OwnedFolder, Report, State};
 use server::problem::{Problem, StatusCode};
+use store::Store;
 use wire::api;
 
 use crate::caches;
 use crate::error::{Result, ServiceError};
 use crate::private;
+use crate::shared_uploads::SharedUploads;
 use crate::uploads::folder_name;
 
 /// What one user may have here.
@@ -34,6 +36,8 @@ struct Inner {
     uploads: PathBuf,
     /// Bytes that one user may have uploaded.
     bytes_max: u64,
+    /// Where several servers share the uploads.
+    shared: Option<SharedUploads>,
     looked: Mutex<Looked>,
     wanted: tokio::sync::Notify,
 }
@@ -49,21 +53,32 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64) -> Result<Library> {
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64, store: Arc<dyn Store>) -> Result<Library> {
         private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
         let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| ServiceError::Folder(error.to_string()))?;
         let folders = Arc::new(caches::open_folders(&roots)?.with_owned(owned));
-        let inner =
-            Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, looked: Mutex::default(), wanted: tokio::sync::Notify::new() });
+        let shared = SharedUploads::open(store, &uploads).map_err(|error| {
+            ServiceError::Folder(format!("the list of shared uploads in {} cannot be read: {error}; remove .shared.json there", uploads.display()))
+        })?;
+        let (looked, wanted) = (Mutex::default(), tokio::sync::Notify::new());
+        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, shared, looked, wanted });
         inner.wanted.notify_one();
+        if inner.shared.is_some() {
+            tokio::spawn(keep_copy(Arc::downgrade(&inner)));
+        }
         tokio::spawn(keep_up(Arc::downgrade(&inner)));
         Ok(Library(inner))
     }
 
     pub(crate) fn folders(&self) -> &Arc<Folders> {
         &self.0.folders
+    }
+
+    /// The folder of uploads.
+    pub(crate) fn uploads(&self) -> &Path {
+        &self.0.uploads
     }
 
     /// Whether there is anything for this user to answer from.
@@ -100,11 +115,30 @@ impl Library {
     }
 
     /// Keeps a file whose name is plain, in place of one of the same name.
-    pub(crate) fn put(&self, user: &UserId, name: &str, bytes: &[u8]) -> std::result::Result<api::Uploaded, Problem> {
-        if !is_readable(name, bytes) {
+    pub(crate) async fn put(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> std::result::Result<api::Uploaded, Problem> {
+        if !is_readable(name, &bytes) {
             let words = "that is neither text nor PDF nor DOCX, and could not be read; Markdown, text, HTML, PDF, DOCX and source code can";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid", words));
         }
+        let Some(shared) = &self.0.shared else {
+            let (library, user, name) = (self.clone(), user.clone(), name.to_owned());
+            return blocking(move || library.put_here(&user, &name, &bytes)).await;
+        };
+        match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.bytes_max).await? {
+            true => {
+                self.0.wanted.notify_one();
+                Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
+            }
+            false => Err(self.too_much()),
+        }
+    }
+
+    fn too_much(&self) -> Problem {
+        let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words)
+    }
+
+    fn put_here(&self, user: &UserId, name: &str, bytes: &[u8]) -> std::result::Result<api::Uploaded, Problem> {
         let folder = self.folder(user);
         let failed = |error: std::io::Error| Problem::internal(&format!("{}: {error}", folder.display()));
         private::make_folder(&folder).map_err(failed)?;
@@ -115,8 +149,7 @@ impl Library {
             .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
             .collect();
         if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
-            let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words));
+            return Err(self.too_much());
         }
         // Whole or not at all, and the index does not look at hidden files.
         let mut file = tempfile::Builder::new().prefix(".upload-").tempfile_in(&folder).map_err(failed)?;
@@ -133,7 +166,21 @@ impl Library {
         })
     }
 
-    pub(crate) fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
+    pub(crate) async fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
+        let Some(shared) = &self.0.shared else {
+            let (library, user, name) = (self.clone(), user.clone(), name.to_owned());
+            return blocking(move || library.remove_here(&user, &name)).await;
+        };
+        match shared.remove(user, name).await? {
+            true => {
+                self.0.wanted.notify_one();
+                Ok(())
+            }
+            false => Err(Problem::not_found("document")),
+        }
+    }
+
+    fn remove_here(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
         match fs::remove_file(self.folder(user).join(name)) {
             Ok(()) => {
                 self.0.wanted.notify_one();
@@ -146,6 +193,26 @@ impl Library {
 
     fn folder(&self, user: &UserId) -> PathBuf {
         self.0.uploads.join(folder_name(user.as_str()))
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::result::Result<T, Problem> + Send + 'static) -> std::result::Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::internal(&error)))
+}
+
+/// Takes over what is uploaded and deleted on other servers. Ends with the library.
+async fn keep_copy(library: std::sync::Weak<Inner>) {
+    let Some(mut changes) = library.upgrade().and_then(|inner| inner.shared.as_ref().map(SharedUploads::changes)) else { return };
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        let Some(shared) = &inner.shared else { return };
+        match shared.sync().await {
+            Ok(true) => inner.wanted.notify_one(),
+            Ok(false) => {}
+            Err(error) => tracing::warn!("uploads of other servers could not be compared, trying again: {error}"),
+        }
+        drop(inner);
+        SharedUploads::next_change(&mut changes).await;
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use engine::Engine;
 use mcp_hub::Tools;
-use server::allowance::Allowances;
 use server::api::Api;
 use server::guard::Guard;
 use server::langserve;
@@ -23,16 +22,13 @@ use tokio::net::TcpListener;
 
 use crate::audited;
 use crate::backend::ServiceBackend;
-use crate::config::Config;
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::langserve_flows;
-use crate::library::Library;
 use crate::model_options::ModelOptions;
-use crate::tool_access::ToolAccess;
-use crate::user_tool_filter::UserToolFilter;
-use crate::wiring::{self, RunModels};
+use crate::performing::Performing;
+use crate::wiring::{self, EngineRole, RunModels};
 
 /// Time that effects in flight may take to end when the service is stopped.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
@@ -55,19 +51,23 @@ impl Service {
         store: Arc<dyn Store>,
         is_quiet: bool,
     ) -> Result<Service> {
-        let config = Config::for_run(globals)?;
+        Service::build_as(EngineRole::Embedded, globals, model_options, guard, store, is_quiet).await
+    }
+
+    /// The same with an engine in another role.
+    pub async fn build_as(
+        role: EngineRole,
+        globals: &GlobalArgs,
+        model_options: &mut ModelOptions,
+        guard: Guard,
+        store: Arc<dyn Store>,
+        is_quiet: bool,
+    ) -> Result<Service> {
+        let Performing { config, library, setup, handler, allowances } = Performing::prepare(globals, model_options, &store, is_quiet).await?;
         let limits = config.server;
-        let uploads = hub::folder(globals)?.join("uploads");
-        let library = Library::open(&model_options.servers.documents(&config), &uploads, limits.uploads_bytes_max)?;
-        model_options.servers.open_index = Some(library.folders().clone());
-        let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
-        let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
-        let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
-        let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
-        guard.limit_by(allowances.clone());
+        guard.limit_by(allowances);
         guard.record_to(audited::recorder(globals)?);
-        let own = UserToolFilter::new(setup.handler, ToolAccess::new(config.tools.users.as_deref(), &workspaces), allowances);
-        let engine = wiring::engine_in(own, store, globals, RunModels::recorded(setup.choice.as_ref()))?;
+        let engine = wiring::engine_as(role, handler, store, globals, RunModels::recorded(setup.choice.as_ref()))?;
         let default_flow = globals.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
         // Whether there are documents depends on whose run it is, and the desk reports that.
         let flows = langserve::Service::new(engine.clone(), langserve_flows::all(default_flow, setup.profile, &config, false), None);

@@ -8,9 +8,20 @@ pub fn folder_name(user: &str) -> String {
     }
 }
 
+/// Whose folder it is; `None` where it is nobody's.
+pub(crate) fn user_of(folder: &str) -> Option<graph::UserId> {
+    if let Ok(name) = server::name::plain(folder) {
+        return Some(graph::UserId::from(name));
+    }
+    let digits = folder.strip_prefix("x:")?;
+    let byte = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+    String::from_utf8(bytes?).ok().map(graph::UserId::from)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::folder_name;
+    use super::{folder_name, user_of};
 
     #[test]
     fn different_users_have_different_folders() {
@@ -18,6 +29,7 @@ mod tests {
         for user in ["..", "a/b", "/etc", "", "x:2e"] {
             let name = folder_name(user);
             assert!(name.starts_with("x:") && !name.contains('/'), "{user}: {name}");
+            assert_eq!(user_of(&name).as_ref().map(graph::UserId::as_str), Some(user));
         }
     }
 }

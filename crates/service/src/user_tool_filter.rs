@@ -13,6 +13,7 @@ use mcp_hub::LIST;
 use serde_json::Value;
 use server::allowance::Allowances;
 
+use crate::chosen_sources;
 use crate::tool_access::ToolAccess;
 
 pub(crate) struct UserToolFilter {
@@ -41,7 +42,13 @@ impl UserToolFilter {
             return refused.map(|why| Failure::new(FailureKind::Refused, why));
         }
         let Effect::CallTool(call) = &*job.effect else { return None };
-        let may_call = OPEN_TO_ALL.contains(&call.tool.as_str()) || self.may_call(user, &call.tool);
+        if OPEN_TO_ALL.contains(&call.tool.as_str()) {
+            return None;
+        }
+        if let Some(why) = chosen_sources::refusal(job, &call.tool) {
+            return Some(Failure::new(FailureKind::Refused, why));
+        }
+        let may_call = self.may_call(user, &call.tool);
         let refused = || Failure::new(FailureKind::Refused, format!("the tool {} is not open to the users of this server", call.tool));
         (!may_call).then(refused)
     }
@@ -59,7 +66,9 @@ impl UserToolFilter {
         if job.effect.name() != LIST {
             return reply;
         }
-        let result = reply.result.map(|value| without_tools(value, &|tool| self.may_call(&job.context.user, tool)));
+        let is_chosen = |tool: &str| job.context.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, tool));
+        let may_call = |tool: &str| is_chosen(tool) && self.may_call(&job.context.user, tool);
+        let result = reply.result.map(|value| without_tools(value, &|tool| may_call(tool)));
         Reply { result, ..reply }
     }
 }
@@ -96,9 +105,9 @@ impl EffectHandler for UserToolFilter {
         if let Some(failure) = self.overspent(job).await {
             return Reply::failed(failure);
         }
-        let reply = self.handler.perform(job, progress).await;
+        let reply = self.handler.perform(chosen_sources::widened(job).as_ref().unwrap_or(job), progress).await;
         self.allowances.add(&job.context.user, &reply.usage);
-        self.listed(job, reply)
+        chosen_sources::limited(job, self.listed(job, reply))
     }
 
     async fn look_up(&self, job: &Job) -> LookUp {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::flows::input::ModelProfile;
 use effects::EffectHandler;
 use effects::handlers::EffectHandlers;
-use engine::{Engine, Flows, Settings};
+use engine::{Dispatcher, Engine, Flows, RemoteEffects, Settings};
 use models::choice::Choice;
 use server::limits::count;
 use store::Store;
@@ -43,7 +43,30 @@ pub async fn engine_over(
 
 /// An engine with prepared handlers.
 pub fn engine_in(handler: Arc<dyn EffectHandler>, store: Arc<dyn Store>, globals: &GlobalArgs, models: RunModels) -> Result<Engine> {
-    engine(globals, store, handler, &memory(globals)?, models)
+    engine_as(EngineRole::Embedded, handler, store, globals, models)
+}
+
+/// The same in another role.
+pub fn engine_as(
+    role: EngineRole,
+    handler: Arc<dyn EffectHandler>,
+    store: Arc<dyn Store>,
+    globals: &GlobalArgs,
+    models: RunModels,
+) -> Result<Engine> {
+    engine(globals, store, handler, &memory(globals)?, models, role)
+}
+
+/// What an engine does itself.
+#[derive(Clone, Default)]
+pub enum EngineRole {
+    /// Everything.
+    #[default]
+    Embedded,
+    /// It writes how runs begin and has them driven elsewhere.
+    Submits(Arc<dyn Dispatcher>),
+    /// It drives runs for others, and its effects are performed elsewhere.
+    Works(Arc<dyn RemoteEffects>),
 }
 
 /// The models an engine's runs are performed with.
@@ -73,8 +96,9 @@ pub fn idle_engine_over(store: Arc<dyn Store>, globals: &GlobalArgs) -> Result<E
         globals,
         store,
         Arc::new(EffectHandlers::default()),
-        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max },
+        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max, takeovers_max: Settings::default().takeovers_max },
         RunModels::default(),
+        EngineRole::Embedded,
     )
 }
 
@@ -118,15 +142,28 @@ struct Kept {
     threads_ms: i64,
     /// Runs at the same time.
     runs_max: usize,
+    takeovers_max: u32,
 }
 
 /// With a script, the configuration is read only if it was named.
 fn memory(globals: &GlobalArgs) -> Result<Kept> {
     let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
-    Ok(Kept { notes_ms: config.memory.notes_ms(), threads_ms: config.memory.threads_ms(), runs_max: count(config.server.runs_total_max) })
+    Ok(Kept {
+        notes_ms: config.memory.notes_ms(),
+        threads_ms: config.memory.threads_ms(),
+        runs_max: count(config.server.runs_total_max),
+        takeovers_max: u32::try_from(config.server.takeovers_max).unwrap_or(u32::MAX),
+    })
 }
 
-fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>, kept: &Kept, models: RunModels) -> Result<Engine> {
+fn engine(
+    globals: &GlobalArgs,
+    store: Arc<dyn Store>,
+    handler: Arc<dyn EffectHandler>,
+    kept: &Kept,
+    models: RunModels,
+    role: EngineRole,
+) -> Result<Engine> {
     // Several machines need one clock, and a server that stopped is noticed by its lease alone.
     let (clock, lease_ms, sweep_ms) = match store.clock() {
         Some(clock) => (clock, SHARED_LEASE_MS, SHARED_SWEEP_MS),
@@ -145,16 +182,31 @@ fn engine(globals: &GlobalArgs, store: Arc<dyn Store>, handler: Arc<dyn EffectHa
         notes_ms: kept.notes_ms,
         threads_ms: kept.threads_ms,
         runs_max: kept.runs_max,
+        takeovers_max: kept.takeovers_max,
         default_model: models.default,
         model_override: models.replacing,
         ..Settings::default()
     };
+    let settings = match role {
+        EngineRole::Embedded => settings,
+        EngineRole::Submits(dispatcher) => {
+            let owner = format!("{RESTATE_OWNER}{}", settings.owner);
+            Settings { owner, is_gone: Arc::new(|_| false), dispatcher: Some(dispatcher), ..settings }
+        }
+        // Whoever gives out the work gives a thread to one worker at a time: one that held it before has lost it.
+        EngineRole::Works(remote) => {
+            let owner = format!("{RESTATE_OWNER}{}", settings.owner);
+            Settings { owner, is_gone: Arc::new(|owner: &str| owner.starts_with(RESTATE_OWNER)), remote: Some(remote), ..settings }
+        }
+    };
     Ok(Engine::new(store, handler, flows(globals)?.into_values(), settings))
 }
 
-/// On a store of several servers: one that stopped is replaced after four seconds at most.
+/// The names of processes in whose threads another worker may go on.
+const RESTATE_OWNER: &str = "restate:";
+/// On a store of several servers: one that stopped is replaced after three and a half seconds at most.
 const SHARED_LEASE_MS: i64 = 3_000;
-const SHARED_SWEEP_MS: i64 = 1_000;
+const SHARED_SWEEP_MS: i64 = 500;
 
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.enable_all().build().map_err(|error| ServiceError::Failed(format!("no runtime: {error}")))?;

@@ -1,7 +1,8 @@
 //! Connections: for the writer and the listener one each, for readers a pool.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
 use store::{Result, StoreError};
@@ -119,12 +120,12 @@ impl Database {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// What the server's clock says more than this machine's, in milliseconds: leases of several machines need one clock.
+    /// The server's time of day when `steady_ms` was 0, in milliseconds since 1970: leases of several machines need one clock.
     pub(crate) async fn clock_offset_ms(&self) -> Result<i64> {
-        let before_ms = wall_ms();
+        let before_ms = steady_ms();
         let row = self.query_opt("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &[]).await?;
         let there_ms: i64 = row.map_or(0, |row| row.get(0));
-        let here_ms = before_ms + (wall_ms() - before_ms) / 2;
+        let here_ms = before_ms + (steady_ms() - before_ms) / 2;
         Ok(there_ms - here_ms)
     }
 
@@ -183,6 +184,8 @@ fn explain(error: &Error) -> String {
     format!("{why}{advice}")
 }
 
-pub(crate) fn wall_ms() -> i64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+/// Milliseconds since the first call, by a clock that never jumps: this machine's time of day may be set while runs go.
+pub(crate) fn steady_ms() -> i64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    i64::try_from(FIRST.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(i64::MAX)
 }

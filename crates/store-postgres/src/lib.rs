@@ -15,6 +15,7 @@ mod address;
 mod bare;
 mod database;
 mod error;
+mod files;
 mod migrate;
 mod notify;
 mod read;
@@ -35,14 +36,14 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
     CardFilter, CardRow, Change, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
-    PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind,
-    SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, SharedFiles, Signal,
+    SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 use tokio_postgres::Row;
 
 pub use address::Address;
 pub use bare::BenchSchema;
-use database::{Database, wall_ms};
+use database::{Database, steady_ms};
 use notify::{Notifier, SWEEP_ROWS};
 use read::{number, unsigned};
 use write::{Refusable, Uncounted, claimed, committed, no_reply, refused, text};
@@ -383,6 +384,15 @@ impl Store for PostgresStore {
         Ok(Freed { deleted: vec![thread.clone()], threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
     }
 
+    fn tell(&self, change: Change) {
+        // Where there is too much to tell, it is not told.
+        let _ = self.notifier.outgoing.try_send(change);
+    }
+
+    fn files(&self) -> Option<&dyn SharedFiles> {
+        Some(self)
+    }
+
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
         Some(self.notifier.incoming.subscribe())
     }
@@ -390,6 +400,6 @@ impl Store for PostgresStore {
     /// The database's clock, as far as it differs from this machine's; compared every minute.
     fn clock(&self) -> Option<Arc<dyn Fn() -> i64 + Send + Sync>> {
         let offset_ms = self.clock_offset_ms.clone();
-        Some(Arc::new(move || wall_ms() + offset_ms.load(Ordering::Relaxed)))
+        Some(Arc::new(move || steady_ms() + offset_ms.load(Ordering::Relaxed)))
     }
 }

@@ -159,6 +159,11 @@ pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Resul
         query.and("key < $", format!("{prefix}{}", char::MAX));
         query.and("key >= $", prefix);
     }
+    if let Some((key, user)) = &filter.after {
+        query.and("key >= $", owned(key));
+        query.and("(key > $", owned(key));
+        query.end("OR user_name > $)", owned(user.as_str()));
+    }
     query.end("ORDER BY key, user_name LIMIT $", number(filter.limit as u64));
     query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
 }

@@ -55,6 +55,12 @@ fn kept_bytes(commit: &Commit) -> u64 {
 pub(crate) const COMMIT: &str = "SELECT refusal, who, number FROM baton_commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
     $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)";
 
+/// The same with the mark of its group, for a group of one: a single statement is a transaction without BEGIN and COMMIT. The mark comes last; a group
+/// that was given up meanwhile fails there, and nothing of it is written.
+const COMMIT_ALONE: &str =
+    "SELECT refusal, who, number, baton_begin_group($29, $30) FROM baton_commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+    $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)";
+
 /// A commit; with `until_ms` the first one of a run, which also takes the thread.
 pub(crate) fn commit(commit: Commit, until_ms: Option<i64>, uncounted: &Uncounted, writer: i64) -> Write {
     let bytes_to_count = uncounted.count(&commit) as i64;
@@ -100,7 +106,7 @@ pub(crate) fn commit(commit: Commit, until_ms: Option<i64>, uncounted: &Uncounte
         param(bytes_to_count),
         param(writer),
     ];
-    Write { sql: COMMIT, params, thread: lease.thread.to_string(), bytes, change: Some(Change::Run(run)) }
+    Write { thread: lease.thread.to_string(), alone_sql: Some(COMMIT_ALONE), bytes, change: Some(Change::Run(run)), ..Write::new(COMMIT, params) }
 }
 
 /// The parts that few commits have, as JSON.

@@ -47,6 +47,8 @@ pub(crate) fn param<T: ToSql + Sync + Send + 'static>(value: T) -> Param {
 pub(crate) struct Write {
     pub(crate) sql: &'static str,
     pub(crate) params: Vec<Param>,
+    /// The statement with two parameters more, the writer and the group, that also marks the group; used when nothing else is in it.
+    pub(crate) alone_sql: Option<&'static str>,
     /// Writes of a group are sorted by this, so that two servers lock threads in the same order.
     pub(crate) thread: String,
     pub(crate) bytes: usize,
@@ -56,7 +58,7 @@ pub(crate) struct Write {
 
 impl Write {
     pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Write {
-        Write { sql, params, thread: String::new(), bytes: 0, change: None }
+        Write { sql, params, alone_sql: None, thread: String::new(), bytes: 0, change: None }
     }
 }
 
@@ -247,6 +249,12 @@ const MARK: &str = "SELECT baton_begin_group($1, $2)";
 
 /// One transaction. All of it is sent before the first reply is awaited.
 async fn attempt(session: &mut Session, number: i64, group_number: i64, writes: &[&Write]) -> std::result::Result<Vec<Option<Row>>, Error> {
+    if let [Write { params, alone_sql: Some(sql), .. }] = writes {
+        let statement = session.prepare(*sql).await?;
+        let own: [&(dyn ToSql + Sync); 2] = [&number, &group_number];
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| &**value as &(dyn ToSql + Sync)).chain(own).collect();
+        return Ok(vec![session.client.query_opt(&statement, &params).await?]);
+    }
     let mark = session.prepare(MARK).await?;
     let mut statements = Vec::with_capacity(writes.len());
     for write in writes {

@@ -7,6 +7,7 @@
 //! what time it is.
 
 mod error;
+mod files;
 mod memory;
 mod rows;
 mod scratch;
@@ -21,10 +22,11 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
 pub use error::StoreError;
+pub use files::{FileVersion, NewFile, SharedFiles};
 pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
-    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
+    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Piece,
     RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
     ThreadRow, TokenRow,
 };
@@ -130,6 +132,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// What other processes write from now on, where the store can say so. Changes may be missing: whoever waits for one also polls.
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
+        None
+    }
+
+    /// Tells other processes something that is not written, where the store can. It may get lost, and never waits.
+    fn tell(&self, _change: Change) {}
+
+    /// The files of users that all processes share, where the store keeps them; `None` where they lie on this machine's disk alone.
+    fn files(&self) -> Option<&dyn SharedFiles> {
         None
     }
 

@@ -399,6 +399,8 @@ pub struct RecordFilter {
     pub user: Option<UserId>,
     /// Empty is any.
     pub key_prefix: String,
+    /// Only those behind this key and user in the list, which is sorted by key and user.
+    pub after: Option<(String, UserId)>,
     pub limit: usize,
 }
 
@@ -457,6 +459,24 @@ pub enum Change {
     Run(RunId),
     /// There is a signal for the run.
     Signal(RunId),
+    /// Somebody watches the run and does not drive it; true for a minute.
+    Watched(RunId),
+    /// A piece of an answer that is being generated; not stored.
+    Piece(Piece),
+    /// The stored files of users changed.
+    Files,
+}
+
+/// A piece of an answer, on its way to watchers in other processes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Piece {
+    /// The run that is watched: the one that generates, or one above it.
+    pub watched: RunId,
+    /// The run that generates.
+    pub run: RunId,
+    pub task: TaskId,
+    pub attempt: u32,
+    pub text: String,
 }
 
 /// Which threads to keep.

@@ -143,6 +143,47 @@ pub struct Thread {
     pub run: Option<String>,
     pub created_ms: i64,
     pub updated_ms: i64,
+    /// Listed before the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_pinned: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+/// What a user changes about a thread. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChangeThread {
+    /// An empty title is the first question again.
+    pub title: Option<String>,
+    pub is_pinned: Option<bool>,
+    pub tags: Option<Vec<String>>,
+}
+
+/// Who may read a thread through a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shares {
+    pub shares: Vec<Share>,
+}
+
+/// A link through which anybody can read some turns of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Share {
+    /// Names it for revoking; it does not open anything.
+    pub id: String,
+    pub turns: usize,
+    pub created_ms: i64,
+    /// The path of the link. Only given when it is made, because the server keeps a digest of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// What a link shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NewShare {
+    /// The runs whose questions and answers are shown, in their order; those of the newest branch otherwise.
+    pub runs: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -158,6 +199,9 @@ pub struct Conversation {
     pub runs: Vec<Run>,
     /// The number of the first message of the next page.
     pub next: Option<u64>,
+    /// Runs that do not follow the run before them: the run that each follows, or `""` at the beginning of the conversation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub after: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -197,6 +241,13 @@ pub struct NewRun {
     /// Settings of the flow by name, as `GET /api/flows` lists them; what is left out is as configured.
     #[serde(default)]
     pub settings: BTreeMap<String, Value>,
+    /// The run of the thread that it follows: a branch of the conversation, which does not include what was said after that run. `""` is the
+    /// beginning. All of the thread if left out.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// The only sources that may be used: `server.tool`, a server, or `document:NAME` for a document. All of them if left out.
+    #[serde(default)]
+    pub only: Option<Vec<String>>,
 }
 
 /// What a run may spend.
@@ -478,6 +529,9 @@ pub struct Source {
     pub places: Vec<String>,
     /// Numbers of spans.
     pub spans: Vec<usize>,
+    /// When it was published, as the source says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -630,4 +684,65 @@ pub struct NewSession {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Well {
     pub ok: bool,
+}
+
+/// Keys of models and tools, by the variable of the environment that each stands for. Values are never given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Keys {
+    pub keys: Vec<StoredKey>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredKey {
+    /// `OPENAI_API_KEY`
+    pub name: String,
+    pub state: KeyState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyState {
+    Missing,
+    /// In the environment of the server, which counts before what is stored.
+    Environment,
+    Stored,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetKey {
+    pub value: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestModel {
+    /// `family/model`
+    pub model: String,
+}
+
+/// What a model answered to a short question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TestedModel {
+    pub model: String,
+    pub text: String,
+    pub took_ms: u64,
+}
+
+/// What runs left for later runs of this user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Memory {
+    pub notes: Vec<MemoryNote>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryNote {
+    pub id: u64,
+    pub flow: String,
+    pub kind: String,
+    pub key: Value,
+    pub value: Value,
+    pub thread: String,
+    pub created_ms: i64,
+    pub until_ms: i64,
 }

@@ -4,12 +4,14 @@
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
 //! - [`langserve`]: LangServe's requests, replies and streams, and LangChain's messages.
 //! - [`openai`]: chat completions and responses of OpenAI's API.
+//! - [`a2a`]: cards, messages and tasks of agents that speak A2A.
 //! - [`agui`]: what front ends that speak AG-UI send.
 //!
 //! - [`langgraph`]: what clients of a LangGraph server send.
 //!
 //! One file a protocol.
 
+pub mod a2a;
 pub mod agui;
 pub mod api;
 pub mod langgraph;

@@ -14,7 +14,7 @@ use store::{
     CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow,
     RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::case::Pace;
 use super::dice::Dice;
@@ -29,12 +29,25 @@ pub struct Gate {
     cut: Option<u64>,
     is_dead: AtomicBool,
     died: Notify,
+    /// Cut off from its store: what it asks waits.
+    is_cut_off: watch::Sender<bool>,
     is_loud: bool,
 }
 
 impl Gate {
     pub fn new(cut: Option<u64>, pace: Pace, turn: u64, is_loud: bool) -> Self {
-        Gate { pace, turn, asked: AtomicU64::new(0), passed: AtomicU64::new(0), cut, is_dead: AtomicBool::new(false), died: Notify::new(), is_loud }
+        let is_cut_off = watch::Sender::new(false);
+        Gate {
+            pace,
+            turn,
+            asked: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            cut,
+            is_dead: AtomicBool::new(false),
+            died: Notify::new(),
+            is_cut_off,
+            is_loud,
+        }
     }
 
     /// One instant. The process may die in it, and then this never returns.
@@ -49,6 +62,25 @@ impl Gate {
             self.is_dead.store(true, Ordering::Relaxed);
             self.died.notify_one();
             future::pending::<()>().await;
+        }
+    }
+
+    /// Kills the process at this instant.
+    pub fn kill(&self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+        self.died.notify_one();
+    }
+
+    /// Cuts the process off from its store, or connects it again.
+    pub fn cut_off(&self, is_cut_off: bool) {
+        self.is_cut_off.send_replace(is_cut_off);
+    }
+
+    /// Waits while the process is cut off from its store.
+    async fn connected(&self) {
+        if *self.is_cut_off.borrow() {
+            // The sender is in `self`, so the channel cannot be closed.
+            let _ = self.is_cut_off.subscribe().wait_for(|is_cut_off| !is_cut_off).await;
         }
     }
 
@@ -127,6 +159,7 @@ impl GatedStore {
     }
 
     async fn ask<T>(&self, what: impl Future<Output = T>) -> T {
+        self.gate.connected().await;
         self.gate.wait_for_the_disk().await;
         let answer = if self.stands_still { futures::executor::block_on(tokio::task::unconstrained(what)) } else { what.await };
         self.gate.wait_for_the_disk().await;

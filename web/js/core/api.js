@@ -1,5 +1,6 @@
 // The server's JSON API. Every failure becomes a `Trouble` that says what happened and what to do.
 import { cell } from "./cell.js";
+import { t } from "./words.js";
 
 /// Set when the server wants a token; the page then asks for one.
 export const needsToken = cell(false);
@@ -17,6 +18,7 @@ export class Trouble extends Error {
 export const get = (path) => call("GET", path);
 export const post = (path, body = {}, headers = {}) => call("POST", path, body, headers);
 export const patch = (path, body) => call("PATCH", path, body);
+export const put = (path, body) => call("PUT", path, body);
 export const remove = (path) => call("DELETE", path);
 
 /// A file as it is. `told` hears the share that is sent, from 0 to 1.
@@ -55,15 +57,15 @@ async function call(method, path, body, headers = {}) {
 }
 
 function unreachable() {
-  return new Trouble("The server cannot be reached. Is `baton serve` still running? This page retries automatically.");
+  return new Trouble(t("The server cannot be reached. Is `baton serve` still running? This page retries automatically."));
 }
 
 function trouble(status, body) {
   const error = body?.error;
   if (error?.message) return new Trouble(error.message, status, error.kind, error.program);
-  if (status === 401) return new Trouble("This server requires a token. Create one with `baton tokens add NAME`.", status, "refused");
-  if (status === 429) return new Trouble("Too many requests at once. Wait a moment and try again.", status, "limit");
-  return new Trouble(`The server answered with status ${status} and no message. Its log (BATON_LOG=debug) has the details.`, status, "internal");
+  if (status === 401) return new Trouble(t("This server requires a token. Create one with `baton tokens add NAME`."), status, "refused");
+  if (status === 429) return new Trouble(t("Too many requests at once. Wait a moment and try again."), status, "limit");
+  return new Trouble(t("The server answered with status {status} and no message. Its log (BATON_LOG=debug) has the details.", { status }), status, "internal");
 }
 
 function parsed(text) {

@@ -1,4 +1,5 @@
 // Copies text. `navigator.clipboard` exists only over HTTPS and on localhost, so pages served over plain HTTP use a selection instead.
+import { t } from "./words.js";
 
 export async function copyText(text) {
   if (navigator.clipboard && window.isSecureContext) {
@@ -8,7 +9,7 @@ export async function copyText(text) {
       // The browser refused, e.g. for lack of a permission; the selection may still work.
     }
   }
-  if (!copySelection(text)) throw new Error("The browser does not allow copying. Select the text and press Ctrl+C.");
+  if (!copySelection(text)) throw new Error(t("The browser does not allow copying. Select the text and press Ctrl+C."));
   return undefined;
 }
 

@@ -1,5 +1,6 @@
 // A part of the page that is fetched when it is first looked at: whoever only asks never loads the other rooms.
 import { html } from "./html.js";
+import { t } from "./words.js";
 import { useEffect, useState } from "preact/hooks";
 
 /// `load` gives the component, e.g. `lazy(async () => (await import("./tools.js")).Tools)`.
@@ -19,7 +20,7 @@ export function lazy(load) {
       if (!found) fetched();
     }, []);
     if (part.View) return html`<${part.View} ...${props} />`;
-    if (!part.isLost) return html`<p class="loading" role="status">Loading …</p>`;
-    return html`<p class="trouble" role="alert">This part of the page could not be loaded. <button type="button" class="link" onClick=${() => location.reload()}>Load the page again</button></p>`;
+    if (!part.isLost) return html`<p class="loading" role="status">${t("Loading …")}</p>`;
+    return html`<p class="trouble" role="alert">${t("This part of the page could not be loaded.")} <button type="button" class="link" onClick=${() => location.reload()}>${t("Load the page again")}</button></p>`;
   };
 }

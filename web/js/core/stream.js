@@ -22,8 +22,9 @@ const lost = new Map();
 
 /// `on(event)` gets `{id, event, data}` and answers `true` when nothing more is wanted.
 /// `begun` is told after every new beginning. Gives back `stop()`.
-export function follow(path, on, { after = null, begun = () => {} } = {}) {
-  const self = { cursor: after, isOver: false, waits: 0, wake: () => {}, abort: null };
+/// With `isKept`, the line stays while the tab is hidden, as long as that answers `true`.
+export function follow(path, on, { after = null, begun = () => {}, isKept = () => false } = {}) {
+  const self = { isKept, cursor: after, isOver: false, waits: 0, wake: () => {}, abort: null };
   run(self, path, on, begun);
   return () => stop(self);
 }
@@ -45,7 +46,7 @@ async function run(self, path, on, begun) {
   while (!self.isOver) {
     const end = await read(self, path, on, begun);
     if (self.isOver || end === "enough" || end === "gone") break;
-    await untilSeen();
+    if (!self.isKept()) await untilSeen();
     if (end === "token") {
       await until((done) => needsToken.listen((needed) => !needed && done()));
       continue;
@@ -68,7 +69,7 @@ const open = new Set();
 let leaving = 0;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(leaving);
-  if (document.hidden) leaving = setTimeout(() => open.forEach((self) => self.abort?.abort()), HIDDEN_MS_MAX);
+  if (document.hidden) leaving = setTimeout(() => open.forEach((self) => self.isKept() || self.abort?.abort()), HIDDEN_MS_MAX);
 });
 
 async function untilSeen() {

@@ -18,6 +18,16 @@ export async function attachText(text, changed) {
   changed({ name, state: "ready" });
 }
 
+/// The same for a file, under its own name.
+export async function attachFile(file, changed) {
+  const { name } = file;
+  changed({ name, state: "sending" });
+  await upload(`/api/documents/${encodeURIComponent(name)}`, file, () => {});
+  changed({ name, state: "indexing" });
+  await indexed(name);
+  changed({ name, state: "ready" });
+}
+
 async function indexed(name) {
   for (const until = Date.now() + INDEXED_MS_MAX; Date.now() < until; ) {
     const { files = [] } = await get("/api/documents");

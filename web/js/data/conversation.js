@@ -7,12 +7,16 @@ import { onThread } from "./threads.js";
 const PAGE = 200;
 const PAGES_MAX = 50;
 
-/// `{thread, row, turns: [{run, question, said, created_ms}], isLoading, trouble}`
+/// `{thread, row, turns: [{run, question, said, created_ms}], after: {run: the run it follows}, isLoading, trouble}`
 export const conversation = cell(nothing(null));
 
 function nothing(thread) {
-  return { thread, row: null, turns: [], isLoading: thread !== null, trouble: null };
+  return { thread, row: null, turns: [], after: {}, isLoading: thread !== null, trouble: null };
 }
+
+/// Runs that were started here on a branch, and the run that each follows.
+const followed = new Map();
+const merged = (after) => ({ ...Object.fromEntries(followed), ...after });
 
 /// Questions that were asked here and that the server has not listed yet.
 const asked = new Map();
@@ -27,14 +31,15 @@ export function remember(run, question) {
   asked.set(run, question);
 }
 
-/// A run that was just started here is shown before the server lists it.
-export function add(thread, run, question, flow) {
+/// A run that was just started here is shown before the server lists it. `after` is the run that it follows, on a branch.
+export function add(thread, run, question, flow, after = null) {
   remember(run, question);
+  if (after !== null) followed.set(run, after);
   if (conversation.value.thread !== thread) conversation.value = { ...nothing(thread), isLoading: false };
   const { turns } = conversation.value;
   if (turns.some((turn) => turn.run?.run === run)) return;
   const row = { run, thread, flow, title: question, status: "running", created_ms: Date.now(), parent: null };
-  conversation.value = { ...conversation.value, turns: [...turns, { run: row, question, said: null }] };
+  conversation.value = { ...conversation.value, turns: [...turns, { run: row, question, said: null }], after: merged(conversation.value.after) };
   load(thread);
 }
 
@@ -66,7 +71,7 @@ async function load(thread) {
       from = page.next ?? null;
     }
     if (conversation.value.thread === thread) {
-      conversation.value = { thread, row: page.thread, turns: turns(messages, page.runs, conversation.value.turns), isLoading: false, trouble: null };
+      conversation.value = { thread, row: page.thread, turns: turns(messages, page.runs, conversation.value.turns), after: merged(page.after ?? {}), isLoading: false, trouble: null };
     }
   } catch (trouble) {
     if (conversation.value.thread === thread) conversation.value = { ...conversation.value, isLoading: false, trouble };

@@ -15,6 +15,7 @@ export function begin() {
   load("");
   let isFirst = true;
   follow("/api/feed", heard, {
+    isKept: () => isFeedKept(),
     begun() {
       // What changed while the line was lost is in the first page.
       if (!isFirst) refresh();
@@ -22,6 +23,10 @@ export function begin() {
     },
   });
 }
+
+/// Whether changes are wanted while nobody looks at the page.
+let isFeedKept = () => false;
+export const keepFeedWhile = (isWanted) => (isFeedKept = isWanted);
 
 export function search(query) {
   if (query !== threads.value.query) load(query);
@@ -33,8 +38,9 @@ async function load(query, isQuiet = false) {
   const mine = (turn += 1);
   set({ query, isLoading: true, trouble: null, ...(isQuiet ? {} : { list: query === threads.value.query ? threads.value.list : [], next: null }) });
   try {
-    const page = await get(address(query, null));
+    const [page, pinned] = await Promise.all([get(address(query, null)), query ? { threads: [] } : get("/api/threads?pinned=true")]);
     if (mine !== turn) return;
+    page.threads = merged(page.threads, pinned.threads);
     if (!isQuiet || threads.value.list.length <= page.threads.length) set({ list: page.threads, next: page.next, isLoading: false, isLoaded: true });
     else set({ list: merged(threads.value.list, page.threads), isLoading: false, isLoaded: true });
   } catch (trouble) {
@@ -65,7 +71,8 @@ export async function forget(thread) {
 const address = (query, before) => {
   const wanted = new URLSearchParams({ limit: String(PAGE) });
   if (before) wanted.set("before", before);
-  if (query) wanted.set("q", query);
+  if (tagOf(query)) wanted.set("tag", tagOf(query));
+  else if (query) wanted.set("q", query);
   return `/api/threads?${wanted}`;
 };
 
@@ -100,8 +107,14 @@ function heard({ event, data }) {
 function merged(list, changed) {
   const names = new Set(changed.map((one) => one.thread));
   const rest = list.filter((one) => !names.has(one.thread));
-  return [...changed, ...rest].sort((a, b) => b.updated_ms - a.updated_ms);
+  return [...changed, ...rest].sort((a, b) => Number(b.is_pinned ?? false) - Number(a.is_pinned ?? false) || b.updated_ms - a.updated_ms);
 }
+
+/// A thread that was changed here.
+export const changed = (row) => set({ list: merged(threads.value.list, [row]) });
+
+/// Only conversations with a tag; a word that begins with # asks for one.
+const tagOf = (query) => (/^#\S+$/.test(query) ? query.slice(1) : null);
 
 function gone(thread) {
   set({ list: threads.value.list.filter((one) => one.thread !== thread) });

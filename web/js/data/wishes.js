@@ -2,6 +2,7 @@
 import { cell } from "../core/cell.js";
 import { keep, kept } from "../core/kept.js";
 import { changed } from "../model/settings.js";
+import { onlyOf } from "./sources.js";
 import { flowNamed } from "./status.js";
 
 const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {}, settings: {} };
@@ -16,11 +17,14 @@ export function wish(change) {
 /// Limits that are set, as `[name, number]`.
 export const limitsOf = (budget) => Object.entries(budget).map(([name, limit]) => [name, Number(limit)]).filter(([, limit]) => limit > 0);
 
-/// As the server takes it; what is left at its default is not sent.
-export function asRequest(question, thread) {
+/// As the server takes it; what is left at its default is not sent. `after` is the run that it follows, on a branch.
+export function asRequest(question, thread, after = null) {
   const { flow, model, approve, strict, budget, settings } = wishes.value;
   const request = { question, flow };
   if (thread) request.thread = thread;
+  if (thread && after !== null) request.after = after;
+  const only = onlyOf(thread);
+  if (only) request.only = only;
   if (model) request.model = model;
   if (approve) request.approve = true;
   if (strict) request.strict = true;

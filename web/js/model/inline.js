@@ -1,12 +1,14 @@
 // The text of one block: bold, code, links, citations. Runs are split where the sentence changes, also in the middle of bold words.
 //
-//   words({text, offsets}, context) -> [{sentence: index | null, runs: [{text, strong?, em?, code?, href?, cite?}]}]
+//   words({text, offsets}, context) -> [{sentence: index | null, runs: [{text, strong?, em?, code?, href?, cite?, math?, image?}]}]
 //
 // `offsets[i]` is where the i-th character stands in the whole Markdown; `context.sentenceAt` gives the sentence there.
 import { webAddress } from "./text.js";
 
 /// How far from its beginning a mark may end.
 const REACH_CHARS = 1_000;
+/// The longest picture that is part of the text.
+const DATA_CHARS_MAX = 2_000_000;
 
 /// A block's runs, those of one sentence together.
 export function words(part, context) {
@@ -64,7 +66,28 @@ function inline(part, style, context, runs) {
   flush();
 }
 
+/// Where each kind of formula begins and ends.
+const FORMULAS = [
+  ["$$", "$$", true],
+  ["\\[", "\\]", true],
+  ["\\(", "\\)", false],
+];
+
 const INLINE = [
+  function formula(text, at) {
+    if (text[at] !== "$" && text[at] !== "\\") return null;
+    const near = text.slice(0, at + 2 * REACH_CHARS);
+    for (const [open, close, isBlock] of FORMULAS) {
+      if (!text.startsWith(open, at)) continue;
+      const end = near.indexOf(close, at + open.length);
+      if (end <= at + open.length) return null;
+      const tex = text.slice(at + open.length, end).trim();
+      return tex === "" ? null : { run: { text: tex, math: true, isBlock }, next: end + close.length };
+    }
+    // One dollar may be money: a formula touches both of its marks, and no digit follows.
+    const found = /^\$(?![\s$])((?:[^$\\\n]|\\.)*[^\s$\\])\$(?!\d)/.exec(text.slice(at, at + REACH_CHARS));
+    return found && /[\\^_{}=+<>]|^[A-Za-z]$/.test(found[1]) ? { run: { text: found[1], math: true, isBlock: false }, next: at + found[0].length } : null;
+  },
   function escaped(text, at) {
     return text[at] === "\\" && /[\\`*_{}[\]()#+.!|<>~-]/.test(text[at + 1] ?? "") ? { plain: text[at + 1], next: at + 2 } : null;
   },
@@ -92,8 +115,10 @@ const INLINE = [
   },
   function picture(text, at) {
     if (text[at] !== "!") return null;
-    const found = /^!\[([^\]]*)\]\((?:<[^>]*>|[^)\s]*)\)/.exec(text.slice(at, at + REACH_CHARS));
-    return found ? { plain: found[1], next: at + found[0].length } : null;
+    const data = /^!\[([^\]]*)\]\((data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+)\)/.exec(text.slice(at, at + DATA_CHARS_MAX));
+    if (data) return { run: { text: data[1], image: data[2] }, next: at + data[0].length };
+    const found = /^!\[([^\]]*)\]\((?:<([^>]*)>|([^)\s]*))(?:\s+"[^"]*")?\)/.exec(text.slice(at, at + REACH_CHARS));
+    return found ? { run: { text: found[1], image: found[2] ?? found[3] }, next: at + found[0].length } : null;
   },
   function link(text, at, style) {
     if (text[at] !== "[" || style.href) return null;

@@ -1,4 +1,5 @@
 // Numbers and times as people read them.
+import { language, t } from "../core/words.js";
 
 export function duration(us) {
   if (us === null || us === undefined || Number.isNaN(us)) return "";
@@ -18,7 +19,8 @@ export function money(usd_micros) {
   return `$${usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
 }
 
-export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+/// `units` of the catalogue are `{n} token`, `{n} tokens` and so on.
+export const count = (n, one, many = `${one}s`) => t(`{n} ${n === 1 ? one : many}`, { n: n.toLocaleString(language) });
 
 export function bytes(n) {
   if (n < 1_000) return `${n} B`;
@@ -33,20 +35,20 @@ const DAY = 24 * HOUR;
 /// How long ago, short enough for a list.
 export function ago(at_ms, now_ms = Date.now()) {
   const past = now_ms - at_ms;
-  if (past < MINUTE) return "now";
+  if (past < MINUTE) return t("now");
   if (past < HOUR) return `${Math.floor(past / MINUTE)} min`;
   if (past < DAY) return `${Math.floor(past / HOUR)} h`;
   if (past < 7 * DAY) return `${Math.floor(past / DAY)} d`;
   const at = new Date(at_ms);
   const isThisYear = at.getFullYear() === new Date(now_ms).getFullYear();
-  return at.toLocaleDateString("en", isThisYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
+  return at.toLocaleDateString(language, isThisYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
 }
 
 const LIMITS = { tokens: (n) => count(n, "token"), usd_micros: (n) => money(n) || "$0", calls: (n) => count(n, "call"), time_ms: (n) => duration(n * 1_000) };
 
 /// `calls_max = 3 is used up: …` as the engine writes it, in words for a person.
 export const limitsInWords = (text) =>
-  String(text).replace(/\b(tokens|usd_micros|calls|time_ms)_max = (\d+) is used up(?:: \d+ spent or promised, \d+ kept for the answer, \d+ wanted| \(\d+ ms kept for the answer\))?/g, (_, name, max) => `the limit of ${LIMITS[name](Number(max))} was reached`);
+  String(text).replace(/\b(tokens|usd_micros|calls|time_ms)_max = (\d+) is used up(?:: \d+ spent or promised, \d+ kept for the answer, \d+ wanted| \(\d+ ms kept for the answer\))?/g, (_, name, max) => t("the limit of {limit} was reached", { limit: LIMITS[name](Number(max)) }));
 
 /// The beginning of a Markdown text on one line, without its marks.
 export const withoutMarks = (markdown) =>
@@ -56,7 +58,7 @@ export const withoutMarks = (markdown) =>
     .replace(/\s+/g, " ")
     .trim();
 
-export const atTime = (ms) => new Date(ms).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+export const atTime = (ms) => new Date(ms).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
 
 export const tokens = (spent) => (spent?.tokens_in ?? 0) + (spent?.tokens_out ?? 0);
 

@@ -1,16 +1,21 @@
 // An answer: Markdown, each sentence with its status, each citation a button that opens the passage.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
 import { located } from "../model/marks.js";
 import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
+import { Code } from "./code.js";
+import { Formula } from "./formula.js";
+import { aboutSource, cardOf, hoverCard } from "./hover.js";
 import { Icon } from "./icons.js";
+import { Picture } from "./picture.js";
 
 /// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
-const STATUS_TEXTS = { supported: "", weak: "only weakly supported by the sources", unsupported: "not supported by the sources", contradicted: "a source states the contrary" };
+const STATUS_TEXTS = { supported: () => "", weak: () => t("only weakly supported by the sources"), unsupported: () => t("not supported by the sources"), contradicted: () => t("a source states the contrary") };
 
 /// Who decided about a sentence; rules are what is expected, and not named.
-const DECIDED_TEXTS = { verifier: "decided by the verifier", model: "decided by the language model" };
+const decidedTexts = () => ({ verifier: t("decided by the verifier"), model: t("decided by the language model") });
 
 /// Text without statuses: a draft, or an imported message.
 export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
@@ -22,11 +27,11 @@ export function Answer({ run, thread, answer }) {
   // The offsets of sentences hold only in the text as it is.
   const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
   const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
-  const context = { run, answer, sentences, sources };
+  const context = { run, thread, answer, sentences, sources };
   return html`
     <div class="prose">${blocks(text, { sources: sources.length, sentenceAt }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
-    ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />No language model wrote this answer: it consists of sentences from the sources. Settings list the available models.</p>`}
-    ${answer.limit_reached && html`<p class="remark remark-limit"><${Icon} name="warn" size="15" />${limitText(answer.limit_reached)} Steps were left out, so the answer may be incomplete. Raise or remove the limit under Options and ask again.</p>`}
+    ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />${t("No language model wrote this answer: it consists of sentences from the sources. Settings list the available models.")}</p>`}
+    ${answer.limit_reached && html`<p class="remark remark-limit"><${Icon} name="warn" size="15" />${limitText(answer.limit_reached)} ${t("Steps were left out, so the answer may be incomplete. Raise or remove the limit under Options and ask again.")}</p>`}
     <${Files} files=${answer.files ?? []} thread=${thread} />
     <${Sources} ...${context} />
   `;
@@ -35,8 +40,8 @@ export function Answer({ run, thread, answer }) {
 /// What the run wrote, each to be saved.
 const Files = ({ files, thread }) =>
   files.length > 0 &&
-  html`<section class="files" aria-label="Files">
-    <h3>Files</h3>
+  html`<section class="files" aria-label=${t("Files")}>
+    <h3>${t("Files")}</h3>
     <ul>
       ${files.map((file) => {
         const href = `/api/threads/${encodeURIComponent(thread)}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
@@ -45,24 +50,24 @@ const Files = ({ files, thread }) =>
     </ul>
   </section>`;
 
-const LIMIT_TEXTS = { tokens: "The token limit was reached.", usd: "The cost limit was reached.", calls: "The limit on calls was reached.", time: "The time limit was reached." };
-const limitText = (limit) => LIMIT_TEXTS[limit] ?? "A limit was reached.";
+const limitTexts = () => ({ tokens: t("The token limit was reached."), usd: t("The cost limit was reached."), calls: t("The limit on calls was reached."), time: t("The time limit was reached.") });
+const limitText = (limit) => limitTexts()[limit] ?? t("A limit was reached.");
 
 /// How many sentences have which status, in one line above the answer.
 export function Standing({ sentences = [] }) {
   const of = (status) => sentences.filter((sentence) => sentence.status === status).length;
   const rows = [
-    ["supported", "check", `${of("supported")} supported`],
-    ["weak", "warn", `${of("weak")} weak`],
-    ["unsupported", "bad", `${of("unsupported")} not supported`],
-    ["contradicted", "bad", `${of("contradicted")} contradicted`],
-    ["not_checked", "info", `${of("not_checked")} not checked`],
+    ["supported", "check", t("{n} supported", { n: of("supported") })],
+    ["weak", "warn", t("{n} weak", { n: of("weak") })],
+    ["unsupported", "bad", t("{n} not supported", { n: of("unsupported") })],
+    ["contradicted", "bad", t("{n} contradicted", { n: of("contradicted") })],
+    ["not_checked", "info", t("{n} not checked", { n: of("not_checked") })],
   ].filter(([status]) => of(status) > 0);
   if (rows.length === 0) return null;
   if (rows.length === 1 && rows[0][0] === "not_checked") {
-    return html`<p class="standing standing-not_checked"><${Icon} name="info" size="14" />Not checked: this text was not compared with any source.</p>`;
+    return html`<p class="standing standing-not_checked"><${Icon} name="info" size="14" />${t("Not checked: this text was not compared with any source.")}</p>`;
   }
-  return html`<ul class="standing" aria-label="Sentences by status">
+  return html`<ul class="standing" aria-label=${t("Sentences by status")}>
     ${rows.map(([status, icon, text]) => html`<li class=${`standing-${status}`}><${Icon} name=${icon} size="14" />${text}</li>`)}
   </ul>`;
 }
@@ -70,18 +75,19 @@ export function Standing({ sentences = [] }) {
 function Sources({ run, answer, sources }) {
   if (sources.length === 0) return null;
   return html`
-    <section class="sources" aria-label="Sources">
-      <h3>Sources</h3>
+    <section class="sources" aria-label=${t("Sources")}>
+      <h3>${t("Sources")}</h3>
       <ol>
         ${sources.map((source, at) => {
           const href = webAddress(source.address);
           return html`<li>
             <button type="button" class="source" onClick=${() => openSpan(run, answer, at + 1, null)}>
               <span class="source-number">${at + 1}</span>
-              <span class="source-title" dir="auto">${source.title || source.address || "Untitled"}</span>
+              <span class="source-title" dir="auto">${source.title || source.address || t("Untitled")}</span>
+              <span class="source-about" dir="auto">${aboutSource(source)}</span>
               <span class="source-place" dir="auto">${(source.places ?? []).slice(0, 2).join(", ") || count(source.spans?.length ?? 1, "passage")}</span>
             </button>
-            ${href && html`<a class="source-link" href=${href} target="_blank" rel="noopener noreferrer" aria-label=${`Open ${source.title || href} in a new tab`}><${Icon} name="link" size="15" /></a>`}
+            ${href && html`<a class="source-link" href=${href} target="_blank" rel="noopener noreferrer" aria-label=${t("Open {title} in a new tab", { title: source.title || href })}><${Icon} name="link" size="15" /></a>`}
           </li>`;
         })}
       </ol>
@@ -108,13 +114,13 @@ const Block = ({ block, context }) => {
     case "list":
       return block.isOrdered ? html`<ol start=${block.start}>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ol>` : html`<ul>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ul>`;
     case "code":
-      return html`<pre class="code" tabindex="0" aria-label=${`Code${block.language ? `, ${block.language}` : ""}`}><code>${block.text}</code></pre>`;
+      return html`<${Code} text=${block.text} language=${block.language} />`;
     case "quote":
       return html`<blockquote>${inner(block.blocks)}</blockquote>`;
     case "rule":
       return html`<hr />`;
     case "table":
-      return html`<div class="table" tabindex="0" role="region" aria-label="Table"><table>
+      return html`<div class="table" tabindex="0" role="region" aria-label=${t("Table")}><table>
         <thead><tr>${block.head.map((cell, at) => html`<th scope="col" class=${alignClass(block, at)} dir="auto">${text(cell)}</th>`)}</tr></thead>
         <tbody>${block.rows.map((row) => html`<tr>${row.map((cell, at) => html`<td class=${alignClass(block, at)} dir="auto">${text(cell)}</td>`)}</tr>`)}</tbody>
       </table></div>`;
@@ -130,9 +136,9 @@ const Words = ({ groups, context }) =>
     const own = sentence === null ? null : context?.sentences[sentence];
     const drawn = runs.map((run, at) => html`<${Run} run=${run} sentence=${own} context=${context} isBeforeCite=${Boolean(runs[at + 1]?.cite)} />`);
     if (!own || !(own.status in STATUS_TEXTS)) return drawn;
-    const told = STATUS_TEXTS[own.status];
+    const told = STATUS_TEXTS[own.status]();
     const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
-    const why = [[told, ...problems].filter(Boolean).join(": "), DECIDED_TEXTS[own.by]].filter(Boolean).join("; ");
+    const why = [[told, ...problems].filter(Boolean).join(": "), decidedTexts()[own.by]].filter(Boolean).join("; ");
     const contrary = isEnd && own.contradicted_by ? html`<${Contrary} number=${own.contradicted_by} context=${context} sentence=${own} />` : null;
     // A sentence may be in several cells; screen readers are told its status once.
     return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${told && isEnd && html`<span class="hidden"> (${told}) </span>`}${contrary}`;
@@ -142,16 +148,19 @@ const Words = ({ groups, context }) =>
 function Contrary({ number, context, sentence }) {
   const source = (context.answer.sources ?? []).findIndex((one) => one.spans?.includes(number));
   const open = () => openDrawer({ kind: "span", run: context.run, spans: [number], at: 0, number: source < 0 ? "≠" : source + 1, source: context.sources[source], answer: context.answer, sentence });
-  return html`<button type="button" class="cite cite-contrary" aria-label="Open the passage that states the contrary" title="Open the passage that states the contrary" onClick=${open}>≠</button>`;
+  return html`<button type="button" class="cite cite-contrary" aria-label=${t("Open the passage that states the contrary")} title=${t("Open the passage that states the contrary")} onClick=${open}>≠</button>`;
 }
 
 function Run({ run, sentence, context, isBeforeCite }) {
   if (run.cite) {
     return run.cite.map((number) => {
-      const title = context?.sources[number - 1]?.title ?? "";
-      return html`<button type="button" class="cite" aria-label=${`Source ${number}${title ? `: ${title}` : ""}. Open the passage`} onClick=${() => openSpan(context.run, context.answer, number, sentence)}>${number}</button>`;
+      const source = context?.sources[number - 1];
+      const label = source?.title ? t("Source {number}: {title}. Open the passage", { number, title: source.title }) : t("Source {number}. Open the passage", { number });
+      return html`<button type="button" class="cite" aria-label=${label} ...${hoverCard(() => cardOf(context.answer, number, sentence))} onClick=${() => openSpan(context.run, context.answer, number, sentence)}>${number}</button>`;
     });
   }
+  if (run.math) return html`<${Formula} tex=${run.text} isBlock=${run.isBlock} />`;
+  if (run.image !== undefined) return html`<${Picture} alt=${run.text} address=${run.image} thread=${context?.thread} files=${context?.answer.files} />`;
   // A citation stands right behind its word.
   let drawn = isBeforeCite ? run.text.trimEnd() : run.text;
   if (run.code) drawn = html`<code>${drawn}</code>`;

@@ -4,11 +4,14 @@ import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { lazy } from "../core/lazy.js";
 import { route } from "../core/route.js";
+import { t } from "../core/words.js";
 import { conversation } from "../data/conversation.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { isOver } from "../data/runs.js";
 import { Conversation } from "./conversation.js";
 import { Drawer } from "./drawer.js";
+import { HoverCard } from "./hover.js";
+import { Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { Line, Notices, Token } from "./told.js";
 import { Topbar } from "./topbar.js";
@@ -20,7 +23,7 @@ const Flows = lazy(async () => (await import("./flows.js")).Flows);
 const Settings = lazy(async () => (await import("./settings.js")).Settings);
 const Tools = lazy(async () => (await import("./tools.js")).Tools);
 
-const TITLES = { documents: "Documents", tools: "Tools", flows: "Flows", settings: "Settings", compare: "Compare" };
+const titles = () => ({ documents: t("Documents"), tools: t("Tools"), flows: t("Flows"), settings: t("Settings"), compare: t("Compare") });
 
 const TITLE_CHARS_MAX = 60;
 
@@ -44,7 +47,7 @@ export function App() {
     main.current.focus();
   };
   return html`
-    <a class="skip" href="#main" onClick=${skip}>Skip to the main part</a>
+    <a class="skip" href="#main" onClick=${skip}>${t("Skip to the main part")}</a>
     <${Topbar} toggle=${() => setOpen(!isOpen)} isOpen=${isOpen} />
     <${Line} />
     <div class=${`frame ${isAside ? "has-drawer" : ""}`}>
@@ -53,6 +56,8 @@ export function App() {
       <main id="main" class="main" tabindex="-1" ref=${main}><${Notices} /><${Room} here=${here} /></main>
     </div>
     <${Drawer} />
+    <${HoverCard} />
+    <${Shortcuts} />
     <${Token} />
   `;
 }
@@ -62,7 +67,7 @@ function useTitle(here) {
   const { thread, row, turns } = useCell(conversation);
   const isHere = here.room === "thread" && thread === here.thread;
   const last = isHere ? turns.at(-1) : null;
-  const name = TITLES[here.room] ?? (isHere ? (row?.title ?? last?.question ?? "") : "");
+  const name = titles()[here.room] ?? (isHere ? (row?.title ?? last?.question ?? "") : "");
   const mark = !last?.run ? "" : last.run.status === "asking" ? "(!) " : isOver(last.run.status) ? "" : "… ";
   useEffect(() => {
     document.title = `${mark}${name ? `${name.slice(0, TITLE_CHARS_MAX)} · ` : ""}Baton`;

@@ -1,5 +1,6 @@
 // Which other run to compare with: first the one it was branched from, then the newest.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { get } from "../core/api.js";
 import { useEscape } from "../core/escape.js";
 import { to } from "../core/route.js";
@@ -20,12 +21,12 @@ export function CompareWith({ run, close }) {
   }, [run.run]);
   const sorted = (runs ?? []).toSorted((a, b) => rank(b, run, origin) - rank(a, run, origin)).slice(0, 20);
   return html`
-    <div class="choose" role="group" aria-label="Compare with">
-      <div class="choose-head"><h3>Compare with</h3><button type="button" class="button-icon" aria-label="Close" onClick=${close}><${Icon} name="close" size="16" /></button></div>
+    <div class="choose" role="group" aria-label=${t("Compare with")}>
+      <div class="choose-head"><h3>${t("Compare with")}</h3><button type="button" class="button-icon" aria-label=${t("Close")} onClick=${close}><${Icon} name="close" size="16" /></button></div>
       ${trouble && html`<p class="wrong" role="alert">${trouble.message}</p>`}
-      ${!runs && !trouble && html`<p role="status">Loading the runs …</p>`}
-      ${runs && sorted.length === 0 && html`<p class="quiet">There is no other run yet. Ask again with another flow or model, or branch from a step.</p>`}
-      <ul>${sorted.map((one) => html`<li><a href=${to.compare(run.run, one.run)}><span dir="auto">${one.title}</span><small>${one.run === origin ? "branched from this one · " : ""}${words(one.flow)} · ${words(one.status)} · ${ago(one.created_ms)}</small></a></li>`)}</ul>
+      ${!runs && !trouble && html`<p role="status">${t("Loading the runs …")}</p>`}
+      ${runs && sorted.length === 0 && html`<p class="quiet">${t("There is no other run yet. Ask again with another flow or model, or branch from a step.")}</p>`}
+      <ul>${sorted.map((one) => html`<li><a href=${to.compare(run.run, one.run)}><span dir="auto">${one.title}</span><small>${one.run === origin ? `${t("branched from this one")} · ` : ""}${words(one.flow)} · ${words(one.status)} · ${ago(one.created_ms)}</small></a></li>`)}</ul>
     </div>
   `;
 }

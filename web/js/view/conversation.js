@@ -3,35 +3,59 @@ import { html } from "../core/html.js";
 import { get } from "../core/api.js";
 import { useCell } from "../core/cell.js";
 import { go, to } from "../core/route.js";
+import { t } from "../core/words.js";
+import { choose, chosen, chosenIn } from "../data/branches.js";
 import { add, conversation, open, reload, remember } from "../data/conversation.js";
 import { attempt, say } from "../data/notices.js";
 import { ask, cancel, isOver } from "../data/runs.js";
-import { asRequest } from "../data/wishes.js";
-import { wishes } from "../data/wishes.js";
+import { nameSources } from "../data/sources.js";
+import { asRequest, wishes } from "../data/wishes.js";
+import { choicesTo, pathOf } from "../model/branches.js";
 import { Composer } from "./composer.js";
 import { FirstRun } from "./first.js";
+import { Head } from "./head.js";
+import { Latest, useStayAtEnd } from "./latest.js";
 import { Turn } from "./turn.js";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
-/// Nearer to the end than this, the page stays at the end while words come.
-const NEAR_PX = 160;
+/// Turns before these are drawn when they are near what is seen.
+const NEAR_TURNS = 12;
 
 export function Conversation({ thread, run }) {
   useEffect(() => open(thread), [thread]);
   const known = useCell(conversation);
+  const choices = chosenIn(useCell(chosen), thread);
   const [example, setExample] = useState("");
   const [sending, setSending] = useState(null);
-  const here = known.thread === thread ? known : { turns: [], isLoading: thread !== null, trouble: null };
+  // The run that the next question follows, if it is not the last one.
+  const [following, setFollowing] = useState(null);
+  const [found, setFound] = useState(null);
+  const here = known.thread === thread ? known : { turns: [], after: {}, isLoading: thread !== null, trouble: null };
+  const path = pathOf(here.turns, here.after, choices);
   const running = here.turns.findLast((turn) => turn.run && !isOver(turn.run.status))?.run.run ?? null;
-  const scroll = useStayAtEnd(thread, here.turns.length);
+  const scroll = useStayAtEnd(thread, path.length);
+  useEffect(() => setFollowing(null), [thread]);
+  const isKnown = here.turns.some((turn) => turn.run?.run === run);
+  useEffect(() => {
+    if (run !== null && isKnown) choose(thread, choicesTo(here.turns, here.after, run));
+  }, [thread, run, isKnown]);
 
-  const send = async (question) => {
+  /// `after` is the run that the question follows; `undefined` is the last one that is shown.
+  const send = async (question, after = following?.run ?? undefined) => {
     setSending(question);
     try {
-      const started = await ask(asRequest(question, thread));
+      const hasBranches = Object.keys(here.after).length > 0;
+      const last = path.at(-1)?.turn.run?.run;
+      const follows = after ?? (hasBranches && last ? last : null);
+      const started = await ask(asRequest(question, thread, follows));
       remember(started.run, question);
-      add(started.thread, started.run, question, wishes.value.flow);
-      if (started.thread !== thread) go(to.thread(started.thread));
+      add(started.thread, started.run, question, wishes.value.flow, follows);
+      if (follows !== null) choose(started.thread, { [follows]: started.run });
+      setFollowing(null);
+      if (started.thread !== thread) {
+        nameSources(started.thread);
+        go(to.thread(started.thread));
+      }
       return true;
     } catch (trouble) {
       say(trouble.message, "bad");
@@ -50,44 +74,29 @@ export function Conversation({ thread, run }) {
       return false;
     }
   };
+  const followTurn = (turn) => {
+    setFollowing({ run: turn.run.run, question: turn.question });
+    document.getElementById("question")?.focus();
+  };
 
   const isEmpty = thread === null || (!here.isLoading && here.turns.length === 0 && !here.trouble);
   return html`
-    <section class="conversation" aria-label=${here.row?.title ? `Conversation: ${here.row.title}` : "Conversation"}>
+    <section class="conversation" aria-label=${here.row?.title ? t("Conversation: {title}", { title: here.row.title }) : t("Conversation")}>
+      ${!isEmpty && html`<${Head} thread=${thread} row=${here.row} turns=${here.turns} after=${here.after} path=${path} show=${(all) => choose(thread, all)} find=${setFound} />`}
       <div class="turns" ref=${scroll} tabindex="-1">
-        ${!isEmpty && html`<h1 class="hidden">${here.row?.title ?? "Conversation"}</h1>`}
-        ${here.trouble && html`<div class="trouble" role="alert"><strong>This conversation cannot be shown.</strong> ${here.trouble.message} <button type="button" class="link" onClick=${reload}>Try again</button></div>`}
-        ${here.isLoading && html`<div class="loading" role="status">Loading the conversation …</div>`}
+        ${here.trouble && html`<div class="trouble" role="alert"><strong>${t("This conversation cannot be shown.")}</strong> ${here.trouble.message} <button type="button" class="link" onClick=${reload}>${t("Try again")}</button></div>`}
+        ${here.isLoading && html`<div class="loading" role="status">${t("Loading the conversation …")}</div>`}
         ${isEmpty && sending === null && html`<${FirstRun} ask=${setExample} />`}
         <ol class="turn-list">
-          ${here.turns.map((turn, at) => html`<${Turn} key=${turn.run?.run ?? `said-${at}`} turn=${turn} isLast=${at === here.turns.length - 1} isWanted=${run !== null && turn.run?.run === run} />`)}
+          ${path.map(
+            ({ turn, id, parent, siblings, at }, index) => html`<${Turn} key=${id} id=${id} turn=${turn} parent=${parent} siblings=${siblings} at=${at} isLast=${index === path.length - 1} isFar=${index < path.length - NEAR_TURNS} isWanted=${run !== null && turn.run?.run === run} isFound=${found === id}
+              isBusy=${running !== null || sending !== null} show=${(other) => choose(thread, { [parent]: other })} again=${(question) => send(question, parent)} follow=${() => followTurn(turn)} />`,
+          )}
           ${sending !== null && html`<li class="turn" key="sending"><h2 class="question" dir="auto">${sending}</h2></li>`}
         </ol>
       </div>
-      <${Composer} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} />
+      <${Latest} box=${scroll} turns=${path.length} />
+      <${Composer} thread=${thread} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} following=${following} unfollow=${() => setFollowing(null)} />
     </section>
   `;
-}
-
-/// At its end when opened, and there as long as the reader stays near it.
-function useStayAtEnd(thread, turns) {
-  const box = useRef(null);
-  useLayoutEffect(() => {
-    const element = box.current;
-    if (turns > 0) element.scrollTop = element.scrollHeight;
-    let isNear = turns > 0;
-    const see = () => (isNear = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX);
-    const stay = () => isNear && (element.scrollTop = element.scrollHeight);
-    element.addEventListener("scroll", see, { passive: true });
-    const observer = new ResizeObserver(stay);
-    for (const child of element.children) observer.observe(child);
-    return () => {
-      element.removeEventListener("scroll", see);
-      observer.disconnect();
-    };
-  }, [thread, turns > 0]);
-  useLayoutEffect(() => {
-    if (turns > 0) box.current.scrollTop = box.current.scrollHeight;
-  }, [turns]);
-  return box;
 }

@@ -1,5 +1,6 @@
 // The drawer at the side. It does not block the page; Escape closes it, and the focus goes back to where it came from.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
@@ -17,10 +18,10 @@ export function Drawer() {
   }, [isOpen, content]);
   useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
-  const title = content.kind === "span" ? "Source" : "Step";
+  const title = content.kind === "span" ? t("Source") : t("Step");
   return html`
     <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
-      <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label="Close" onClick=${closeDrawer}><${Icon} name="close" /></button></div>
+      <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label=${t("Close")} onClick=${closeDrawer}><${Icon} name="close" /></button></div>
       <div class="drawer-body">${content.kind === "span" ? html`<${Span} ...${content} />` : html`<${Task} ...${content} />`}</div>
     </div>
   `;

@@ -1,5 +1,6 @@
 // The start page: example questions, and what is set up.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { to } from "../core/route.js";
 import { status } from "../data/status.js";
@@ -7,25 +8,25 @@ import { wish } from "../data/wishes.js";
 import { count } from "../model/text.js";
 import { Icon } from "./icons.js";
 
-const EXAMPLES = [
-  { icon: "search", title: "Look it up", text: "Plans, searches your documents and the web, and cites its sources.", question: "What does Baton do after a crash, and how does it know?", flow: "search" },
-  { icon: "direct", title: "A quick answer", text: "One model call, after a search in your documents.", question: "In one sentence: what is a write-ahead log?", flow: "direct" },
-  { icon: "reason", title: "Several steps", text: "Plans, calls tools, checks the results, and continues until done.", question: "Compare the ways Baton retries a failed step, and say which one fits a mail that must not be sent twice.", flow: "reason" },
-  { icon: "panel", title: "With critics", text: "A planner, researchers and an expert; critics review their work.", question: "Is SQLite a good choice for a durable engine? What speaks against it?", flow: "panel" },
+const examples = () => [
+  { icon: "search", title: t("Look it up"), text: t("Plans, searches your documents and the web, and cites its sources."), question: "What does Baton do after a crash, and how does it know?", flow: "search" },
+  { icon: "direct", title: t("A quick answer"), text: t("One model call, after a search in your documents."), question: "In one sentence: what is a write-ahead log?", flow: "direct" },
+  { icon: "reason", title: t("Several steps"), text: t("Plans, calls tools, checks the results, and continues until done."), question: "Compare the ways Baton retries a failed step, and say which one fits a mail that must not be sent twice.", flow: "reason" },
+  { icon: "panel", title: t("With critics"), text: t("A planner, researchers and an expert; critics review their work."), question: "Is SQLite a good choice for a durable engine? What speaks against it?", flow: "panel" },
 ];
 
 export function FirstRun({ ask }) {
   const known = useCell(status);
   const flows = new Set((known?.flows ?? []).map((flow) => flow.name));
-  const shown = flows.size > 0 ? EXAMPLES.filter((one) => flows.has(one.flow)) : EXAMPLES;
+  const shown = flows.size > 0 ? examples().filter((one) => flows.has(one.flow)) : examples();
   const take = ({ question, flow }) => {
     wish({ flow });
     ask(question);
   };
   return html`
     <div class="first">
-      <h1>What would you like to know?</h1>
-      <p class="first-lead">Ask a question, watch the steps, and read an answer whose sentences are checked against its sources.</p>
+      <h1>${t("What would you like to know?")}</h1>
+      <p class="first-lead">${t("Ask a question, watch the steps, and read an answer whose sentences are checked against its sources.")}</p>
       <ul class="first-cards">
         ${shown.map(
           (one) => html`<li><button type="button" class="first-card" onClick=${() => take(one)}>
@@ -42,10 +43,10 @@ export function FirstRun({ ask }) {
 function Ready({ known }) {
   const passages = known.documents?.passages ?? 0;
   return html`
-    <ul class="first-ready" aria-label="What is set up">
-      <li><${Icon} name="model" size="16" /><span>Model: <strong>${known.model?.name ?? "none"}</strong>${known.model?.why ? ` (${known.model.why})` : ""}. <a href=${to.room("settings")}>Change</a></span></li>
-      <li><${Icon} name="document" size="16" /><span>${passages > 0 ? html`<strong>${count(passages, "passage")}</strong> of your documents can be cited.` : "No documents yet. Upload some, and answers can cite them."} <a href=${to.room("documents")}>Documents</a></span></li>
-      <li><${Icon} name="tool" size="16" /><span>Tools are called over MCP. A tool that sends or deletes something asks you first. <a href=${to.room("tools")}>Tools</a></span></li>
+    <ul class="first-ready" aria-label=${t("What is set up")}>
+      <li><${Icon} name="model" size="16" /><span>${t("Model:")} <strong>${known.model?.name ?? t("none")}</strong>${known.model?.why ? ` (${known.model.why})` : ""}. <a href=${to.room("settings")}>${t("Change")}</a></span></li>
+      <li><${Icon} name="document" size="16" /><span>${passages > 0 ? t("{passages} of your documents can be cited.", { passages: count(passages, "passage") }) : t("No documents yet. Upload some, and answers can cite them.")} <a href=${to.room("documents")}>${t("Documents")}</a></span></li>
+      <li><${Icon} name="tool" size="16" /><span>${t("Tools are called over MCP. A tool that sends or deletes something asks you first.")} <a href=${to.room("tools")}>${t("Tools")}</a></span></li>
     </ul>
   `;
 }

@@ -1,4 +1,4 @@
-// A button that opens a short list. A click elsewhere and Escape close it; Escape gives the focus back to the button.
+// A button that opens a short list. A click on one of its items, a click elsewhere and Escape close it; Escape gives the focus back to the button.
 import { html } from "../core/html.js";
 import { useEscape } from "../core/escape.js";
 import { Icon } from "./icons.js";
@@ -19,6 +19,6 @@ export function Menu({ title, icon, children }) {
   }, [isOpen]);
   return html`<details class="menu" ref=${box} open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary class="button button-quiet"><${Icon} name=${icon} size="15" />${title}</summary>
-    <ul class="menu-list">${children}</ul>
+    <ul class="menu-list" onClick=${() => setOpen(false)}>${children}</ul>
   </details>`;
 }

@@ -1,24 +1,25 @@
 // A passage in its source, scrolled to the cited place.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { spanOf } from "../data/runs.js";
 import { count, webAddress } from "../model/text.js";
 import { Icon } from "./icons.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const TRUST = {
-  own: ["check", "From your own documents"],
-  computed: ["check", "Computed here"],
-  untrusted: ["warn", "External text: used as data, never as instructions"],
+  own: ["check", () => t("From your own documents")],
+  computed: ["check", () => t("Computed here")],
+  untrusted: ["warn", () => t("External text: used as data, never as instructions")],
 };
 
 /// How the sentence that cites the passage stands, and who decided that.
 const STATUS = {
-  supported: ["check", "The sentence is supported"],
-  weak: ["warn", "The sentence is only weakly supported"],
-  unsupported: ["bad", "The sentence is not supported"],
-  contradicted: ["bad", "A passage states the contrary of the sentence"],
+  supported: ["check", () => t("The sentence is supported")],
+  weak: ["warn", () => t("The sentence is only weakly supported")],
+  unsupported: ["bad", () => t("The sentence is not supported")],
+  contradicted: ["bad", () => t("A passage states the contrary of the sentence")],
 };
-const DECIDED = { rules: "rules", verifier: "the verifier", model: "the language model" };
+const decided = () => ({ rules: t("decided by rules"), verifier: t("decided by the verifier"), model: t("decided by the language model") });
 
 export function Span({ run, spans, at, number, source, answer, sentence }) {
   const [place, setPlace] = useState(at);
@@ -36,7 +37,7 @@ export function Span({ run, spans, at, number, source, answer, sentence }) {
     return () => (isWanted = false);
   }, [run, n]);
   const { span, document, trouble, isLoading } = found;
-  const title = document?.title ?? span?.title ?? source?.title ?? "Untitled";
+  const title = document?.title ?? span?.title ?? source?.title ?? t("Untitled");
   const address = span?.address ?? source?.address ?? document?.path;
   const href = webAddress(address);
   const [icon, trust] = TRUST[span?.trust ?? "untrusted"] ?? TRUST.untrusted;
@@ -44,14 +45,14 @@ export function Span({ run, spans, at, number, source, answer, sentence }) {
     <p class="span-title" dir="auto"><span class="source-number">${number}</span>${title}</p>
     <p class="span-address">${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${address}</a>` : address}${span?.place ? html`<span class="span-place">${span.place}</span>` : null}</p>
     ${spans.length > 1 &&
-    html`<div class="span-pages" role="group" aria-label="Passages of this source">
-      <button type="button" class="button-icon" disabled=${place === 0} aria-label="The passage before" onClick=${() => setPlace(place - 1)}><${Icon} name="left" size="16" /></button>
-      <span>${place + 1} of ${count(spans.length, "passage")}</span>
-      <button type="button" class="button-icon" disabled=${place === spans.length - 1} aria-label="The next passage" onClick=${() => setPlace(place + 1)}><${Icon} name="right" size="16" /></button>
+    html`<div class="span-pages" role="group" aria-label=${t("Passages of this source")}>
+      <button type="button" class="button-icon" disabled=${place === 0} aria-label=${t("The passage before")} onClick=${() => setPlace(place - 1)}><${Icon} name="left" size="16" /></button>
+      <span>${t("{n} of {all}", { n: place + 1, all: count(spans.length, "passage") })}</span>
+      <button type="button" class="button-icon" disabled=${place === spans.length - 1} aria-label=${t("The next passage")} onClick=${() => setPlace(place + 1)}><${Icon} name="right" size="16" /></button>
     </div>`}
-    ${isLoading ? html`<p role="status">Opening the source …</p>` : html`<${Text} span=${span} document=${document} trouble=${trouble} />`}
-    ${!isLoading && html`<p class="remark"><${Icon} name=${icon} size="15" />${trust}${span?.task ?? span?.source ? ` · found by ${span.task ?? span.source}` : ""}</p>`}
-    ${sentence && STATUS[sentence.status] && html`<p class="remark"><${Icon} name=${STATUS[sentence.status][0]} size="15" />${STATUS[sentence.status][1]} · decided by ${DECIDED[sentence.by] ?? DECIDED.rules}</p>`}
+    ${isLoading ? html`<p role="status">${t("Opening the source …")}</p>` : html`<${Text} span=${span} document=${document} trouble=${trouble} />`}
+    ${!isLoading && html`<p class="remark"><${Icon} name=${icon} size="15" />${trust()}${span?.task ?? span?.source ? ` · ${t("found by {name}", { name: span.task ?? span.source })}` : ""}</p>`}
+    ${sentence && STATUS[sentence.status] && html`<p class="remark"><${Icon} name=${STATUS[sentence.status][0]} size="15" />${STATUS[sentence.status][1]()} · ${decided()[sentence.by] ?? decided().rules}</p>`}
   `;
 }
 
@@ -65,11 +66,11 @@ function Text({ span, document, trouble }) {
     return html`
       ${trouble && html`<p class="wrong" role="alert">${trouble.message}</p>`}
       ${span && html`<blockquote class="span-text" dir="auto"><mark class="span-mark" id="cited">${span.text}</mark></blockquote>`}
-      ${span && !trouble && html`<p class="quiet">The passage as it was found. The rest of this source is not stored.</p>`}
+      ${span && !trouble && html`<p class="quiet">${t("The passage as it was found. The rest of this source is not stored.")}</p>`}
     `;
   }
   const { text, start, end } = document;
   return html`
-    <div class="span-text span-document" ref=${box} tabindex="0" role="document" aria-label="The source, with the passage marked" dir="auto">${text.slice(0, start)}<mark class="span-mark" id="cited" ref=${mark}>${text.slice(start, end)}</mark>${text.slice(end)}</div>
+    <div class="span-text span-document" ref=${box} tabindex="0" role="document" aria-label=${t("The source, with the passage marked")} dir="auto">${text.slice(0, start)}<mark class="span-mark" id="cited" ref=${mark}>${text.slice(start, end)}</mark>${text.slice(end)}</div>
   `;
 }

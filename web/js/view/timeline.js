@@ -1,5 +1,6 @@
 // When things happened: one row per effect, one bar per attempt, children below the call that started them.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { took_us } from "../model/family.js";
 import { duration, words } from "../model/text.js";
 import { bars } from "../model/timeline.js";
@@ -17,9 +18,9 @@ export function Timeline({ family, now_ms, open }) {
   const percent = (share) => `${(share * 100).toFixed(3)}%`;
   return html`
     <div class="timeline">
-      <div class="timeline-head"><span>Timeline</span><span>${duration(total_us)}</span></div>
-      ${shown.length < rows.length && html`<button type="button" class="link" onClick=${() => setWhole(true)}>Show the ${rows.length - shown.length} before</button>`}
-      <ol aria-label="Timeline">
+      <div class="timeline-head"><span>${t("Timeline")}</span><span>${duration(total_us)}</span></div>
+      ${shown.length < rows.length && html`<button type="button" class="link" onClick=${() => setWhole(true)}>${t("Show the {n} before", { n: rows.length - shown.length })}</button>`}
+      <ol aria-label=${t("Timeline")}>
         ${shown.map(
           ({ task, depth, parts }) => html`
             <li key=${task.key}>

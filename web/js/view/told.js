@@ -1,5 +1,6 @@
 // Notices, the state of the connection, and the dialog for a token.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { needsToken, post } from "../core/api.js";
 import { useCell } from "../core/cell.js";
 import { line, tryNow } from "../core/stream.js";
@@ -11,8 +12,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 export function Notices() {
   const all = useCell(notices);
-  return html`<div class="notices" role="region" aria-label="Notices" aria-live="polite">
-    ${all.map((one) => html`<div key=${one.id} class=${`notice notice-${one.kind}`} role=${one.kind === "bad" ? "alert" : undefined}><p>${one.text}</p><button type="button" class="button-icon" aria-label="Dismiss" onClick=${() => dismiss(one.id)}><${Icon} name="close" size="16" /></button></div>`)}
+  return html`<div class="notices" role="region" aria-label=${t("Notices")} aria-live="polite">
+    ${all.map((one) => html`<div key=${one.id} class=${`notice notice-${one.kind}`} role=${one.kind === "bad" ? "alert" : undefined}><p>${one.text}</p><button type="button" class="button-icon" aria-label=${t("Dismiss")} onClick=${() => dismiss(one.id)}><${Icon} name="close" size="16" /></button></div>`)}
   </div>`;
 }
 
@@ -31,8 +32,8 @@ export function Line() {
     return undefined;
   }, [now.isLost]);
   return html`<div class="line" role="status" aria-live="assertive">
-    ${now.isLost && html`<p class="line-lost"><${Icon} name="warn" size="16" />The connection to the server is lost. Runs continue on the server; this page reconnects automatically. <button type="button" class="link" onClick=${tryNow}>Try now</button></p>`}
-    ${isBack && !now.isLost && html`<p class="line-back"><${Icon} name="check" size="16" />Connected again.</p>`}
+    ${now.isLost && html`<p class="line-lost"><${Icon} name="warn" size="16" />${t("The connection to the server is lost. Runs continue on the server; this page reconnects automatically.")} <button type="button" class="link" onClick=${tryNow}>${t("Try now")}</button></p>`}
+    ${isBack && !now.isLost && html`<p class="line-back"><${Icon} name="check" size="16" />${t("Connected again.")}</p>`}
   </div>`;
 }
 
@@ -55,14 +56,14 @@ export function Token() {
       loadStatus();
       refresh();
     } catch (trouble) {
-      setWrong(trouble.status === 401 ? "This token is not valid on this server." : trouble.message);
+      setWrong(trouble.status === 401 ? t("This token is not valid on this server.") : trouble.message);
     }
   };
   return html`<dialog class="token" ref=${dialog} aria-labelledby="token-title" onCancel=${(event) => event.preventDefault()}>
-    <form onSubmit=${enter}><h2 id="token-title"><${Icon} name="key" />Sign in</h2>
-      <p>This server requires an access token. Create one on the server with <code>baton tokens add NAME</code>.</p>
-      <label><span>Token</span><input type="password" autocomplete="current-password" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
+    <form onSubmit=${enter}><h2 id="token-title"><${Icon} name="key" />${t("Sign in")}</h2>
+      <p>${t("This server requires an access token. Create one on the server with")} <code>baton tokens add NAME</code>.</p>
+      <label><span>${t("Token")}</span><input type="password" autocomplete="current-password" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-      <button class="button button-primary">Sign in</button></form>
+      <button class="button button-primary">${t("Sign in")}</button></form>
   </dialog>`;
 }

@@ -1,5 +1,6 @@
 // The registry: servers and their state, their tools, a switch for each, and a form to try one.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { get, post } from "../core/api.js";
 import { attempt, say } from "../data/notices.js";
 import { count } from "../model/text.js";
@@ -32,26 +33,26 @@ export function Tools() {
         await post(path);
       } catch (trouble) {
         if (trouble.kind !== "confirm") throw trouble;
-        if (!window.confirm(`${name} is a program that the server starts on its machine:\n\n${trouble.program}\n\nStart it?`)) return;
+        if (!window.confirm(t("{name} is a program that the server starts on its machine:\n\n{program}\n\nStart it?", { name, program: trouble.program }))) return;
         await post(path, { confirm: trouble.program });
       }
-      say(`${name} is ${isOn ? "on" : "off"}.`);
+      say(isOn ? t("{name} is on.", { name }) : t("{name} is off.", { name }));
       await load();
     });
   const isFound = (tool) => words.trim() === "" || `${tool.name} ${tool.title ?? ""} ${tool.description}`.toLowerCase().includes(words.trim().toLowerCase());
   return html`
     <section class="room-page" aria-labelledby="tools">
-      <h1 id="tools">Tools</h1>
-      <p class="lead">The tools that flows can call. A tool that is off is not offered to any flow.</p>
-      <label class="field-search"><span class="hidden">Search tools</span><${Icon} name="search" size="16" /><input type="search" placeholder="Search tools" value=${words} onInput=${(event) => setWords(event.target.value)} /></label>
+      <h1 id="tools">${t("Tools")}</h1>
+      <p class="lead">${t("The tools that flows can call. A tool that is off is not offered to any flow.")}</p>
+      <label class="field-search"><span class="hidden">${t("Search tools")}</span><${Icon} name="search" size="16" /><input type="search" placeholder=${t("Search tools")} value=${words} onInput=${(event) => setWords(event.target.value)} /></label>
       ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
-      ${!known && html`<p role="status">Loading the tools …</p>`}
+      ${!known && html`<p role="status">${t("Loading the tools …")}</p>`}
       ${(known?.servers ?? []).map((server) => {
         const own = known.tools.filter((tool) => tool.server === server.name && isFound(tool));
         if (words.trim() !== "" && own.length === 0) return null;
-        return html`<section class="server" key=${server.name} aria-label=${`Server ${server.name}`}>
+        return html`<section class="server" key=${server.name} aria-label=${t("Server {name}", { name: server.name })}>
           <div class="server-head"><h2>${server.name}</h2><${Health} server=${server} /><span class="quiet">${server.kind} · ${count(typeof server.tools === "number" ? server.tools : own.length, "tool")}</span><span class="spring"></span>
-            <${Switch} isOn=${server.enabled} label=${`Server ${server.name}`} turn=${(isOn) => turn("servers", server.name, isOn)} /></div>
+            <${Switch} isOn=${server.enabled} label=${t("Server {name}", { name: server.name })} turn=${(isOn) => turn("servers", server.name, isOn)} /></div>
           ${why(server) && html`<p class="wrong">${why(server)}</p>`}
           <ul class="tools">${own.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} turn=${turn} />`)}</ul>
         </section>`;
@@ -71,11 +72,11 @@ const Health = ({ server }) => {
 
 function Tool({ tool, turn }) {
   const [isOpen, setOpen] = useState(false);
-  const marks = [tool.read_only && "read-only", tool.destructive && "can change or delete", tool.open_world && "external access"].filter(Boolean);
+  const marks = [tool.read_only && t("read-only"), tool.destructive && t("can change or delete"), tool.open_world && t("external access")].filter(Boolean);
   return html`
     <li class="tool">
       <div class="tool-head"><div><strong>${tool.name}</strong>${marks.map((mark) => html`<span class="mark">${mark}</span>`)}<p dir="auto">${tool.description?.split("\n")[0]}</p></div><span class="spring"></span>
-        <button type="button" class="button button-quiet" aria-expanded=${String(isOpen)} disabled=${!tool.enabled} onClick=${() => setOpen(!isOpen)}><${Icon} name="play" size="14" />Try<span class="hidden"> ${tool.name}</span></button>
+        <button type="button" class="button button-quiet" aria-expanded=${String(isOpen)} disabled=${!tool.enabled} onClick=${() => setOpen(!isOpen)}><${Icon} name="play" size="14" />${t("Try")}<span class="hidden"> ${tool.name}</span></button>
         <${Switch} isOn=${tool.enabled} label=${tool.name} turn=${(isOn) => turn("tools", tool.name, isOn)} /></div>
       ${isOpen && html`<${Try} tool=${tool} />`}
     </li>

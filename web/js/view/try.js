@@ -1,5 +1,6 @@
 // One tool, tried: a form from its schema, and its result.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { post } from "../core/api.js";
 import { count, duration, shown } from "../model/text.js";
 import { useState } from "preact/hooks";
@@ -31,10 +32,10 @@ export function Try({ tool }) {
     return undefined;
   };
   return html`
-    <form class="try" onSubmit=${call} aria-label=${`Try ${tool.name}`}>
-      ${tool.destructive && html`<p class="wrong">This is a real call: whatever the tool changes, deletes or sends takes effect.</p>`}
+    <form class="try" onSubmit=${call} aria-label=${t("Try {name}", { name: tool.name })}>
+      ${tool.destructive && html`<p class="wrong">${t("This is a real call: whatever the tool changes, deletes or sends takes effect.")}</p>`}
       ${fields.map(([name, schema]) => html`<${Field} key=${name} name=${name} schema=${schema} isRequired=${required.includes(name)} value=${values[name]} put=${(value) => setValues({ ...values, [name]: value })} />`)}
-      <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}>${isBusy ? "Calling …" : "Call it"}</button></div>
+      <div class="asking-bar"><button class="button button-primary" disabled=${isBusy}>${isBusy ? t("Calling …") : t("Call it")}</button></div>
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
       ${said && html`<div role="status"><p class="quiet">${duration(said.took_ms * 1_000)}${said.spans?.length ? ` · ${count(said.spans.length, "passage")}` : ""}</p><pre tabindex="0" dir="auto">${said.text || shown(said.data)}</pre></div>`}
     </form>
@@ -43,7 +44,7 @@ export function Try({ tool }) {
 
 function Field({ name, schema, isRequired, value, put }) {
   const type = [].concat(schema.type ?? "string")[0];
-  const told = html`<span>${name}${isRequired ? "" : html` <small>optional</small>`}${schema.description ? html`<small>${schema.description}</small>` : null}</span>`;
+  const told = html`<span>${name}${isRequired ? "" : html` <small>${t("optional")}</small>`}${schema.description ? html`<small>${schema.description}</small>` : null}</span>`;
   if (schema.enum) return html`<label>${told}<select required=${isRequired} onChange=${(event) => put(event.target.value)}><option value=""></option>${schema.enum.map((one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}</select></label>`;
   if (type === "boolean") return html`<label class="check"><input type="checkbox" checked=${value === true} onChange=${(event) => put(event.target.checked)} />${told}</label>`;
   if (type === "integer" || type === "number") return html`<label>${told}<input type="number" step=${type === "integer" ? "1" : "any"} required=${isRequired} value=${value ?? ""} onInput=${(event) => put(event.target.value)} /></label>`;
@@ -58,6 +59,6 @@ function read(schema, value) {
   try {
     return JSON.parse(value);
   } catch (error) {
-    throw new Error(`An argument is not JSON: ${error.message}`);
+    throw new Error(t("An argument is not JSON: {why}", { why: error.message }));
   }
 }

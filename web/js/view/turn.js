@@ -1,5 +1,6 @@
 // One turn: the question, the flow, the steps, and the answer with its actions.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { reload } from "../data/conversation.js";
 import { attempt, say } from "../data/notices.js";
 import { keepPartial, partialOf } from "../data/partials.js";
@@ -10,28 +11,34 @@ import { count, duration, limitsInWords, money, tokens } from "../model/text.js"
 import { Actions } from "./actions.js";
 import { Answer, Plain, Standing } from "./answer.js";
 import { Badge } from "./badge.js";
+import { FoundBefore } from "./found.js";
 import { CompareWith } from "./choose.js";
 import { Icon } from "./icons.js";
 import { Asking } from "./person.js";
+import { Question, QuestionEditor } from "./question.js";
+import { Switcher } from "./switcher.js";
 import { Work } from "./work.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-export function Turn({ turn, isLast, isWanted }) {
+/// `again(question)` asks for another version of the turn, `show(id)` shows another one, `follow()` continues from here.
+export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound, isBusy, show, again, follow }) {
   const { run, question, said } = turn;
   const item = useRef(null);
+  const [isEditing, setEditing] = useState(false);
   useEffect(() => {
-    if (isWanted) item.current.scrollIntoView({ block: "start" });
-  }, [isWanted]);
+    if (isWanted || isFound) item.current.scrollIntoView({ block: isFound ? "center" : "start" });
+  }, [isWanted, isFound]);
+  const branching = run && question && { isBusy, again: () => again(question), edit: () => setEditing(true), follow: isLast ? null : follow };
   return html`
-    <li class="turn" ref=${item}>
-      ${question !== null && !run?.is_resumed && html`<h2 class="question" dir="auto"><span class="hidden">You asked: </span>${question}</h2>`}
-      ${run?.is_resumed && html`<h2 class="resumed"><${Icon} name="play" size="14" />Resumed<span class="hidden">: ${question}</span></h2>`}
-      ${run ? html`<${Answered} run=${run} said=${said} isLast=${isLast} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
+    <li class=${`turn ${isFar ? "is-far" : ""} ${isFound ? "is-found" : ""}`} ref=${item} data-turn=${id}>
+      ${isEditing ? html`<${QuestionEditor} question=${question} send=${again} close=${() => setEditing(false)} />` : html`<${Question} question=${question} run=${run} />`}
+      <${Switcher} siblings=${siblings} at=${at} show=${show} />
+      ${run ? html`<${Answered} run=${run} said=${said} branching=${branching} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
     </li>
   `;
 }
 
-function Answered({ run, said, isLast, isWanted }) {
+function Answered({ run, said, branching, isWanted }) {
   const [isOpen, setOpen] = useState(null);
   const [isComparing, setComparing] = useState(false);
   const isGoing = !isOver(run.status);
@@ -64,7 +71,7 @@ function Answered({ run, said, isLast, isWanted }) {
   const toggle = () => setOpen(!isShown);
   const closeCompare = () => {
     setComparing(false);
-    box.current.querySelector(".actions > button:last-of-type")?.focus();
+    box.current.querySelector(".actions-compare")?.focus();
   };
   useLayoutEffect(() => {
     // The steps are shown from their beginning.
@@ -79,19 +86,20 @@ function Answered({ run, said, isLast, isWanted }) {
       </div>
       ${isShown && family && html`<${Work} known=${known} flow=${run.flow} />`}
       ${(row.waiting ?? []).map((open) => html`<${Asking} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
-      ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>Writing; the sources are checked at the end</p><${Plain} text=${draft} /></div>`}
-      ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />Incomplete: the text up to the point where the run ended. Its sources were not checked.</p><${Plain} text=${partial} /></div>`}
+      ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>${t("Writing; the sources are checked at the end")}</p><${Plain} text=${draft} /></div>`}
+      ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />${t("Incomplete: the text up to the point where the run ended. Its sources were not checked.")}</p><${Plain} text=${partial} /></div>`}
       ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && said && html`<${Plain} text=${said} />`}
-      <p class="hidden" role="status">${wasGoing.current ? (ENDINGS[status] ?? "") : ""}</p>
+      <p class="hidden" role="status">${wasGoing.current ? (endings()[status] ?? "") : ""}</p>
       <${Ended} status=${status} row=${row} family=${family} />
-      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || said || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} />`}
+      <${FoundBefore} status=${status} family=${family} />
+      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || said || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} branching=${branching} />`}
       ${isComparing && html`<${CompareWith} run=${run} close=${closeCompare} />`}
     </div>
   `;
 }
 
 /// Read aloud when a run ends while the page is open.
-const ENDINGS = { done: "The answer is ready.", failed: "The run failed. There is no answer.", cancelled: "The run was stopped." };
+const endings = () => ({ done: t("The answer is ready."), failed: t("The run failed. There is no answer."), cancelled: t("The run was stopped.") });
 
 /// Whether it has been near the visible part.
 function useSeen(box) {
@@ -119,16 +127,16 @@ function useAnswer(run, status) {
   return answer;
 }
 
-const STATES = { running: "Working", asking: "Needs your answer", waiting: "Waiting", failed: "Failed", cancelled: "Stopped" };
+const states = () => ({ running: t("Working"), asking: t("Needs your answer"), waiting: t("Waiting"), failed: t("Failed"), cancelled: t("Stopped") });
 
 const State = ({ status }) =>
-  status === "done" ? null : html`<span class=${`stand stand-${status}`} role="status">${status === "running" && html`<span class="pulse"></span>`}${STATES[status] ?? status}</span>`;
+  status === "done" ? null : html`<span class=${`stand stand-${status}`} role="status">${status === "running" && html`<span class="pulse"></span>`}${states()[status] ?? status}</span>`;
 
 function Summary({ row, family }) {
   const sum = row.spent ?? (family ? spent(family) : null);
   const elapsed_us = row.elapsed_ms !== undefined && row.elapsed_ms !== null ? row.elapsed_ms * 1_000 : (family?.runs.get(family.root)?.clock_us ?? null);
-  const parts = [sum?.calls ? count(sum.calls, "call") : "", elapsed_us ? duration(elapsed_us) : "", tokens(sum) ? `${tokens(sum).toLocaleString("en")} tokens` : "", money(sum?.usd_micros)];
-  return html`<span>${parts.filter(Boolean).join(" · ") || "Steps"}</span>`;
+  const parts = [sum?.calls ? count(sum.calls, "call") : "", elapsed_us ? duration(elapsed_us) : "", tokens(sum) ? count(tokens(sum), "token") : "", money(sum?.usd_micros)];
+  return html`<span>${parts.filter(Boolean).join(" · ") || t("Steps")}</span>`;
 }
 
 function Ended({ status, row, family }) {
@@ -136,13 +144,13 @@ function Ended({ status, row, family }) {
     attempt(async () => {
       await resumed(row, family);
       reload();
-      say("Resumed from the last completed step.");
+      say(t("Resumed from the last completed step."));
     });
   if (status === "cancelled") {
-    return html`<div class="ended"><p>Stopped${reasonOf(row.outcome)}. The completed steps are kept.</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Resume</button></div>`;
+    return html`<div class="ended"><p>${t("Stopped")}${reasonOf(row.outcome)}. ${t("The completed steps are kept.")}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />${t("Resume")}</button></div>`;
   }
   if (status === "failed") {
-    return html`<div class="ended ended-bad" role="alert"><p><strong>This run failed.</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />Retry</button></div>`;
+    return html`<div class="ended ended-bad" role="alert"><p><strong>${t("This run failed.")}</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />${t("Retry")}</button></div>`;
   }
   return null;
 }
@@ -152,5 +160,5 @@ const reasonOf = (outcome) => (outcome?.reason && !/^stopped/i.test(outcome.reas
 
 function faultOf(outcome) {
   const fault = outcome?.fault ?? outcome;
-  return limitsInWords(fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : "Open the steps above to see where."));
+  return limitsInWords(fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : t("Open the steps above to see where.")));
 }

@@ -10,6 +10,7 @@ use service::global_args::GlobalArgs;
 use service::hub::Servers;
 use service::model_options::{self, Look};
 use service::wiring;
+use store::{RunFilter, Status};
 use terminal::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 
 use crate::exit::{Exit, Result};
@@ -33,6 +34,7 @@ impl Doctor {
         let mut places = places(globals, &config, &folder)?;
         let (registry, agents) = wiring::block_on(elsewhere(&config))?;
         (places["registry"], places["agents"]) = (json!(registry), json!(agents));
+        (places["store"], places["given up"]) = wiring::block_on(store(globals))?;
         let kernels: Vec<&str> = Kernels::available().into_iter().map(Kernels::name).collect();
         let mut out = anstream::stdout().lock();
         if self.json {
@@ -95,6 +97,36 @@ async fn elsewhere(config: &Config) -> Result<(String, String)> {
     let none = || "none; flows of this process do their work (`baton up` starts a team)".to_owned();
     Ok((registry, if agents.is_empty() { none() } else { agents.join(", ") }))
 }
+
+/// Whether the store answers, and the runs that were given up because they ended their process again and again.
+async fn store(globals: &GlobalArgs) -> Result<(Value, Value)> {
+    const SHOWN_MAX: usize = 20;
+    if globals.shared()?.is_none() && !globals.path()?.exists() {
+        return Ok((json!("empty"), json!("none")));
+    }
+    let store = match globals.open().await {
+        Ok(store) => store,
+        Err(error) => return Ok((json!(format!("cannot be used: {error}")), json!("unknown"))),
+    };
+    let unfinished = RunFilter { statuses: vec![Status::Running, Status::Waiting], limit: UNFINISHED_MAX, ..RunFilter::default() };
+    let read = async { Ok::<_, engine::EngineError>((store.runs(unfinished).await?.len(), engine::given_up(&*store, SHOWN_MAX).await?)) };
+    let (unfinished, given_up) = match read.await {
+        Ok(found) => found,
+        Err(error) => return Ok((json!(format!("cannot be read: {error}")), json!("unknown"))),
+    };
+    let more = if unfinished == UNFINISHED_MAX { " or more" } else { "" };
+    let given_up = match given_up.as_slice() {
+        [] => "none".to_owned(),
+        runs => {
+            let names: Vec<&str> = runs.iter().map(|given_up| given_up.run.as_str()).collect();
+            format!("{} (their process ended again and again; `baton runs resume ID` tries one again)", names.join(", "))
+        }
+    };
+    Ok((json!(format!("answers; {unfinished}{more} unfinished runs")), json!(given_up)))
+}
+
+/// Unfinished runs that are counted.
+const UNFINISHED_MAX: usize = 1_000;
 
 fn places(globals: &GlobalArgs, config: &Config, folder: &Path) -> Result<Value> {
     let is_there = |path: &Path| if path.exists() { path.display().to_string() } else { format!("{} (not there yet)", path.display()) };

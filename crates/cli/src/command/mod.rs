@@ -22,6 +22,7 @@ mod tokens;
 mod tools;
 mod up;
 mod users;
+mod worker;
 
 use clap::Subcommand;
 use service::global_args::GlobalArgs;
@@ -61,6 +62,7 @@ pub(crate) enum Command {
     Registry(registry::Registry),
     Agent(agent::Agent),
     Up(up::Up),
+    Worker(worker::Worker),
     #[command(subcommand)]
     Bench(measure::Bench),
     Index(index::Index),
@@ -95,6 +97,7 @@ impl Command {
             Command::Registry(registry) => registry.run(globals),
             Command::Agent(agent) => agent.run(globals),
             Command::Up(up) => up.run(globals),
+            Command::Worker(worker) => worker.run(globals),
             Command::Bench(bench) => bench.run(globals).map(|()| Exit::Well),
             Command::Index(index) => index.run(),
             Command::Eval(eval) => eval.run(globals).map(Exit::from),

@@ -5,7 +5,9 @@ use std::io::{IsTerminal as _, Write as _};
 use serde_json::json;
 use server::limits;
 use service::access::{Listener, StartToken};
-use service::{GlobalArgs, ModelOptions, Service, wiring};
+use service::restate::{self, EngineKind};
+use service::wiring::{self, EngineRole};
+use service::{GlobalArgs, ModelOptions, Service, ServiceError};
 use terminal::{DIM, paint};
 
 use crate::exit::{self, Exit, Result};
@@ -18,6 +20,12 @@ use crate::listen_args::ListenArgs;
 pub(crate) struct Serve {
     #[arg(long, default_value_t = 8080)]
     port: u16,
+    /// Who drives runs: this process, or the workers of a Restate server (`baton worker`)
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineKind,
+    /// With --engine restate: the ingress of the Restate server, usually port 8080 there; BATON_RESTATE_TOKEN is sent as bearer token
+    #[arg(long, value_name = "URL", required_if_eq("engine", "restate"))]
+    restate: Option<String>,
     #[command(flatten)]
     listening: ListenArgs,
     #[command(flatten)]
@@ -34,6 +42,7 @@ Examples:
   baton serve --docs notes/ --model ollama/qwen3:4b
   baton tokens add ada && baton serve --host 0.0.0.0
   baton serve --host 0.0.0.0 --port 8443 --tls-cert tls.crt --tls-key tls.key
+  baton serve --port 8081 --engine restate --restate http://127.0.0.1:8080 --store postgres://baton@db/baton
   curl -s localhost:8080/api/query -H 'content-type: application/json' -d '{\"query\": \"What is a relay baton?\"}'
 
 The API is described at /api/openapi.json. LangServe's clients find every flow at /FLOW/invoke and its siblings, and the one that picks a flow at /graph. OpenAI's SDKs find flows as models at /v1, MCP hosts as tools at /mcp, AG-UI's front ends as agents at /ag-ui/FLOW. Runs that were going when a server died go on when it is started again.
@@ -49,11 +58,16 @@ impl Serve {
 
     async fn serve(mut self, globals: &GlobalArgs) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
+        let role = match (self.engine, &self.restate) {
+            (EngineKind::Restate, Some(ingress)) => restate::submits_to(ingress)?,
+            (EngineKind::Embedded, Some(_)) => return Err(ServiceError::Usage("--restate needs --engine restate".into())),
+            (_, None) => EngineRole::Embedded,
+        };
         let store = globals.open_or_make().await?;
         let bound = self.listening.bind(Some(store.clone()), globals, self.port).await?;
         let url = bound.url();
         let Listener { listener, address, guard, start_token, tls } = bound;
-        let service = Service::build(globals, &mut self.model_options, guard, store, self.listening.json).await?;
+        let service = Service::build_as(role, globals, &mut self.model_options, guard, store, self.listening.json).await?;
         let serving = service.listen_with(listener, tls);
         let recovered = service.recover().await?;
         let mut out = anstream::stdout();

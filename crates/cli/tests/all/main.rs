@@ -21,6 +21,8 @@ mod new_flow;
 mod permissions;
 mod postgres;
 mod registry;
+mod restate;
+mod restate_failover;
 mod results;
 mod roles;
 mod runs;

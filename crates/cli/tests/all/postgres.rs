@@ -12,14 +12,14 @@ use crate::{ANSWER, CommandOutput, Home};
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
 /// A schema of its own in the database that `lab/peers/postgres` started.
-struct Shared {
-    home: Home,
+pub(crate) struct Shared {
+    pub(crate) home: Home,
     url: String,
     schema: String,
 }
 
 impl Shared {
-    async fn new() -> Shared {
+    pub(crate) async fn new() -> Shared {
         let url = std::env::var("BATON_POSTGRES_URL").expect("`lab/peers/postgres` starts a database and runs this");
         let schema = format!("t{}_{}", std::process::id(), std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos());
         let shared = Shared { home: Home::new(), url, schema };
@@ -46,17 +46,17 @@ impl Shared {
         self.store().replace(&format!(":{}@", self.password()), "@")
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.home.command(args);
         command.env("BATON_STORE", self.store()).env("XDG_CONFIG_HOME", self.home.db().with_file_name("config"));
         command
     }
 
-    fn baton(&self, args: &[&str]) -> CommandOutput {
+    pub(crate) fn baton(&self, args: &[&str]) -> CommandOutput {
         CommandOutput::of(self.command(args).output().unwrap())
     }
 
-    fn well(&self, args: &[&str]) -> CommandOutput {
+    pub(crate) fn well(&self, args: &[&str]) -> CommandOutput {
         let said = self.baton(args);
         assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
         said
@@ -68,14 +68,14 @@ impl Shared {
     }
 
     /// The sample world with one rule before it.
-    fn script(&self, name: &str, rule: &str) -> String {
+    pub(crate) fn script(&self, name: &str, rule: &str) -> String {
         let path = self.home.db().with_file_name(name);
         std::fs::write(&path, format!("{rule}\n{}", flows::SCRIPT)).unwrap();
         path.to_str().unwrap().to_owned()
     }
 }
 
-fn question() -> Value {
+pub(crate) fn question() -> Value {
     json!({ "question": "What is it?", "flow": "research" })
 }
 

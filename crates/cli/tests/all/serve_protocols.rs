@@ -2,6 +2,7 @@
 //! share; and requests that are damaged.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -32,7 +33,7 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario { title: "A run that is stopped by somebody else", flow: "search", question: "slow tides", asks: false, is_cancelled: true },
 ];
 
-const PROTOCOLS: [&str; 6] = ["Baton's API", "LangServe, `stream_events`", "OpenAI, chat completions", "OpenAI, responses", "MCP", "AG-UI"];
+const PROTOCOLS: [&str; 7] = ["Baton's API", "LangServe, `stream_events`", "OpenAI, chat completions", "OpenAI, responses", "MCP", "A2A", "AG-UI"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
@@ -114,6 +115,10 @@ async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<Strin
             let body = json!({ "model": flow, "input": question, "stream": true, "baton": options });
             streamed(served, "/v1/responses", &body).await.into_iter().map(|(event, _)| event).collect()
         }
+        "A2A" => {
+            let body = a2a_message(flow, question, &options);
+            streamed(served, "/a2a/v1/message:stream", &body).await.iter().map(|(_, data)| a2a_kind(data)).collect()
+        }
         "AG-UI" => {
             let body =
                 json!({ "threadId": "", "runId": "r", "messages": messages, "tools": [], "context": [], "forwardedProps": { "baton": options } });
@@ -124,6 +129,24 @@ async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<Strin
             streamed(served, &format!("/ag-ui/{flow}"), &body).await.into_iter().map(|(_, data)| kind(data)).collect()
         }
         _ => mcp(served, flow, &json!({ "question": question, "approve": asks })).await,
+    }
+}
+
+/// A new message each time, to the flow that its metadata names.
+fn a2a_message(flow: &str, question: &str, options: &Value) -> Value {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let mut baton = options.clone();
+    baton["flow"] = json!(flow);
+    let id = format!("m{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": question }] }, "metadata": { "baton": baton } })
+}
+
+fn a2a_kind(data: &Value) -> String {
+    let state = |status: &Value| status["state"].as_str().unwrap_or_default().trim_start_matches("TASK_STATE_").to_owned();
+    let Some((kind, told)) = data.as_object().and_then(|told| told.iter().next()) else { return "nothing".to_owned() };
+    match kind.as_str() {
+        "artifactUpdate" => format!("{kind}: {}", told["artifact"]["artifactId"].as_str().unwrap_or_default()),
+        _ => format!("{kind}: {}", state(&told["status"])),
     }
 }
 
@@ -193,6 +216,7 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
     let agui = json!({ "threadId": "t", "runId": "r", "messages": [{ "id": "1", "role": "user", "content": "what are tides?" }], "tools": [], "context": [] });
     let responses = json!({ "model": "direct", "input": "what are tides?" });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let sent = a2a_message("direct", "what are tides?", &json!({}));
     let post = async |path: &str, body: &Value, token: Option<&str>, headers: &[(&str, &str)]| {
         let request = served.request(Method::POST, path).header("accept", "application/json, text/event-stream").json(body);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
@@ -203,6 +227,7 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
         ("/v1/responses", &responses, "/error/message"),
         ("/ag-ui/direct", &agui, "/message"),
         ("/mcp", &call, "/error/message"),
+        ("/a2a/v1/message:send", &sent, "/error/message"),
     ] {
         for (token, headers, expected) in [
             (None, &[][..], 401),
@@ -221,6 +246,19 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
         let form = served.request(Method::POST, path).bearer_auth(&ada).header("content-type", "text/plain").body(body.to_string());
         assert!(matches!(said(form).await.0, 406 | 415), "{path}");
     }
+    // JSON-RPC says it within a reply, and only what keeps it from reading the request by a status.
+    let rpc = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": sent });
+    let (status, said) = post("/a2a", &rpc, None, &[]).await;
+    assert!(status == 401 && said["error"]["code"].is_i64() && said["jsonrpc"] == "2.0", "{said}");
+    let (status, said) = post("/a2a", &rpc, Some(&ada), &[("x-baton-depth", "9")]).await;
+    assert!(status == 200 && said["error"]["message"].as_str().unwrap().contains("circle"), "{said}");
+    // A task is its user's, and a message that is sent again is the same one for that user.
+    let task = post("/a2a", &rpc, Some(&ada), &[]).await.1["result"]["task"]["id"].clone();
+    assert_eq!(post("/a2a", &rpc, Some(&ada), &[]).await.1["result"]["task"]["id"], task);
+    assert_ne!(post("/a2a", &rpc, Some(&bob), &[]).await.1["result"]["task"]["id"], task);
+    let get = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": { "id": task } });
+    assert_eq!(post("/a2a", &get, Some(&ada), &[]).await.1["result"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(post("/a2a", &get, Some(&bob), &[]).await.1["error"]["code"], -32001);
     // A key is a run, of one user.
     let key = [("idempotency-key", "k-1")];
     let first = post("/v1/chat/completions", &chat, Some(&ada), &key).await.1["baton"]["run"].clone();
@@ -240,7 +278,10 @@ async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
     let agui = json!({ "threadId": "", "runId": "r", "messages": [{ "id": "1", "role": "user", "content": "hi" }], "tools": [], "context": [{ "description": "a", "value": "b" }], "forwardedProps": {} });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "direct", "arguments": { "question": "hi" } } });
     let each = (mangled::count() / 10).max(100);
-    for (path, whole) in [("/v1/chat/completions", chat), ("/v1/responses", response), ("/ag-ui/direct", agui), ("/mcp", call)] {
+    let a2a = a2a_message("direct", "hi", &json!({ "approve": false }));
+    for (path, whole) in
+        [("/v1/chat/completions", chat), ("/v1/responses", response), ("/ag-ui/direct", agui), ("/mcp", call), ("/a2a/v1/message:send", a2a)]
+    {
         let (mut good, mut refused) = (0, 0);
         let begun = Instant::now();
         for bytes in mangled::mangled(whole.to_string().as_bytes(), 0x2545_f491_4f6c_dd1d).take(each) {

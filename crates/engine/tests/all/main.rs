@@ -4,6 +4,7 @@
 
 mod children;
 mod crashes;
+mod elsewhere;
 mod flows;
 mod fork_replay;
 mod going;
@@ -12,6 +13,7 @@ mod models;
 mod people;
 mod permissions;
 mod shutdown;
+mod takeovers;
 mod trees;
 mod watching;
 

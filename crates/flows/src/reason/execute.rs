@@ -97,6 +97,12 @@ impl Doing {
         ExecutionResult { step, success, output, error, execution_time_ms, tool_used: self.call.tool.clone(), attempts: self.tries }
     }
 
+    /// The planned call, if it would fail again: a tool refused it for what it is, and it depends on no other step.
+    pub(super) fn call_that_fails(&self) -> Option<&ToolCall> {
+        let is_refused = matches!(self.end, Some(Ended::Badly { kind: FailureKind::Tool | FailureKind::Invalid, .. }));
+        (is_refused && references(&self.call.arguments).is_empty()).then_some(&self.call)
+    }
+
     /// The call and what came of it, in a line for a planner. What tools said is defused.
     pub(super) fn told(&self) -> String {
         let call = self.sent.as_ref().unwrap_or(&self.call);

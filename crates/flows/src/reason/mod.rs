@@ -41,7 +41,7 @@ mod value;
 mod tests;
 
 use evidence::Span;
-use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies};
+use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies, ToolCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -200,6 +200,12 @@ pub(super) struct Reason {
     /// Lines for the planner: what earlier iterations did, and what failed.
     done: Vec<String>,
     failed: Vec<String>,
+    /// Calls of earlier iterations that failed and would fail again.
+    #[serde(default)]
+    failed_calls: Vec<ToolCall>,
+    /// Tools that are not offered again, because the same call of them was planned after it had failed.
+    #[serde(default)]
+    dropped_tools: Vec<String>,
     /// What earlier iterations may have changed.
     acted: Vec<execute::Acted>,
     files: Vec<WrittenFile>,
@@ -250,6 +256,8 @@ fn begin(input: Input<Settings>) -> Reason {
         results: Vec::new(),
         done: Vec::new(),
         failed: Vec::new(),
+        failed_calls: Vec::new(),
+        dropped_tools: Vec::new(),
         acted: Vec::new(),
         files: Vec::new(),
         spans: Vec::new(),
@@ -395,7 +403,12 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     s.iteration += 1;
     execute::remember_acts(s);
     for doing in &s.doing {
-        if doing.is_well() { s.done.push(doing.told()) } else { s.failed.push(doing.told()) }
+        if doing.is_well() {
+            s.done.push(doing.told())
+        } else {
+            s.failed.push(doing.told())
+        }
+        s.failed_calls.extend(doing.call_that_fails().cloned());
     }
     (s.plan_failures, s.draft, s.is_certain) = (Vec::new(), None, false);
     Go::to(if s.iteration == 1 { "think" } else { "plan" }).note("iteration", s.iteration)
@@ -477,13 +490,14 @@ fn ask_plan(s: &Reason) -> Ask {
     let advice = s.recall(Kind::Reflection).and_then(|one| one.value.get("advice").and_then(Value::as_str));
     let last = s.reflections.last();
     let form = form(s);
+    let toolbox = s.offered();
     let text = prompt::render(
         PLAN.of(&s.model),
         json!({
-            "tools": s.toolbox.told(&s.model),
+            "tools": toolbox.told(&s.model),
             "steps_max": form.steps_max,
             "may_ask": form.may_ask,
-            "examples": plan::examples(&s.toolbox, &s.model),
+            "examples": plan::examples(&toolbox, &s.model),
             "analysis": s.thought.as_ref().map_or("", |thought| thought.analysis.as_str()),
             "advice": advice.unwrap_or_default(),
             "clarified": s.clarified,
@@ -495,7 +509,7 @@ fn ask_plan(s: &Reason) -> Ask {
         }),
     );
     let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
-    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&s.toolbox, &s.model, form)), tokens_max).label("planning"))
+    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&toolbox, &s.model, form)), tokens_max).label("planning"))
 }
 
 fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
@@ -528,7 +542,7 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
         return Go::to("find_tools");
     }
     let (answer, analysis) = (draft.answer(), draft.analysis.clone().filter(|analysis| !analysis.trim().is_empty()));
-    match plan::checked(draft, &s.toolbox, s.complexity()) {
+    match plan::checked(draft, &s.offered(), s.complexity()).and_then(|plan| s.without_known_failure(plan)) {
         Ok(plan) => {
             s.draft = answer;
             if let Some(analysis) = analysis.filter(|_| s.iteration == 1) {
@@ -542,6 +556,22 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
     }
 }
 
+impl Reason {
+    /// The tools a plan may use.
+    fn offered(&self) -> Toolbox {
+        self.toolbox.clone().without(&self.dropped_tools)
+    }
+
+    /// The plan, unless it is a small model's and makes a call that failed in an earlier iteration: such a model often plans it again although it was told.
+    /// Then the tool is not offered any more.
+    fn without_known_failure(&mut self, plan: Plan) -> Result<Plan, Vec<String>> {
+        let is_known = |step: &&Step| self.model.is_small && self.failed_calls.contains(&step.call());
+        let Some(step) = plan.steps.iter().find(is_known) else { return Ok(plan) };
+        self.dropped_tools.push(step.tool.clone());
+        Err(vec![format!("{} with these arguments failed before; use another tool or other arguments", step.tool)])
+    }
+}
+
 /// A plan that cannot be used is made again with its mistakes, then with one step, and then there is none.
 fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
     s.plan_failures.push(wrong.join("; "));
@@ -549,6 +579,10 @@ fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
         return Go::to("plan").note("plan_failed", json!({ "wrong": wrong, "plans": s.plan_failures.len() }));
     }
     s.degraded.push(format!("answered without a plan, because none could be used: {}", wrong.join("; ")));
+    if s.iteration > 1 {
+        // What the plan before came to is what there is to report.
+        return Go::to("respond").note("plan_failed", json!({ "wrong": wrong, "plans": s.plan_failures.len() }));
+    }
     adopt(s, plan::nothing(), true)
 }
 

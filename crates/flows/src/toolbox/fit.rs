@@ -3,6 +3,9 @@
 //! `registry.tools` ranks by meaning for the question, and that order decides. A large model sees the whole list. A small one reads slowly and chooses badly
 //! from many, so it sees the first of the list, with room kept for what a question's words seldom name: look-ups, the user's documents and, where tasks are
 //! carried out, the built-in tools for files, code and sums. No word of the question is looked at here.
+//!
+//! A small model's list begins with the built-in tools, always in the same order, so that the prompts of different questions begin alike and what the network
+//! computed for that part is used again. The tools that the question ranked high stand last, next to the question.
 
 use super::{Tool, Toolbox};
 use crate::input::ModelProfile;
@@ -19,20 +22,24 @@ pub enum Aim {
 /// Tools that a small model is shown where it answers questions.
 const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 /// Tools that a small model is shown where it carries out tasks.
-const SMALL_TASK_TOOLS_MAX: usize = 8;
+const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Look-ups that have room in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// Of the list's own order, so many come before any room that is kept.
-const RANKED_MIN: usize = 2;
+/// So many come before any room that is kept: the first of the list, the others of its server, because they are often used together (one describes tables,
+/// another queries them), then the next of the list.
+const RANKED_MIN: usize = 4;
 /// Where the user's own documents are found.
 const DOCUMENTS: &str = "docs.search";
+/// The built-in search of the web.
+const WEB: &str = "search.search";
 /// Built-in tools that carry out what people most often ask for.
 const ACTING: [&str; 4] = ["calc.calculate", "code.run_python", "files.read", "files.write"];
 /// Servers of the built-in acting tools.
 pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
 
 impl Toolbox {
-    /// The tools to show, in the list's order; with `has_documents` the user's documents come first.
+    /// The tools to show: for a large model in the list's order, for a small one with the built-in tools first. With `has_documents` the user's documents
+    /// come before all others.
     pub fn fitting(mut self, profile: &ModelProfile, aim: Aim, has_documents: bool) -> Toolbox {
         if has_documents || aim == Aim::Answers {
             self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
@@ -45,7 +52,10 @@ impl Toolbox {
             Aim::Tasks => SMALL_TASK_TOOLS_MAX,
         };
         let is_acting = |tool: &&Tool| aim == Aim::Tasks && ACTING.contains(&tool.name.as_str());
-        let ranked = self.tools.iter().take(RANKED_MIN);
+        let server = |tool: &Tool| tool.name.split('.').next().unwrap_or_default().to_owned();
+        let first = self.tools.iter().find(|tool| tool.name != DOCUMENTS).map(server);
+        let (together, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(|tool| Some(server(tool)) == first);
+        let ranked = together.into_iter().chain(others).take(RANKED_MIN);
         let acting = self.tools.iter().filter(is_acting);
         let look_ups = self.tools.iter().filter(|tool| tool.is_look_up()).take(LOOK_UPS_MIN);
         let mut chosen: Vec<&str> = Vec::new();
@@ -56,6 +66,11 @@ impl Toolbox {
         }
         let chosen: Vec<String> = chosen.into_iter().map(str::to_owned).collect();
         self.tools.retain(|tool| chosen.contains(&tool.name));
+        let acting = ACTING.iter().filter(|_| aim == Aim::Tasks);
+        let documents_first = [DOCUMENTS].into_iter().filter(|_| has_documents);
+        let fixed: Vec<&str> = documents_first.chain(acting.copied()).chain([DOCUMENTS, WEB]).collect();
+        // A stable sort: those without a fixed place keep the list's order.
+        self.tools.sort_by_key(|tool| fixed.iter().position(|name| *name == tool.name).unwrap_or(fixed.len()));
         self
     }
 }
@@ -84,15 +99,15 @@ mod tests {
     }
 
     #[test]
-    fn s11_the_registrys_order_decides_and_what_may_change_something_is_not_left_out() {
+    fn s11_the_registrys_order_decides_which_are_shown_and_what_may_change_something_is_not_left_out() {
         let small = ModelProfile::default();
         let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
         assert_eq!(
             shown(Aim::Tasks, false),
-            "tickets.close tickets.open search.search docs.search files.write files.read code.run_python calc.calculate"
+            "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open tickets.list tickets.note"
         );
-        assert!(shown(Aim::Tasks, true).starts_with("docs.search tickets.close"), "{}", shown(Aim::Tasks, true));
-        assert_eq!(shown(Aim::Answers, false), "docs.search tickets.close tickets.open tickets.list tickets.note search.search");
+        assert!(shown(Aim::Tasks, true).starts_with("docs.search calc.calculate"), "{}", shown(Aim::Tasks, true));
+        assert_eq!(shown(Aim::Answers, false), "docs.search search.search tickets.close tickets.open tickets.list tickets.note");
         let large = ModelProfile { is_small: false, ..small };
         assert_eq!(many().fitting(&large, Aim::Tasks, false).tools.len(), 15, "a large model sees the whole list");
         assert_eq!(many().fitting(&large, Aim::Answers, false).names()[0], "docs.search");

@@ -33,6 +33,7 @@ use serde_json::{Map, Value, json};
 use crate::input::ModelProfile;
 
 mod fit;
+mod inline;
 mod reference;
 
 pub use fit::Aim;
@@ -97,7 +98,12 @@ impl Toolbox {
     pub fn read(replies: &Replies<'_>, index: usize) -> Result<Toolbox, Failure> {
         let found: evidence::Found = replies.parse(index)?;
         let tools = found.data.get("tools").cloned().unwrap_or(Value::Null);
-        serde_json::from_value(tools).map_err(|error| Failure::new(FailureKind::Invalid, format!("{REGISTRY} gave no list of tools: {error}")))
+        let mut toolbox: Toolbox = serde_json::from_value(tools)
+            .map_err(|error| Failure::new(FailureKind::Invalid, format!("{REGISTRY} gave no list of tools: {error}")))?;
+        for tool in &mut toolbox.tools {
+            tool.schema = inline::inlined(std::mem::take(&mut tool.schema));
+        }
+        Ok(toolbox)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -112,6 +118,12 @@ impl Toolbox {
     pub fn enabled(mut self, names: &[String]) -> Toolbox {
         let is_named = |tool: &Tool| names.iter().any(|name| tool.name == *name || tool.name.split('.').any(|part| part == name));
         self.tools.retain(|tool| names.is_empty() || is_named(tool));
+        self
+    }
+
+    /// Without those named by their full names.
+    pub fn without(mut self, names: &[String]) -> Toolbox {
+        self.tools.retain(|tool| !names.contains(&tool.name));
         self
     }
 

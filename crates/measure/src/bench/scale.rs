@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::Engine;
+use engine::{Engine, Settings};
+use graph::RunId;
 use serde_json::json;
 use service::{GlobalArgs, Result, wiring};
 use store::transfer::{Cell, TABLES, Transfer};
@@ -31,13 +32,16 @@ pub struct ScaleBench {
 }
 
 const AFTER_HELP: &str = "\
-Postgres is measured where --store or BATON_STORE names one, in a schema that is dropped at the end; otherwise SQLite alone.
+Postgres is measured where --store or BATON_STORE names one, in schemas that are dropped at the end; otherwise SQLite alone.
+What is compared is measured in turns, so that other work on the machine slows both; ratios are the medians of all turns, times the best.
 
-  step_us            a step of one run, from commit to commit
-  steps_per_s        of many runs at once, which share their commits
-  bare_commit_us     one plain insert and commit on the same database
-  ratio_to_bare      step_us over bare_commit_us
-  growth_ratio       step_us with --threads threads stored over that with 100
+  step_us              a step of one run, from commit to commit
+  steps_per_s          of many runs at once, which share their commits
+  bare_commit_us       one plain insert and commit on the same database
+  bare_commits_per_s   the same from 32 connections at once
+  ratio_to_bare        step_us over bare_commit_us
+  growth_ratio         step_us with --threads threads stored over that with 100
+  two_servers_ratio    runs a second of two servers over those of one, when effects wait 50 ms; a server has 32 places for runs
 
 Examples:
   baton bench scale
@@ -48,6 +52,10 @@ const FEW_THREADS: u64 = 100;
 const LINE_BYTES: usize = 200;
 const BARE_CLIENTS: usize = 32;
 const PUT_ROWS: u64 = 500;
+/// Runs that one of the compared servers drives at the same time, how often its places are taken, and the steps of each run.
+const PLACES: usize = 32;
+const TIMES_TAKEN: usize = 3;
+const NAPS: u64 = 10;
 
 impl ScaleBench {
     pub(crate) fn run(self, place: &GlobalArgs) -> Result<()> {
@@ -55,14 +63,16 @@ impl ScaleBench {
         let folder = ground.place()?;
         wiring::block_on_all_cores(async {
             let mut report = BTreeMap::new();
-            let sqlite = Arc::new(SqliteStore::open(folder.path().join("bench.db"), SqliteSettings::default())?);
-            report.insert("sqlite", self.measure("sqlite", sqlite, &ground).await?);
+            let open = |name: &str| SqliteStore::open(folder.path().join(name), SqliteSettings::default()).map(Arc::new);
+            report.insert("sqlite", self.measure("sqlite", [open("few.db")?, open("many.db")?], None, &ground).await?);
             match place.shared()? {
                 Some(at) => {
-                    let schema = BenchSchema::new(at.address()).await?;
-                    // Also after a failure the schema is dropped.
-                    let measured = self.postgres(&schema, &ground).await;
-                    schema.drop_schema().await?;
+                    let schemas = [BenchSchema::new(at.address()).await?, BenchSchema::new(at.address()).await?];
+                    // Also after a failure the schemas are dropped.
+                    let measured = self.postgres(&schemas, &ground).await;
+                    for schema in schemas {
+                        schema.drop_schema().await?;
+                    }
                     report.insert("postgres", measured?);
                 }
                 None => remark("Postgres is not measured: --store or BATON_STORE names one"),
@@ -76,75 +86,140 @@ impl ScaleBench {
         })
     }
 
-    async fn postgres(&self, schema: &BenchSchema, ground: &Ground) -> Result<BTreeMap<&'static str, f64>> {
-        let rows = if ground.sizes.is_quick { 20 } else { 1_000 };
-        let clients = if ground.sizes.is_quick { 2 } else { BARE_CLIENTS };
-        let (mut bare_us, mut bare_per_s) = (f64::MAX, 0.0_f64);
-        for _ in 0..self.how.rounds {
-            bare_us = bare_us.min(schema.commits(1, rows, LINE_BYTES).await?.as_secs_f64() * 1e6 / rows as f64);
-            bare_per_s = bare_per_s.max((clients * rows) as f64 / schema.commits(clients, rows, LINE_BYTES).await?.as_secs_f64());
-        }
-        let mut found = self.measure("postgres", Arc::new(schema.open().await?), ground).await?;
-        found.insert("ratio_to_bare", found["step_us"] / bare_us);
-        found.insert("throughput_to_bare", found["steps_per_s"] / bare_per_s);
-        found.insert("bare_commit_us", bare_us);
-        found.insert("bare_commits_per_s", bare_per_s);
+    async fn postgres(&self, schemas: &[BenchSchema; 2], ground: &Ground) -> Result<Numbers> {
+        let [few, many] = schemas;
+        let stores = [Arc::new(few.open().await?), Arc::new(many.open().await?)];
+        let mut found = self.measure("postgres", stores, Some(few), ground).await?;
+        found.insert("two_servers_ratio", self.two_servers(few, ground).await?);
         Ok(found)
     }
 
-    async fn measure<S: Store + Transfer>(&self, name: &str, store: Arc<S>, ground: &Ground) -> Result<BTreeMap<&'static str, f64>> {
-        let engine = over(store.clone())?;
-        whole(&engine, "effects", flow::left(1)).await?;
-        fill(&*store, 1_000_000, FEW_THREADS).await?;
-        let few = self.steps(&engine, ground).await?;
+    /// The same on two databases of one kind, one with few threads and one with many.
+    async fn measure<S: Store + Transfer>(&self, name: &str, stores: [Arc<S>; 2], bare: Option<&BenchSchema>, ground: &Ground) -> Result<Numbers> {
+        let [few_store, many_store] = stores;
+        let (few, many) = (over(few_store.clone())?, over(many_store.clone())?);
+        for engine in [&few, &many] {
+            whole(engine, "effects", flow::left(1)).await?;
+        }
+        fill(&*few_store, FEW_THREADS).await?;
         let begun = Instant::now();
-        fill(&*store, 2_000_000, self.threads).await?;
+        fill(&*many_store, self.threads).await?;
         if !self.how.json {
             remark(&format!("{name}: {} threads written in {:.1} s", self.threads, begun.elapsed().as_secs_f64()));
         }
-        let many = self.steps(&engine, ground).await?;
-        Ok(BTreeMap::from([
-            ("step_us", few.alone_us),
-            ("steps_per_s", few.per_s),
-            ("step_us_many_threads", many.alone_us),
-            ("steps_per_s_many_threads", many.per_s),
-            ("growth_ratio", many.alone_us / few.alone_us),
-            ("growth_ratio_together", few.per_s / many.per_s),
-        ]))
-    }
-
-    /// The best of some rounds; one of the runs is replayed from its journal.
-    async fn steps(&self, engine: &Engine, ground: &Ground) -> Result<Steps> {
-        let (alone_steps, steps) = (ground.sizes.alone_steps, ground.sizes.durable_steps);
-        let mut best = Steps { alone_us: f64::MAX, per_s: 0.0 };
+        let mut turns = Turns::default();
         for _ in 0..self.how.rounds {
-            let begun = Instant::now();
-            let run = whole(engine, "effects", flow::left(alone_steps)).await?;
-            best.alone_us = best.alone_us.min(us_since(begun) / alone_steps as f64);
-            replay(engine, &run, flow::events(alone_steps, 1)).await?;
-            let begun = Instant::now();
-            let runs: Vec<_> = (0..self.together)
-                .map(|_| {
-                    let engine = engine.clone();
-                    tokio::spawn(async move { whole(&engine, "effects", flow::left(steps)).await })
-                })
-                .collect();
-            for run in runs {
-                run.await.map_err(wrong)??;
+            if let Some(schema) = bare {
+                let rows = usize::try_from(ground.sizes.alone_steps).unwrap_or(usize::MAX);
+                let clients = if ground.sizes.is_quick { 2 } else { BARE_CLIENTS };
+                turns.add("bare_commit_us", schema.commits(1, rows, LINE_BYTES).await?.as_secs_f64() * 1e6 / rows as f64);
+                turns.add("bare_commits_per_s", (clients * rows) as f64 / schema.commits(clients, rows, LINE_BYTES).await?.as_secs_f64());
             }
-            best.per_s = best.per_s.max((self.together * steps) as f64 / (us_since(begun) / 1e6));
+            turns.add("step_us", alone_us(&few, ground).await?);
+            turns.add("step_us_many_threads", alone_us(&many, ground).await?);
+            turns.add("steps_per_s", self.per_s(&few, ground).await?);
+            turns.add("steps_per_s_many_threads", self.per_s(&many, ground).await?);
         }
-        Ok(best)
+        let mut found = turns.best();
+        found.insert("growth_ratio", turns.ratio("step_us_many_threads", "step_us"));
+        found.insert("growth_ratio_together", turns.ratio("steps_per_s", "steps_per_s_many_threads"));
+        if bare.is_some() {
+            found.insert("ratio_to_bare", turns.ratio("step_us", "bare_commit_us"));
+            found.insert("throughput_to_bare", turns.ratio("steps_per_s", "bare_commits_per_s"));
+        }
+        Ok(found)
+    }
+
+    async fn per_s(&self, engine: &Engine, ground: &Ground) -> Result<f64> {
+        let steps = ground.sizes.durable_steps;
+        let begun = Instant::now();
+        let runs = (0..self.together).map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { whole(&engine, "effects", flow::left(steps)).await })
+        });
+        ended(runs.collect()).await?;
+        Ok((self.together * steps) as f64 / (us_since(begun) / 1e6))
+    }
+
+    /// Two engines with connections and places of their own, in this process, against one. What they wait for is the same database.
+    async fn two_servers(&self, schema: &BenchSchema, ground: &Ground) -> Result<f64> {
+        let flows = || flow::all().map_err(wrong);
+        let mut servers = Vec::new();
+        for _ in 0..2 {
+            let settings = Settings { runs_max: PLACES, ..Settings::default() };
+            servers.push(Engine::new(Arc::new(schema.open().await?), Arc::new(flow::BenchHandler), flows()?, settings));
+        }
+        let (times, naps) = if ground.sizes.is_quick { (1, 1) } else { (TIMES_TAKEN, NAPS) };
+        let mut turns = Turns::default();
+        for _ in 0..self.how.rounds {
+            for (name, servers) in [("one", &servers[..1]), ("two", &servers[..])] {
+                let begun = Instant::now();
+                let mut runs = Vec::new();
+                for server in servers {
+                    for _ in 0..PLACES * times {
+                        let server = server.clone();
+                        runs.push(tokio::spawn(async move { whole(&server, "naps", flow::left(naps)).await }));
+                    }
+                }
+                let count = runs.len() as f64;
+                ended(runs).await?;
+                turns.add(name, count / begun.elapsed().as_secs_f64());
+            }
+        }
+        Ok(turns.ratio("two", "one"))
     }
 }
 
-struct Steps {
-    alone_us: f64,
-    per_s: f64,
+/// One run, whose journal is run again.
+async fn alone_us(engine: &Engine, ground: &Ground) -> Result<f64> {
+    let steps = ground.sizes.alone_steps;
+    let begun = Instant::now();
+    let run = whole(engine, "effects", flow::left(steps)).await?;
+    let us = us_since(begun) / steps as f64;
+    replay(engine, &run, flow::events(steps, 1)).await?;
+    Ok(us)
 }
 
-/// Threads with a finished run of one line and two messages each, as numbers from `first` on.
-async fn fill(store: &dyn Transfer, first: i64, threads: u64) -> Result<()> {
+async fn ended(runs: Vec<tokio::task::JoinHandle<Result<RunId>>>) -> Result<()> {
+    for run in runs {
+        run.await.map_err(wrong)??;
+    }
+    Ok(())
+}
+
+type Numbers = BTreeMap<&'static str, f64>;
+
+/// What was measured in turns.
+#[derive(Default)]
+struct Turns(BTreeMap<&'static str, Vec<f64>>);
+
+impl Turns {
+    fn add(&mut self, name: &'static str, number: f64) {
+        self.0.entry(name).or_default().push(number);
+    }
+
+    /// The least time and the most work.
+    fn best(&self) -> Numbers {
+        let best = |name: &str, all: &[f64]| match name.contains("per_s") {
+            true => all.iter().copied().fold(0.0, f64::max),
+            false => all.iter().copied().fold(f64::MAX, f64::min),
+        };
+        self.0.iter().map(|(name, all)| (*name, best(name, all))).collect()
+    }
+
+    /// The median of the ratios of each turn.
+    fn ratio(&self, upper: &str, lower: &str) -> f64 {
+        let all = |name: &str| self.0.get(name).cloned().unwrap_or_default();
+        let mut ratios: Vec<f64> = all(upper).iter().zip(all(lower)).map(|(upper, lower)| upper / lower).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Threads with a finished run of one line and two messages each.
+async fn fill(store: &dyn Transfer, threads: u64) -> Result<()> {
+    // Behind the runs that are there already.
+    let first = 1_000_000;
     let text = |text: String| Cell::Text(text);
     let mut done = 0;
     while done < threads {

@@ -20,6 +20,7 @@ use wire::api;
 
 use super::Api;
 use crate::backend::{Export, Format};
+use crate::conversation::export::SOURCES;
 use crate::guard::Identity;
 use crate::problem::Problem;
 
@@ -90,7 +91,7 @@ async fn file(api: &Api, who: &Identity, run: &str, format: Format) -> Result<Re
 }
 
 /// Signs in place of the remarks after sentences, explained once at the end.
-fn with_legend(markdown: &str) -> String {
+pub(crate) fn with_legend(markdown: &str) -> String {
     let signs = [
         (evidence::UNSUPPORTED_MARK, "†", "The sources do not support this sentence or row."),
         (evidence::CONTRADICTED_MARK, "§", "The sources state the contrary of this sentence or row."),
@@ -103,14 +104,12 @@ fn with_legend(markdown: &str) -> String {
 }
 
 /// Of a title what any file system and any header takes.
-fn file_name(title: &str) -> String {
+pub(super) fn file_name(title: &str) -> String {
     const CHARS_MAX: usize = 60;
     let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
     let name: String = plain.split_whitespace().collect::<Vec<_>>().join("-").chars().take(CHARS_MAX).collect();
     if name.is_empty() { "answer".into() } else { name }
 }
-
-const SOURCES: &str = "\n\n**Sources**\n";
 
 /// The tool's reply that a passage stands in, for one that is found nowhere else.
 fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
@@ -180,7 +179,10 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
         sentences: as_said(&sentences, &markdown),
-        sources: sources.into_iter().map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans }).collect(),
+        sources: sources
+            .into_iter()
+            .map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans, at: of.at })
+            .collect(),
         spans,
         files,
         is_extracted,

@@ -1,9 +1,12 @@
 //! Our own API under `/api`: a file a subject, and this list names them all. `wire::api` has the data, `openapi.rs` describes it.
 
 pub(crate) mod answer;
+mod conversation;
 mod documents;
 mod events;
 mod flows;
+mod keys;
+mod memory;
 mod models;
 pub mod openapi;
 pub(crate) mod params;
@@ -24,6 +27,7 @@ use graph::{RunId, ThreadId, UserId};
 use store::{RunRow, ThreadRow};
 
 use crate::backend::Backend;
+use crate::conversation::reading;
 use crate::events::Hubs;
 use crate::feed::Feed;
 use crate::guard::{Guard, Identity};
@@ -56,6 +60,7 @@ impl Api {
         Router::new()
             .route("/api/session", post(session::open).delete(session::close))
             .route("/open", get(session::open_link))
+            .route("/share/{token}", get(reading::show))
             .route("/api/openapi.json", get(openapi::get))
             .with_state(self.clone())
     }
@@ -66,7 +71,10 @@ impl Api {
             .route("/api/flows", get(flows::list))
             .route("/api/flows/{name}/graph.mmd", get(flows::drawn))
             .route("/api/threads", get(threads::list))
-            .route("/api/threads/{thread}", get(threads::show).delete(threads::remove))
+            .route("/api/threads/{thread}", get(threads::show).patch(conversation::change).delete(threads::remove))
+            .route("/api/threads/{thread}/shares", get(conversation::shares).post(conversation::share))
+            .route("/api/threads/{thread}/shares/{id}", delete(conversation::unshare))
+            .route("/api/threads/{thread}/export/{ending}", get(conversation::file))
             .route("/api/threads/{thread}/files/{*path}", get(threads::file))
             .route("/api/feed", get(events::feed))
             .route("/api/runs", get(runs::list).post(runs::start))
@@ -83,6 +91,11 @@ impl Api {
             .route("/api/runs/{run}/spans/{number}", get(answer::span))
             .route("/api/query", post(query::ask))
             .route("/api/models", get(models::list))
+            .route("/api/models/test", post(keys::test))
+            .route("/api/keys", get(keys::list))
+            .route("/api/keys/{name}", put(keys::put).merge(delete(keys::remove)))
+            .route("/api/memory", get(memory::list).delete(memory::forget_all))
+            .route("/api/memory/{note}", delete(memory::forget))
             .route("/api/documents", get(documents::list))
             .route("/api/documents/{name}", put(documents::put).merge(delete(documents::remove)))
             .route("/api/permissions", get(permissions::list))
@@ -148,6 +161,12 @@ fn own_name(user: &UserId, name: &str) -> ThreadId {
         true => ThreadId::from(name),
         false => ThreadId::from(format!("{name}-{}", runs::digest_of(&["thread", user.as_str(), name], 8))),
     }
+}
+
+/// A thread as its user named it; by its id if the user did not.
+pub(crate) fn shown_name(user: &UserId, thread: &ThreadId) -> String {
+    let named = thread.as_str().rsplit_once('-').map(|(name, _)| name).filter(|name| own_name(user, name) == *thread);
+    named.unwrap_or(thread.as_str()).to_owned()
 }
 
 /// The thread that a user means by a name: one that they have, or one that is started with the first run in it.

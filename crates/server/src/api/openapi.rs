@@ -28,7 +28,9 @@ pub fn document() -> Value {
         Op::get("/api/threads", "The user's threads, most recently used first")
             .query("limit", "How many, at most 500", &json!({ "type": "integer", "minimum": 1, "maximum": 500 }))
             .query("before", "The last thread of the page before", &json!({ "type": "string" }))
-            .query("q", "Words that stand in its title or in what was said", &json!({ "type": "string", "maxLength": 100 }))
+            .query("q", "Words that stand in its title, its tags or in what was said", &json!({ "type": "string", "maxLength": 100 }))
+            .query("tag", "Only those with this tag", &json!({ "type": "string" }))
+            .query("pinned", "Only those that are pinned", &json!({ "type": "boolean" }))
             .json::<api::Threads>(b, 200)
             .refuses(&[404, 422]),
         Op::get("/api/threads/{thread}", "What was said in a thread, and its runs")
@@ -37,6 +39,31 @@ pub fn document() -> Value {
             .query("limit", "How many messages, at most 1000", &json!({ "type": "integer", "minimum": 1, "maximum": 1_000 }))
             .json::<api::Conversation>(b, 200)
             .refuses(&[404, 422]),
+        Op::new("patch", "/api/threads/{thread}", "Gives a thread a title or tags, or pins it")
+            .named("thread")
+            .body::<api::ChangeThread>(b)
+            .json::<api::Thread>(b, 200)
+            .refuses(&[404, 422, 507]),
+        Op::get("/api/threads/{thread}/shares", "The links through which anybody can read this thread")
+            .named("thread")
+            .json::<api::Shares>(b, 200)
+            .refuses(&[404]),
+        Op::new("post", "/api/threads/{thread}/shares", "Makes a link through which anybody can read turns of this thread")
+            .named("thread")
+            .body::<api::NewShare>(b)
+            .json::<api::Share>(b, 201)
+            .refuses(&[404, 409, 422, 507]),
+        Op::new("delete", "/api/threads/{thread}/shares/{id}", "Revokes a link").named("thread").named("id").empty(204).refuses(&[404]),
+        Op::get("/api/threads/{thread}/export/{ending}", "The conversation as a file: md, html, docx or pdf")
+            .named("thread")
+            .named("ending")
+            .query("runs", "The turns in their order, with commas between them; those of the newest branch otherwise", &json!({ "type": "string" }))
+            .text(200, "application/octet-stream")
+            .refuses(&[404, 409, 422]),
+        Op::get("/share/{token}", "A shared conversation, to read; needs no token but that of the link")
+            .named("token")
+            .text(200, "text/html")
+            .refuses(&[404]),
         Op::new("delete", "/api/threads/{thread}", "Deletes a thread with everything in it").named("thread").empty(204).refuses(&[404, 409]),
         Op::get("/api/threads/{thread}/files/{path}", "A file that a run of this thread wrote into its workspace")
             .named("thread")
@@ -108,6 +135,20 @@ pub fn document() -> Value {
         .json::<api::QueryAnswer>(b, 200)
         .refuses(&[404, 409, 422, 507]),
         Op::get("/api/models", "Every way to a model, and how it stands").json::<api::Models>(b, 200).refuses(&[409]),
+        Op::new("post", "/api/models/test", "Asks a model a short question; for operators")
+            .body::<api::TestModel>(b)
+            .json::<api::TestedModel>(b, 200)
+            .refuses(&[409, 422]),
+        Op::get("/api/keys", "Which keys are there, without their values; for operators").json::<api::Keys>(b, 200),
+        Op::new("put", "/api/keys/{name}", "Stores a key for the next start of the server; for operators")
+            .named("name")
+            .body::<api::SetKey>(b)
+            .empty(204)
+            .refuses(&[422]),
+        Op::new("delete", "/api/keys/{name}", "Removes a stored key; for operators").named("name").empty(204).refuses(&[404, 422]),
+        Op::get("/api/memory", "What runs left for later ones").json::<api::Memory>(b, 200),
+        Op::new("delete", "/api/memory", "Forgets all of it").empty(204),
+        Op::new("delete", "/api/memory/{note}", "Forgets one note").number("note").empty(204).refuses(&[404]),
         Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
         Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB unless the server allows more or less")
             .named("name")

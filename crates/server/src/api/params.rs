@@ -60,11 +60,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
 }
 
 pub(crate) fn must_be(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
+    must_be_one_of(headers, &[wanted])
+}
+
+pub(crate) fn must_be_one_of(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = given.split(';').next().unwrap_or_default().trim();
-    match kind.eq_ignore_ascii_case(wanted) {
+    match wanted.iter().any(|wanted| kind.eq_ignore_ascii_case(wanted)) {
         true => Ok(()),
-        false => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid", format!("send it with Content-Type: {wanted}"))),
+        false => {
+            let words = format!("send it with Content-Type: {}", wanted.join(" or "));
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid", words))
+        }
     }
 }
 

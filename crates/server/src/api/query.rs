@@ -49,6 +49,8 @@ pub(super) async fn ask(
         budget: None,
         allow: Vec::new(),
         settings: BTreeMap::new(),
+        after: None,
+        only: None,
     };
     let order = api.0.backend.order(&who.user, &thread, &wish)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;

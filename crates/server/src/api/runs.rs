@@ -12,6 +12,7 @@ use wire::api;
 
 use super::Api;
 use super::params::{JsonBody, QueryParams};
+use crate::conversation::branches;
 use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
 
@@ -54,6 +55,7 @@ pub(super) async fn start(
     }
     let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
     let order = Order { run: named, ..api.0.backend.order(&who.user, &thread, &wish)? };
+    let order = on_branch(&api, &thread, wish.after.as_deref(), order).await?;
     if !wait.is_wanted() {
         // Whether a model streams is decided when it is called, and the follower of this run has not connected yet.
         let (run, thread, place) = begin(&api, &who.user, expected(&api, order)).await?;
@@ -73,6 +75,24 @@ pub(super) async fn start(
     };
     let row = RunRow { run, thread, flow, parent: None, title, status, outcome: None, created_ms, updated_ms: now_ms() };
     Ok((StatusCode::CREATED, Json(api::Posted::Waited(Box::new(as_said(row, Some(&closing), Vec::new())?)))))
+}
+
+/// A run that follows a turn other than the last one: it is given only what was said up to there, and the thread remembers where it belongs. In a
+/// conversation that has branches already, a run without `after` follows the newest turn.
+async fn on_branch(api: &Api, thread: &ThreadId, after: Option<&str>, order: Order) -> Result<Order, Problem> {
+    let store = &**api.0.engine.store();
+    let Some(row) = store.thread(thread).await?.filter(|row| row.user.as_ref() == Some(&order.context.user)) else { return Ok(order) };
+    let newest = match after {
+        None if branches::of(store, &row).await?.is_empty() => return Ok(order),
+        None => branches::runs(store, &row).await?.last().map(ToString::to_string),
+        Some(_) => None,
+    };
+    let after = after.map(str::to_owned).or(newest).unwrap_or_default();
+    let history = branches::history(store, &row, &after).await?.ok_or_else(|| Problem::not_found("run to follow in this thread"))?;
+    let run = order.run.clone().unwrap_or_else(engine::new_run_id);
+    branches::add(store, &row, &run, &after).await?;
+    let history = api.0.backend.takes_history(&order.flow).then_some(history);
+    Ok(Order { run: Some(run), history, ..order })
 }
 
 fn started(run: &RunId, thread: &ThreadId) -> Json<api::Posted> {
@@ -253,6 +273,13 @@ pub(super) async fn fork(
     // The model is that of the run it branches from, and is checked where it is called.
     api.check_allowance(&who.user, None).await?;
     let new = engine::new_run_id();
+    // A run that is taken up again in a conversation with branches follows the one that ended.
+    if thread == row.thread
+        && let Some(place) = api.0.engine.store().thread(&thread).await?
+        && !branches::of(&**api.0.engine.store(), &place).await?.is_empty()
+    {
+        branches::add(&**api.0.engine.store(), &place, &new, row.run.as_str()).await?;
+    }
     let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
     let new = api.0.engine.fork(&row.run, fork).await?;
     hold(&api.0.engine, &new, place);

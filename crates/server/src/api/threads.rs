@@ -3,7 +3,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use graph::{Entry, RunId};
+use graph::{Entry, RunId, ThreadId, UserId};
 use serde::Deserialize;
 use store::{CardFilter, CardRow, RunFilter, Store, StoreError};
 use wire::api;
@@ -11,6 +11,8 @@ use wire::api;
 use super::Api;
 use super::params::QueryParams;
 use super::runs::{described, status};
+use crate::conversation::details::{self, AllDetails};
+use crate::conversation::{self, branches};
 use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
 
@@ -21,13 +23,15 @@ const WORDS_BYTES_MAX: usize = 400;
 const MESSAGES: usize = 200;
 const MESSAGES_MAX: usize = 1_000;
 /// Runs shown with a thread, the newest.
-const RUNS_MAX: usize = 100;
+const RUNS_MAX: usize = 500;
 
 #[derive(Deserialize)]
 pub(super) struct Page {
     limit: Option<usize>,
     before: Option<String>,
     q: Option<String>,
+    tag: Option<String>,
+    pinned: Option<bool>,
 }
 
 pub(super) async fn list(
@@ -44,13 +48,40 @@ pub(super) async fn list(
         Some(before) => Some(api.thread(&who, &before).await?.thread),
         None => None,
     };
-    let words = wanted.split_whitespace().take(WORDS_MAX).map(str::to_owned).collect();
-    let filter = CardFilter { user: Some(who.user), words, before, limit: limit + 1, ..CardFilter::default() };
-    let mut threads: Vec<api::Thread> = api.0.engine.store().cards(filter).await?.iter().map(card).collect();
-    let has_more = threads.len() > limit;
-    threads.truncate(limit);
-    let next = threads.last().filter(|_| has_more).map(|last| last.thread.clone());
-    Ok(Json(api::Threads { threads, next }))
+    let words: Vec<String> = wanted.split_whitespace().take(WORDS_MAX).map(str::to_owned).collect();
+    let store = &**api.0.engine.store();
+    let all = AllDetails::of(store, &who.user).await?;
+    let is_first = before.is_none();
+    let named = match (page.pinned, &page.tag) {
+        (Some(true), _) => Some(all.pinned()),
+        (_, Some(tag)) => Some(all.tagged(tag)),
+        _ => None,
+    };
+    if let Some(named) = named {
+        let threads = cards_of(store, &who.user, &named, PAGE_MAX).await?;
+        return Ok(Json(api::Threads { threads: threads.iter().map(|row| details::shown(row, all.get(&row.thread))).collect(), next: None }));
+    }
+    let by_details = if is_first { all.with(&words) } else { Vec::new() };
+    let filter = CardFilter { user: Some(who.user.clone()), words, before, limit: limit + 1, ..CardFilter::default() };
+    let mut rows = store.cards(filter).await?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| has_more).map(|last| last.thread.thread.to_string());
+    // What the user called a thread is not in the store's own title, by which it searches.
+    let others: Vec<ThreadId> = by_details.into_iter().filter(|thread| rows.iter().all(|row| row.thread.thread != *thread)).collect();
+    rows.extend(cards_of(store, &who.user, &others, limit).await?);
+    Ok(Json(api::Threads { threads: rows.iter().map(|row| details::shown(row, all.get(&row.thread))).collect(), next }))
+}
+
+/// These threads of a user as lists show them, most recently used first.
+async fn cards_of(store: &dyn Store, user: &UserId, threads: &[ThreadId], limit: usize) -> Result<Vec<CardRow>, Problem> {
+    let mut rows = Vec::new();
+    for thread in threads.iter().take(limit) {
+        let filter = CardFilter { user: Some(user.clone()), thread: Some(thread.clone()), limit: 1, ..CardFilter::default() };
+        rows.extend(store.cards(filter).await?);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.thread.updated_ms));
+    Ok(rows)
 }
 
 #[derive(Deserialize)]
@@ -112,7 +143,9 @@ pub(super) async fn show(
             runs[at - 1].is_resumed = is_forked(&**store, &runs[at - 1].run).await?;
         }
     }
-    Ok(Json(api::Conversation { thread: card(&row), messages, runs, next }))
+    let after = branches::of(&**store, &row.thread).await?;
+    let thread = details::shown(&row, details::of(&**store, &row.thread).await?);
+    Ok(Json(api::Conversation { thread, messages, runs, next, after }))
 }
 
 pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Identity>, Path(thread): Path<String>) -> Result<StatusCode, Problem> {
@@ -122,6 +155,7 @@ pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Ide
         Err(StoreError::Held { .. }) => return Err(Problem::conflict("something is still going on in this thread; stop it first")),
         Err(error) => return Err(error.into()),
     }
+    conversation::forget(&**api.0.engine.store(), &who.user, &row.thread).await?;
     api.0.backend.thread_deleted(&row.thread).await?;
     api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(row.thread.as_str())).await?;
     api.0.feed.gone(&who.user, &row.thread);
@@ -140,5 +174,7 @@ pub(crate) fn card(row: &CardRow) -> api::Thread {
         run: newest.as_ref().map(|newest| newest.run.to_string()),
         created_ms: thread.created_ms,
         updated_ms: thread.updated_ms,
+        is_pinned: false,
+        tags: Vec::new(),
     }
 }

@@ -256,7 +256,7 @@ struct Search {
 
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
     let mut all: Vec<Assistant> = graph.graph_ids().into_iter().map(|graph_id| graph.built_in(graph_id)).collect();
-    all.extend(records::list(graph.store(), Some(&who.user), ASSISTANT, "").await?.into_iter().map(made));
+    all.extend(records::list(graph.store(), &who.user, ASSISTANT, "").await?.into_iter().map(made));
     let fits = |assistant: &Assistant| {
         search.graph_id.as_ref().is_none_or(|graph_id| *graph_id == assistant.graph_id)
             && search.name.as_ref().is_none_or(|name| assistant.current.name.to_lowercase().contains(&name.to_lowercase()))

@@ -158,7 +158,7 @@ impl LangGraph {
             if let Some(update) = command.update.clone().filter(|update| !update.is_null()) {
                 self.update_state(&caller.who, &begun.thread, update, None).await?;
             }
-            begun.known = resume::known(self.engine(), &head.run).await;
+            begun.known = crate::turn::known(self.engine(), &head.run).await;
             begun.input = self.input_of(&head.run).await?;
             begun.before = self.before(&begun.thread, &head.run, head.created_ms).await?.0;
             begun.input_shape = self.input_shape(&head.flow);
@@ -313,7 +313,7 @@ impl LangGraph {
         if is_plain || begun.is_deleted_after {
             return Ok(());
         }
-        records::put(self.store(), &caller.who.user, records::RUN, begun.run.as_str(), &record).await
+        Ok(records::put(self.store(), &caller.who.user, records::RUN, begun.run.as_str(), &record).await?)
     }
 
     async fn start(

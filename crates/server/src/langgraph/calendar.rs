@@ -4,13 +4,13 @@ use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration, OffsetDateTime, Time};
 
 /// `2026-11-16T09:44:00.123Z`
-pub(super) fn shown(ms: i64) -> String {
+pub(crate) fn shown(ms: i64) -> String {
     let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     at.format(&Rfc3339).unwrap_or_default()
 }
 
 /// Milliseconds since 1970 of a time with its offset; without one it is UTC.
-pub(super) fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     let (date, rest) = text.trim().split_once(['T', ' '])?;
     let (clock, offset_minutes) = match rest.find(['Z', 'z', '+', '-']) {
         None => (rest, 0),

@@ -11,7 +11,7 @@ use wire::langgraph::{MultitaskStrategy, OnCompletion, RunCreate};
 
 use super::begin::Wanted;
 use super::calendar::{self, Schedule};
-use super::records::{self, CRON, Kept};
+use super::records::{self, CRON, Kept, Pages};
 use super::{Answer, LangGraph, contains, ids, invalid, limit_of, merged, not_found, page, read_or_default, stream, webhook};
 use crate::api::runs::digest_of;
 use crate::guard::{Identity, now_ms};
@@ -186,7 +186,7 @@ struct Search {
 }
 
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
-    let all: Vec<Kept<CronRecord>> = records::list(graph.store(), Some(&who.user), CRON, "").await?;
+    let all: Vec<Kept<CronRecord>> = records::list(graph.store(), &who.user, CRON, "").await?;
     let fits = |kept: &&Kept<CronRecord>| {
         let cron = &kept.value;
         search.assistant_id.as_ref().is_none_or(|id| *id == cron.wish.assistant_id)
@@ -211,24 +211,33 @@ async fn count(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent)
 
 /// Begins every run whose time has come. What was missed while no server ran is begun once.
 pub(super) async fn begin_due(graph: &LangGraph) -> Result<(), Refused> {
-    let all: Vec<Kept<CronRecord>> = records::list(graph.store(), None, CRON, "").await?;
-    for mut kept in all {
-        let (now, cron) = (now_ms(), &mut kept.value);
-        let Some(due_ms) = cron.next_ms.filter(|due_ms| cron.enabled && *due_ms <= now) else { continue };
-        if cron.end_ms.is_some_and(|end_ms| due_ms > end_ms) {
-            cron.enabled = false;
-            records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?;
-            continue;
+    let mut pages = Pages::<CronRecord>::of(CRON);
+    while let Some(page) = pages.next(graph.store()).await? {
+        for kept in page {
+            let (key, user) = (kept.key.clone(), kept.user.clone());
+            // The others must not wait for one that cannot begin.
+            if let Err(refused) = begin_if_due(graph, kept).await {
+                tracing::warn!(cron = key, %user, "a schedule could not be looked at: {}", refused.words());
+            }
         }
-        let run = RunId::from(digest_of(&["cron", &kept.key, &due_ms.to_string()], 16));
-        let is_new = graph.store().run(&run).await.map_err(crate::problem::Problem::from)?.is_none();
-        if is_new {
-            begin(graph, &kept, run).await;
-        }
-        kept.value.next_ms = schedule_of(&kept.value.schedule)?.after(now);
-        records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?;
     }
     Ok(())
+}
+
+async fn begin_if_due(graph: &LangGraph, mut kept: Kept<CronRecord>) -> Result<(), Refused> {
+    let (now, cron) = (now_ms(), &mut kept.value);
+    let Some(due_ms) = cron.next_ms.filter(|due_ms| cron.enabled && *due_ms <= now) else { return Ok(()) };
+    if cron.end_ms.is_some_and(|end_ms| due_ms > end_ms) {
+        cron.enabled = false;
+        return Ok(records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?);
+    }
+    let run = RunId::from(digest_of(&["cron", &kept.key, &due_ms.to_string()], 16));
+    let is_new = graph.store().run(&run).await.map_err(crate::problem::Problem::from)?.is_none();
+    if is_new {
+        begin(graph, &kept, run).await;
+    }
+    kept.value.next_ms = schedule_of(&kept.value.schedule)?.after(now);
+    Ok(records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?)
 }
 
 async fn begin(graph: &LangGraph, kept: &Kept<CronRecord>, run: RunId) {

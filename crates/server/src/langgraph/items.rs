@@ -121,7 +121,7 @@ async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent
     let search: Search = read_or_default(&body)?;
     let namespace = search.namespace_prefix.unwrap_or_default();
     check_labels(&namespace)?;
-    let mut all: Vec<Kept<ItemRecord>> = records::list(graph.store(), Some(&caller.who.user), ITEM, &prefix(&namespace)).await?;
+    let mut all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
     let filter = search.filter.unwrap_or_default();
     all.retain(|kept| filter.iter().all(|(name, wanted)| fits(kept.value.value.get(name), wanted)));
     all.sort_by_key(|kept| Reverse(kept.updated_ms));
@@ -174,7 +174,7 @@ struct Namespaces {
 async fn namespaces(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
     let wanted: Namespaces = read_or_default(&body)?;
     let (before, after) = (wanted.prefix.unwrap_or_default(), wanted.suffix.unwrap_or_default());
-    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), Some(&caller.who.user), ITEM, &prefix(&before)).await?;
+    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&before)).await?;
     let mut found = BTreeSet::new();
     for kept in all {
         let mut namespace = kept.value.namespace;

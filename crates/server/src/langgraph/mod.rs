@@ -22,7 +22,7 @@
 
 mod assistants;
 mod begin;
-mod calendar;
+pub(crate) mod calendar;
 mod crons;
 mod frames;
 mod ids;
@@ -82,7 +82,7 @@ type Answer = Result<Response, Refused>;
 
 /// The routes, and the task that begins queued runs and crons for as long as they are served.
 pub(crate) fn routes(service: &Service) -> Router {
-    let webhooks = Arc::new(Semaphore::new(webhook::AT_ONCE_MAX));
+    let webhooks = Arc::new(Semaphore::new(crate::outbound::AT_ONCE_MAX));
     let graph = LangGraph(Arc::new(Inner { service: service.clone(), began_ms: now_ms(), locks: Mutex::default(), due: Notify::new(), webhooks }));
     schedule::spawn(&graph);
     Router::new()

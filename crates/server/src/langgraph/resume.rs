@@ -1,7 +1,6 @@
 //! `Command(resume=…)`: a person's answers, for the questions that a run waits with.
 
-use engine::{Delivery, Engine, EngineError, Known, OpenQuestion, tree_history};
-use graph::RunId;
+use engine::{Delivery, Engine, EngineError, OpenQuestion};
 use serde_json::Value;
 use store::RunRow;
 
@@ -47,9 +46,4 @@ pub(super) async fn answers(graph: &LangGraph, head: &RunRow, resume: Value) -> 
             Err(invalid(format!("{} questions are open; send {{\"resume\": {{id: answer}}}} with the ids {}", all.len(), all.join(", "))))
         }
     }
-}
-
-/// Events of a run and of those below it that were there before.
-pub(super) async fn known(engine: &Engine, run: &RunId) -> Known {
-    tree_history(engine, run).await.into_iter().map(|(run, events)| (run, events.len() as u64)).collect()
 }

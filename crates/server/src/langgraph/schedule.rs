@@ -3,6 +3,7 @@
 //! They are documents of the store, so they survive a restart. One task looks for what is due. A run has its id before it begins and a cron's run has one that
 //! follows from its time, so what began just before a crash, or in another process, does not begin twice.
 
+use std::collections::BTreeSet;
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use wire::langgraph::{Run, RunCreate, RunStatus};
 
 use super::begin::{StartedTurn, Wanted};
 use super::crons;
-use super::records::{self, Kept, QUEUED};
+use super::records::{self, Kept, Pages, QUEUED};
 use super::threads::Thread;
 use super::{LangGraph, calendar, ids, invalid, stream, webhook};
 use crate::guard::{Identity, now_ms};
@@ -65,22 +66,32 @@ async fn keep_looking(inner: Weak<super::Inner>) {
 /// Begins what is due. Says whether something waits for another run to end.
 async fn look(graph: &LangGraph) -> Result<bool, Refused> {
     Box::pin(crons::begin_due(graph)).await?;
-    let queued: Vec<Kept<Queued>> = records::list(graph.store(), None, QUEUED, "").await?;
     let mut has_more = false;
-    let mut seen = std::collections::BTreeSet::new();
-    for kept in &queued {
-        // Keys are in the order in which they were queued; of a thread only the first may begin.
-        let is_first = kept.value.is_stateless || kept.value.due_ms > 0 || seen.insert((kept.user.clone(), kept.value.thread.clone()));
-        if kept.value.due_ms > now_ms() {
-            has_more |= kept.value.due_ms - now_ms() < 2 * IDLE.as_millis() as i64;
-            continue;
-        }
-        match is_first {
-            true => has_more |= !begin(graph, kept).await?,
-            false => has_more = true,
+    let mut seen = BTreeSet::new();
+    let mut pages = Pages::<Queued>::of(QUEUED);
+    while let Some(page) = pages.next(graph.store()).await? {
+        for kept in &page {
+            has_more |= look_at(graph, kept, &mut seen).await.unwrap_or_else(|refused| {
+                // It is looked at again; the others must not wait for it.
+                tracing::debug!(run = %kept.value.run, "a queued run could not be looked at: {}", refused.words());
+                false
+            });
         }
     }
     Ok(has_more)
+}
+
+/// Says whether this one waits for another run to end.
+async fn look_at(graph: &LangGraph, kept: &Kept<Queued>, seen: &mut BTreeSet<(UserId, String)>) -> Result<bool, Refused> {
+    // Keys are in the order in which they were queued; of a thread only the first may begin.
+    let is_first = kept.value.is_stateless || kept.value.due_ms > 0 || seen.insert((kept.user.clone(), kept.value.thread.clone()));
+    if kept.value.due_ms > now_ms() {
+        return Ok(kept.value.due_ms - now_ms() < 2 * IDLE.as_millis() as i64);
+    }
+    match is_first {
+        true => begin(graph, kept).await.map(|has_begun| !has_begun),
+        false => Ok(true),
+    }
 }
 
 /// Begins one if its thread is free. What cannot begin at all is dropped, with the reason in the log.
@@ -147,7 +158,7 @@ impl LangGraph {
     }
 
     async fn queued(&self, user: &UserId, thread: &str) -> Result<Vec<Kept<Queued>>, Refused> {
-        records::list(self.store(), Some(user), QUEUED, &prefix(thread)).await
+        Ok(records::list(self.store(), user, QUEUED, &prefix(thread)).await?)
     }
 
     /// Whether runs wait behind others in a thread.

@@ -117,7 +117,7 @@ impl LangGraph {
     }
 
     pub(super) async fn keep_thread(&self, who: &Identity, id: &str, kept: &ThreadRecord) -> Result<(), Refused> {
-        records::put(self.store(), &who.user, THREAD, id, kept).await
+        Ok(records::put(self.store(), &who.user, THREAD, id, kept).await?)
     }
 
     /// A new thread, under an id of the client's or a new one.

@@ -182,7 +182,7 @@ fn policy(html: &str) -> String {
         format!(" 'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(digest))
     });
     format!(
-        "default-src 'none'; script-src 'self'{}; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; \
+        "default-src 'none'; script-src 'self'{}; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'",
         hash.unwrap_or_default()
     )

@@ -73,6 +73,11 @@ impl Events {
         }
     }
 
+    /// The text of the answer that was told so far.
+    pub(crate) fn told(&self) -> &str {
+        &self.text
+    }
+
     /// What is to be told still, so that the text is this answer. One that differs from what was told follows it whole.
     pub(crate) fn missing(&self, answer: &str) -> String {
         match answer.strip_prefix(self.text.as_str()) {

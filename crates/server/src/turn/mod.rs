@@ -10,7 +10,7 @@
 
 mod events;
 mod question;
-mod rest;
+pub(crate) mod rest;
 mod sse;
 
 use agents::langserve::{DEPTH, KEY};
@@ -29,7 +29,7 @@ use crate::problem::{Problem, StatusCode};
 
 pub(crate) use events::{Events, Happened};
 pub(crate) use question::{Asks, answer_value, hint};
-pub(crate) use rest::{Answered, Rest, citations, rest};
+pub(crate) use rest::{Answered, Rest, answered, citations, rest};
 pub(crate) use sse::{Sink, channel};
 
 /// A question of a client.
@@ -137,6 +137,18 @@ pub(crate) async fn found(api: &Api, who: &Identity, row: RunRow, is_watched: bo
     Ok(StartedTurn { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
 }
 
+/// The same, without what happened in it before.
+pub(crate) async fn followed(api: &Api, row: RunRow) -> StartedTurn {
+    let engine = &api.0.engine;
+    let events = Events::of(engine, &row.thread, &row.run, known(engine, &row.run).await);
+    StartedTurn { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events: Some(events) }
+}
+
+/// How many events of a run and of those below it there are.
+pub(crate) async fn known(engine: &Engine, run: &RunId) -> Known {
+    tree_history(engine, run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect()
+}
+
 fn order(api: &Api, who: &Identity, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
     let Turn { wish, history, is_tainted, wrapper } = turn;
     let mut order = api.0.backend.order(&who.user, thread, &wish)?;
@@ -167,10 +179,7 @@ pub(crate) async fn answer(api: &Api, who: &Identity, run: &str, text: &str, is_
 pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<StartedTurn, Problem> {
     let engine = &api.0.engine;
     let events = match is_watched {
-        true => {
-            let known: Known = tree_history(engine, &row.run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect();
-            Some(Events::of(engine, &row.thread, &row.run, known))
-        }
+        true => Some(Events::of(engine, &row.thread, &row.run, known(engine, &row.run).await)),
         false => None,
     };
     let place = api.0.quota.run(&who.user)?;
@@ -221,7 +230,7 @@ pub(crate) fn plain_wish(flow: &str, question: String) -> NewRun {
 /// The same with what only clients that know Baton say.
 pub(crate) fn wish(flow: &str, question: String, options: Options) -> NewRun {
     let Options { model, approve, strict, budget, allow, settings } = options;
-    NewRun { question, flow: Some(flow.to_owned()), thread: None, model, approve, strict, budget, allow, settings }
+    NewRun { question, flow: Some(flow.to_owned()), thread: None, model, approve, strict, budget, allow, settings, after: None, only: None }
 }
 
 /// Instructions of the client go before the conversation: flows hear users and assistants, and nobody else.

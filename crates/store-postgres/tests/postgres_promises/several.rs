@@ -150,6 +150,69 @@ async fn changes_are_heard_by_the_others() {
     wait(&mut heard, Change::Run(run_id("r")), &|| Box::pin(async {})).await;
 }
 
+#[tokio::test]
+async fn pieces_and_watchers_are_told_to_the_other_server() {
+    let (one, other) = two().await;
+    let mut heard = other.changes().unwrap();
+    let piece = |text: &str| {
+        let task = graph::TaskId { step: 1, index: 0 };
+        Change::Piece(baton_store::Piece { watched: run_id("root"), run: run_id("child"), task, attempt: 1, text: text.to_owned() })
+    };
+    // Listening may begin a moment after the store is open.
+    let mut text = String::new();
+    let mut is_watched = false;
+    for round in 0..100 {
+        one.tell(Change::Watched(run_id("root")));
+        one.tell(piece(&format!("{round} ")));
+        one.tell(piece("and more "));
+        while let Ok(Ok(change)) = tokio::time::timeout(Duration::from_millis(100), heard.recv()).await {
+            match change {
+                Change::Piece(piece) => text.push_str(&piece.text),
+                Change::Watched(run) => is_watched = run == run_id("root"),
+                other => panic!("{other:?}"),
+            }
+        }
+        if text.contains("and more ") && is_watched {
+            return;
+        }
+    }
+    panic!("{text:?} {is_watched}");
+}
+
+#[tokio::test]
+async fn files_are_shared_and_limited() {
+    let (one, other) = two().await;
+    let (ada, bob) = (graph::UserId::from("ada"), graph::UserId::from("bob"));
+    let new = |user: &graph::UserId, name: &str, bytes: &[u8]| baton_store::NewFile {
+        user: user.clone(),
+        name: name.to_owned(),
+        bytes: bytes.to_vec(),
+        at_ms: NOW,
+        files_max: 2,
+        bytes_max: 10,
+    };
+    let (here, there) = (one.files().unwrap(), other.files().unwrap());
+    let first = here.put(new(&ada, "a.md", b"12345")).await.unwrap().unwrap();
+    let second = here.put(new(&ada, "a.md", b"123456")).await.unwrap().unwrap();
+    assert!(second > first);
+    assert_eq!(here.put(new(&ada, "b.md", b"12345")).await.unwrap(), None, "too many bytes");
+    here.put(new(&ada, "b.md", b"1")).await.unwrap().unwrap();
+    assert_eq!(here.put(new(&ada, "c.md", b"1")).await.unwrap(), None, "too many files");
+    here.put(new(&bob, "a.md", b"bob's")).await.unwrap().unwrap();
+
+    assert_eq!(there.get(&ada, "a.md").await.unwrap(), Some((second, b"123456".to_vec())));
+    let (seen, mut files) = there.changed_since(0).await.unwrap().unwrap();
+    files.sort();
+    assert_eq!(
+        files.iter().map(|file| (file.user.as_str(), file.name.as_str())).collect::<Vec<_>>(),
+        [("ada", "a.md"), ("ada", "b.md"), ("bob", "a.md")]
+    );
+    assert_eq!(there.changed_since(seen).await.unwrap(), None);
+    assert!(here.remove(&ada, "a.md").await.unwrap() && !here.remove(&ada, "a.md").await.unwrap());
+    assert_eq!(there.get(&ada, "a.md").await.unwrap(), None);
+    assert_eq!(there.changed_since(seen).await.unwrap().unwrap().1.len(), 2);
+}
+
 type Again = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 #[tokio::test]

@@ -31,8 +31,12 @@ impl Tables {
     }
 
     pub(super) fn records(&self, filter: &RecordFilter) -> Vec<RecordRow> {
+        let is_after = |row: &RecordRow| filter.after.as_ref().is_none_or(|(key, user)| (&row.key, &row.user) > (key, user));
         let is_wanted = |row: &&RecordRow| {
-            row.kind == filter.kind && row.key.starts_with(&filter.key_prefix) && filter.user.as_ref().is_none_or(|user| *user == row.user)
+            row.kind == filter.kind
+                && row.key.starts_with(&filter.key_prefix)
+                && filter.user.as_ref().is_none_or(|user| *user == row.user)
+                && is_after(row)
         };
         self.records.values().filter(is_wanted).take(filter.limit).cloned().collect()
     }

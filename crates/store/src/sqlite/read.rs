@@ -64,6 +64,9 @@ fn at_one_moment<T>(connection: &Connection, look: impl FnOnce(&Connection) -> W
     seen
 }
 
+/// A user with more threads has so many that their runs are looked for from the newest run of all on.
+const FEW_THREADS: i64 = 1_000;
+
 /// A run was used when it was last changed or its journal grew; the row itself is not touched for a line.
 const RUN_COLUMNS: &str = "name, (SELECT name FROM threads WHERE id = thread), flow, parent, title, status, outcome, created_ms,
     max(updated_ms, coalesce((SELECT at_ms FROM journal WHERE run = runs.id ORDER BY seq DESC LIMIT 1), updated_ms))";
@@ -73,7 +76,7 @@ pub(super) fn run(rows: &Connection, run: &RunId) -> Written<Option<RunRow>> {
 }
 
 pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>> {
-    let mut sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE TRUE");
+    let mut sql = String::new();
     let mut values: Vec<Value> = Vec::new();
     if !filter.statuses.is_empty() {
         let marks = vec!["?"; filter.statuses.len()].join(", ");
@@ -85,7 +88,13 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>
         values.push(Value::from(thread.as_str().to_owned()));
     }
     if let Some(user) = &filter.user {
-        sql += " AND thread IN (SELECT id FROM threads WHERE user = ?)";
+        // The threads of a user are few, or so many that runs of theirs are soon met among all.
+        let mut threads = rows.prepare_cached("SELECT count(*) FROM (SELECT 1 FROM threads WHERE user = ?1 LIMIT ?2)")?;
+        let count: i64 = threads.query_row(params![user.as_str(), FEW_THREADS], |row| row.get(0))?;
+        sql += match count < FEW_THREADS {
+            true => " AND thread IN (SELECT id FROM threads WHERE user = ?)",
+            false => " AND EXISTS (SELECT 1 FROM threads WHERE threads.id = +runs.thread AND user = ?)",
+        };
         values.push(Value::from(user.as_str().to_owned()));
     }
     if filter.roots_only {
@@ -103,8 +112,9 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>
         sql += " AND id < ?";
         values.push(Value::from(run_id(rows, before)?));
     }
-    sql += " ORDER BY id DESC LIMIT ?";
     values.push(Value::from(number(filter.limit as u64)));
+    // First which, then what is known of them: sorting all that fit would read the journals of all.
+    let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE id IN (SELECT id FROM runs WHERE TRUE{sql} ORDER BY id DESC LIMIT ?) ORDER BY id DESC");
     Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), run_row)?.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -42,9 +42,13 @@ pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) ->
 pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<RecordRow>> {
     // Each form has an index of its own.
     let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
-    let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 ORDER BY key, user LIMIT ?4");
+    let behind = if filter.after.is_some() { "(key, user) > (?5, ?6)" } else { "?5 IS NULL AND ?6 IS NULL" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4"
+    );
     let user = filter.user.as_ref().map(UserId::as_str);
-    let values = params![filter.kind, user, filter.key_prefix, number(filter.limit as u64)];
+    let after = filter.after.as_ref().map(|(key, user)| (key.as_str(), user.as_str())).unzip();
+    let values = params![filter.kind, user, filter.key_prefix, number(filter.limit as u64), after.0, after.1];
     Ok(rows.prepare_cached(&sql)?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -118,6 +118,7 @@ promises! {
     mod records {
         a_document_is_its_users_own_and_can_be_replaced,
         documents_are_listed_in_order_by_user_and_prefix,
+        documents_are_read_page_by_page,
         documents_count_as_stored_and_are_limited,
     }
     mod retention {

@@ -10,7 +10,7 @@ fn new(user: &str, kind: &str, key: &str, value: Value) -> NewRecord {
 }
 
 async fn keys(home: &Home, kind: &str, user: Option<&str>, key_prefix: &str, limit: usize) -> Vec<String> {
-    let filter = RecordFilter { kind: kind.into(), user: user.map(Into::into), key_prefix: key_prefix.into(), limit };
+    let filter = RecordFilter { kind: kind.into(), user: user.map(Into::into), key_prefix: key_prefix.into(), after: None, limit };
     home.records(filter).await.unwrap().into_iter().map(|row| row.key).collect()
 }
 
@@ -35,6 +35,24 @@ pub(crate) async fn documents_are_listed_in_order_by_user_and_prefix(home: Home)
     assert_eq!(keys(&home, "item", None, "b/", 10).await, ["b/1", "b/1", "b/2"]);
     assert_eq!(keys(&home, "item", None, "", 2).await, ["%", "a"]);
     assert!(keys(&home, "other", None, "", 2).await.is_empty());
+}
+
+/// Page after page, everybody's: nothing is left out or told twice, also where two users have the same key.
+pub(crate) async fn documents_are_read_page_by_page(home: Home) {
+    for (user, key) in [("ada", "a"), ("ada", "b"), ("bob", "a"), ("bob", "b"), ("cy", "b"), ("ada", "c")] {
+        home.put_record(new(user, "item", key, json!(null))).await.unwrap();
+    }
+    for limit in [1, 2, 4, 9] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let filter = RecordFilter { kind: "item".into(), user: None, key_prefix: String::new(), after: after.clone(), limit };
+            let page = home.records(filter).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some((last.key.clone(), last.user.clone()));
+            seen.extend(page.into_iter().map(|row| format!("{}{}", row.key, row.user)));
+        }
+        assert_eq!(seen, ["aada", "abob", "bada", "bbob", "bcy", "cada"], "{limit}");
+    }
 }
 
 pub(crate) async fn documents_count_as_stored_and_are_limited(home: Home) {

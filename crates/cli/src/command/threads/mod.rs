@@ -1,4 +1,5 @@
 mod csv;
+mod sharing;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 use audit::What;
 use graph::ThreadId;
 use serde_json::json;
+use server::conversation;
 use service::global_args::GlobalArgs;
 use service::{audited, thread_files, wiring};
 use store::{Freed, Retention, RunFilter, Store, StoreError};
@@ -49,6 +51,34 @@ pub(crate) enum Threads {
         /// What to call it; there must be none of that name [default: the file's name]
         #[arg(long)]
         thread: Option<String>,
+    },
+    /// Give a thread another title; an empty one is the first question again
+    Rename {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+        title: String,
+    },
+    /// Make a link through which anybody who can reach the server can read the thread's questions, answers and sources
+    ///
+    /// The link is printed once; the store keeps a digest of it. It shows the turns that there are now, and no later ones.
+    Share {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+        /// The address at which readers reach `baton serve`
+        #[arg(long, default_value = "http://127.0.0.1:8080", value_name = "URL")]
+        server: String,
+    },
+    /// List the links to a thread
+    Shares {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+    },
+    /// Revoke a link to a thread, or all of them
+    Unshare {
+        /// Its name, or any part of the id of one of its runs
+        thread: String,
+        /// As `baton threads shares` lists it [default: all links of the thread]
+        id: Option<String>,
     },
     /// Delete a thread with its messages, runs and journals
     Delete {
@@ -108,9 +138,16 @@ impl Threads {
                 Threads::Export { thread, to } => csv::export(&*store, &named(&*store, &thread).await?, to.as_deref()).await,
                 Threads::List { limit, json } => list(&*store, limit, json).await,
                 Threads::Show { thread, json } => show(&*store, &named(&*store, &thread).await?, json).await,
+                Threads::Rename { thread, title } => sharing::rename(&*store, &named(&*store, &thread).await?, title).await,
+                Threads::Share { thread, server } => sharing::share(globals, &*store, &named(&*store, &thread).await?, &server).await,
+                Threads::Shares { thread } => sharing::list(&*store, &named(&*store, &thread).await?).await,
+                Threads::Unshare { thread, id } => sharing::revoke(globals, &*store, &named(&*store, &thread).await?, id.as_deref()).await,
                 Threads::Delete { thread } => {
                     let thread = named(&*store, &thread).await?;
-                    freed(globals, &store.delete_thread(&thread, now_ms()).await?)
+                    let user = store.thread(&thread).await?.and_then(|row| row.user).unwrap_or_default();
+                    let gone = store.delete_thread(&thread, now_ms()).await?;
+                    conversation::forget(&*store, &user, &thread).await?;
+                    freed(globals, &gone)
                 }
                 Threads::Prune { keep, days } => {
                     const DAY_MS: i64 = 86_400_000;
@@ -149,7 +186,10 @@ async fn list(store: &dyn Store, limit: usize, as_json: bool) -> Result<Exit> {
         return Ok(Exit::Well);
     }
     let mut table = Table::new(&["thread", "used", "messages", "title"]);
-    for row in rows {
+    for mut row in rows {
+        if let Some(title) = conversation::details::of(store, &row).await?.title {
+            row.title = title;
+        }
         let cells = [row.thread.to_string(), age(row.updated_ms, now_ms()), row.messages.to_string(), one_line(&row.title, 60)];
         table.row(cells.map(|cell| (anstyle::Style::new(), cell)));
     }

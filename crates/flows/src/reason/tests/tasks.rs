@@ -224,6 +224,26 @@ fn r15_code_that_fails_is_planned_again_with_its_error() {
 }
 
 #[test]
+fn r14_a_tool_whose_failed_call_a_small_model_plans_again_is_not_offered_any_more() {
+    let calculate = plan(&[("calc.calculate", json!({ "expression": "3.5 apples" }))]);
+    let run = plan(&[("code.run_python", json!({ "code": "print(3.5)" }))]);
+    let input =
+        json!({ "question": "How much are 3.5 apples?", "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
+    let mut plans = [calculate.clone(), calculate, run].into_iter();
+    let end = play("reason", input, &mut |effect, _| {
+        Some(match effect.name() {
+            "plan" => plans.next().unwrap(),
+            "calc.calculate" => Reply::failed(graph::Failure::new(FailureKind::Invalid, "apples are not a unit")),
+            _ => task_reply(effect),
+        })
+    });
+    let offers: Vec<bool> =
+        end.effects.iter().filter(|effect| effect.name() == "plan").map(|effect| words(effect).contains("- calc.calculate(")).collect();
+    assert_eq!(offers, [true, true, false]);
+    assert!(end.output()["answer"].as_str().unwrap().starts_with("3.5 [1]"), "{}", end.output()["answer"]);
+}
+
+#[test]
 fn a_small_model_that_retells_a_short_result_wrongly_is_replaced_by_the_result() {
     let input = json!({ "question": "How many lines has data.csv?", "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
     let answered = |answer: Value| {

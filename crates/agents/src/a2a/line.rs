@@ -1,0 +1,230 @@
+//! Operations over either binding: JSON-RPC, or HTTP+JSON.
+
+use effects::Progress;
+use futures::StreamExt as _;
+use graph::{Failure, FailureKind};
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+use sse_stream::SseStream;
+use wire::a2a::error::{self, ErrorKind};
+use wire::a2a::{Message, SendMessage, StreamResponse, TaskStatus};
+
+use super::card::Place;
+use crate::exchange::Exchange;
+
+/// Bytes of one stream; a longer one is given up and the task is read instead.
+const STREAM_BYTES_MAX: usize = 64 << 20;
+const WORDS_CHARS_MAX: usize = 400;
+
+#[derive(Clone, Copy)]
+pub(super) enum Op<'a> {
+    Send(&'a SendMessage),
+    Stream(&'a SendMessage),
+    Get(&'a str),
+    /// Of a context.
+    List(&'a str),
+    Subscribe(&'a str),
+}
+
+/// Why an operation has no result.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The agent says so.
+    Refused {
+        kind: Option<ErrorKind>,
+        words: String,
+    },
+    Failed(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Trouble::Failed(failure)
+    }
+}
+
+impl Trouble {
+    pub(super) fn failure(self, name: &str) -> Failure {
+        match self {
+            Trouble::Failed(failure) => failure,
+            Trouble::Refused { kind, words } => {
+                let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
+                let failure = |kind| Failure::new(kind, format!("{name} refused: {words}"));
+                match kind {
+                    Some(error::INTERNAL) => failure(FailureKind::Tool).retry(),
+                    Some(error::INVALID_PARAMS | error::INVALID_REQUEST | error::CONTENT_TYPE_NOT_SUPPORTED) => failure(FailureKind::Invalid),
+                    _ => failure(FailureKind::Refused),
+                }
+            }
+        }
+    }
+}
+
+/// What a message came to: a task, or an answer without one.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) task: Option<String>,
+    pub(super) message: Option<Message>,
+    /// Nothing more is to be expected until somebody answers, or at all.
+    is_resting: bool,
+}
+
+impl Heard {
+    pub(super) fn of(task: &str) -> Heard {
+        Heard { task: Some(task.to_owned()), ..Heard::default() }
+    }
+
+    pub(super) fn read(reply: &Value) -> Option<Heard> {
+        let mut heard = Heard::default();
+        heard.hear(serde_json::from_value(reply.clone()).ok()?, &Progress::nowhere());
+        (heard.task.is_some() || heard.message.is_some()).then_some(heard)
+    }
+
+    fn hear(&mut self, told: StreamResponse, progress: &Progress) {
+        let rests = |status: &TaskStatus| status.state.is_terminal() || status.state.is_interrupted();
+        let id = match told {
+            StreamResponse::Task(task) => {
+                self.is_resting = rests(&task.status);
+                task.id
+            }
+            StreamResponse::StatusUpdate(update) => {
+                self.is_resting = rests(&update.status);
+                update.task_id
+            }
+            StreamResponse::ArtifactUpdate(update) => {
+                for text in update.artifact.parts.into_iter().filter_map(|part| part.text).filter(|text| !text.is_empty()) {
+                    progress.tell(&text);
+                }
+                update.task_id
+            }
+            StreamResponse::Message(message) => {
+                self.is_resting = true;
+                self.message = Some(message);
+                return;
+            }
+        };
+        if !id.is_empty() {
+            self.task = Some(id);
+        }
+    }
+}
+
+/// One agent, and where it is.
+pub(super) struct Line<'a> {
+    pub(super) exchange: Exchange<'a>,
+    pub(super) place: Place,
+}
+
+impl Line<'_> {
+    fn request(&self, op: Op<'_>) -> Result<RequestBuilder, Failure> {
+        let Place { url, is_rpc, tenant, .. } = &self.place;
+        let exchange = &self.exchange;
+        if *is_rpc {
+            let (method, mut params) = match op {
+                Op::Send(request) => ("SendMessage", json!(request)),
+                Op::Stream(request) => ("SendStreamingMessage", json!(request)),
+                Op::Get(task) => ("GetTask", json!({ "id": task })),
+                Op::List(context) => ("ListTasks", json!({ "contextId": context, "pageSize": 10 })),
+                Op::Subscribe(task) => ("SubscribeToTask", json!({ "id": task })),
+            };
+            if !tenant.is_empty() {
+                params["tenant"] = json!(tenant);
+            }
+            return exchange.post(url.clone(), &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+        }
+        let base = if tenant.is_empty() { url.clone() } else { format!("{url}/{}", plain(tenant)) };
+        Ok(match op {
+            Op::Send(request) => exchange.post(format!("{base}/message:send"), &json!(request))?,
+            Op::Stream(request) => exchange.post(format!("{base}/message:stream"), &json!(request))?,
+            Op::Get(task) => exchange.client()?.get(format!("{base}/tasks/{}", plain(task))),
+            Op::List(context) => exchange.client()?.get(format!("{base}/tasks?contextId={}&pageSize=10", plain(context))),
+            Op::Subscribe(task) => exchange.client()?.get(format!("{base}/tasks/{}:subscribe", plain(task))),
+        })
+    }
+
+    pub(super) async fn call(&self, op: Op<'_>) -> Result<Value, Trouble> {
+        let response = match self.exchange.ask(self.request(op)?).await? {
+            Ok(response) => response,
+            Err(refusal) => {
+                let body: Value = serde_json::from_slice(&refusal.body).unwrap_or_default();
+                return Err(match refused(&body) {
+                    // Busy, unknown to it, or asked for a token: statuses say that, whatever the body has.
+                    Some(trouble) if !matches!(refusal.status, 401 | 403 | 408 | 429 | 500..) => trouble,
+                    _ => Trouble::Failed(self.exchange.refused(&refusal)),
+                });
+            }
+        };
+        let reply = self.exchange.body(response).await?;
+        self.result(reply)
+    }
+
+    fn result(&self, mut reply: Value) -> Result<Value, Trouble> {
+        match (refused(&reply), self.place.is_rpc) {
+            (Some(trouble), _) => Err(trouble),
+            (None, false) => Ok(reply),
+            (None, true) => match reply.get_mut("result") {
+                Some(result) => Ok(result.take()),
+                None => Err(self.strange("answered with neither a result nor an error")),
+            },
+        }
+    }
+
+    pub(super) fn strange(&self, why: &str) -> Trouble {
+        Trouble::Failed(self.exchange.nonsense(why))
+    }
+
+    /// Hears a stream until it ends, however it does; what became of the task is asked afterwards. An error is a refusal before anything was told.
+    pub(super) async fn listen(&self, op: Op<'_>, progress: &Progress) -> Result<Heard, Trouble> {
+        let request = self.request(op)?.header("accept", "text/event-stream");
+        let response = match self.exchange.ask(request).await? {
+            Ok(response) => response,
+            Err(refusal) => {
+                let body: Value = serde_json::from_slice(&refusal.body).unwrap_or_default();
+                return Err(refused(&body).filter(|_| refusal.status < 500).unwrap_or_else(|| self.exchange.refused(&refusal).into()));
+            }
+        };
+        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+        if !kind.starts_with("text/event-stream") {
+            let reply = self.result(self.exchange.body(response).await?)?;
+            return Heard::read(&reply).ok_or_else(|| self.strange("streams nothing"));
+        }
+        let mut heard = Heard::default();
+        let mut left = STREAM_BYTES_MAX;
+        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
+        while let Some(Ok(event)) = events.next().await {
+            let data = event.data.unwrap_or_default();
+            left = left.saturating_sub(data.len());
+            if left == 0 {
+                tracing::warn!(agent = self.exchange.name, "its stream has more than {STREAM_BYTES_MAX} bytes; its task is read at the end");
+                break;
+            }
+            let Ok(told) = serde_json::from_str::<Value>(&data) else { continue };
+            match self.result(told) {
+                Ok(told) => {
+                    if let Ok(told) = serde_json::from_value(told) {
+                        heard.hear(told, progress);
+                    }
+                    // Not every agent closes the stream then.
+                    if heard.is_resting {
+                        break;
+                    }
+                }
+                Err(trouble) if heard.task.is_none() => return Err(trouble),
+                Err(_) => break,
+            }
+        }
+        Ok(heard)
+    }
+}
+
+fn refused(body: &Value) -> Option<Trouble> {
+    let (kind, words) = error::read(body.get("error")?.as_object()?);
+    Some(Trouble::Refused { kind, words })
+}
+
+/// An id within an address.
+fn plain(id: &str) -> String {
+    id.bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

@@ -1,0 +1,214 @@
+//! An agent that speaks A2A, called: a task in a context of its own, followed until it is over or asks something.
+//!
+//! ```text
+//!   key of the effect ─► context id, message id ─► ListTasks of the context ─ none ─► SendStreamingMessage ─┐
+//!                                                        │ ours                                             ▼
+//!                                                        └────────────────────────► SubscribeToTask, or GetTask now and then
+//!                                                                                        │ rests
+//!                                                                                        ▼
+//!                                                                      GetTask ─► artifacts as a message, or a question
+//! ```
+//!
+//! Both ids follow from the effect's key, in whatever process: after a crash on either side the task is found by its context, and a server that knows message ids takes the same
+//! message once. A question (`input-required`) comes back under `waiting` of the context; its answer comes with the next call and is a message in the same task. It is sent only
+//! while the task still has that question.
+
+mod card;
+mod line;
+mod reply;
+
+use std::time::{Duration, Instant};
+
+use effects::Progress;
+use graph::{Failure, FailureKind, Job, Reply};
+use http::header::{HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wire::a2a::error::TASK_NOT_FOUND;
+use wire::a2a::{Message, Part, Role, SendConfiguration, SendMessage, Task, TaskState, VERSION, VERSION_HEADER};
+use wire::langserve::Description;
+
+use crate::exchange::{self, Exchange, uuid_of};
+use crate::langserve::Service;
+use card::Cards;
+use line::{Heard, Line, Op, Trouble};
+
+/// Between two looks at a task that nobody tells about.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long an agent that has our task may be unreachable.
+const LOST_MAX: Duration = Duration::from_secs(30);
+
+pub(crate) struct Agent {
+    http: Service,
+    cards: Cards,
+}
+
+/// A person's word for a question of the task, as the supervisor gives it back.
+#[derive(Deserialize)]
+struct Answer {
+    task: String,
+    #[serde(default)]
+    question: String,
+    #[serde(default)]
+    value: Value,
+}
+
+impl Agent {
+    pub(crate) fn new(url: &str, path: &str, token: Option<String>) -> Result<Agent, String> {
+        Ok(Agent { http: Service::new(url, path, token)?, cards: Cards::default() })
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.http.address()
+    }
+
+    /// What its card says it can do.
+    pub(crate) async fn describe(&self) -> Result<Option<Description>, String> {
+        self.cards.describe(&self.http).await.map(Some)
+    }
+
+    pub(crate) async fn call(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Reply {
+        let within = Duration::from_millis(job.deadline_ms.max(1));
+        match tokio::time::timeout(within, self.run(name, input, job, progress)).await {
+            Ok(Ok(value)) => Reply::ok(value).about(json!({ "agent": name, "service": self.address() })),
+            Ok(Err(failure)) => Reply::failed(failure),
+            // The next attempt finds the same task.
+            Err(_) => Reply::failed(Failure::new(FailureKind::Network, format!("{name} did not answer in time")).retry()),
+        }
+    }
+
+    async fn run(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Result<Value, Failure> {
+        let mut headers = exchange::headers(&self.http, job);
+        headers.insert(HeaderName::from_static(VERSION_HEADER), HeaderValue::from_static(VERSION));
+        let exchange = Exchange { service: &self.http, name, headers };
+        let place = self.cards.place(&self.http).await.map_err(|why| Failure::new(FailureKind::Network, format!("{name}: {why}")).retry())?;
+        let place = place.map_err(|why| Failure::new(FailureKind::Refused, format!("{name}: {why}")))?;
+        let line = Line { exchange, place };
+        let answer = input.pointer("/context/answers/0").and_then(|answer| Answer::deserialize(answer).ok());
+        let key = job.key.to_string();
+        let heard = match &answer {
+            Some(answer) => answered(&line, &key, answer, progress).await?,
+            None => begun(&line, &key, input, progress).await?,
+        };
+        let task = match heard {
+            // It is of the kind that keeps no tasks.
+            Heard { message: Some(message), .. } => return Ok(reply::of_message(name, input, &message)),
+            Heard { task: Some(task), .. } => follow(&line, &task, progress).await?,
+            Heard { .. } => return Err(line.exchange.nonsense("took the message and named no task")),
+        };
+        reply::of_task(name, input, &task)
+    }
+}
+
+/// Finds the task that an earlier attempt started, or starts it.
+async fn begun(line: &Line<'_>, key: &str, input: &Value, progress: &Progress) -> Result<Heard, Failure> {
+    let context = uuid_of(key);
+    match line.call(Op::List(&context)).await {
+        Ok(listed) => {
+            if let Some(task) = listed.pointer("/tasks/0/id").and_then(Value::as_str) {
+                return Ok(Heard::of(task));
+            }
+        }
+        Err(Trouble::Failed(failure)) if failure.kind == FailureKind::Network => return Err(failure),
+        // Not every agent lists tasks.
+        Err(_) => {}
+    }
+    let parts = vec![Part::text(reply::request_of(input), "text/plain")];
+    let metadata = input.pointer("/context/capability").map(|capability| [("capability".to_owned(), capability.clone())].into_iter().collect());
+    let message = Message { message_id: message_id(key), context_id: context, role: Role::User, parts, metadata, ..Message::default() };
+    send(line, message, progress).await
+}
+
+/// Gives an answer, unless it was given before.
+async fn answered(line: &Line<'_>, key: &str, answer: &Answer, progress: &Progress) -> Result<Heard, Failure> {
+    let task = get(line, &answer.task).await?;
+    let asked = task.status.message.as_ref().map(|message| message.message_id.as_str()).unwrap_or_default();
+    let id = message_id(key);
+    let is_open = task.status.state.is_interrupted() && (answer.question.is_empty() || answer.question == asked);
+    if !is_open || task.history.iter().any(|message| message.message_id == id) {
+        return Ok(Heard::of(&answer.task));
+    }
+    let part = match &answer.value {
+        Value::String(text) => Part::text(text.as_str(), "text/plain"),
+        Value::Object(_) => Part::data(answer.value.clone()),
+        other => Part::text(other.to_string(), "text/plain"),
+    };
+    let (task_id, context_id) = (answer.task.clone(), task.context_id);
+    send(line, Message { message_id: id, task_id, context_id, role: Role::User, parts: vec![part], ..Message::default() }, progress).await
+}
+
+/// The message of an effect, the same for every attempt.
+fn message_id(key: &str) -> String {
+    uuid_of(&key.chars().rev().collect::<String>())
+}
+
+async fn send(line: &Line<'_>, message: Message, progress: &Progress) -> Result<Heard, Failure> {
+    let task = message.task_id.clone();
+    let configuration = Some(SendConfiguration { return_immediately: true, ..SendConfiguration::default() });
+    let request = SendMessage { tenant: line.place.tenant.clone(), message: Some(message), configuration, metadata: None };
+    let heard = match line.place.has_streams {
+        true => line.listen(Op::Stream(&request), progress).await,
+        false => {
+            line.call(Op::Send(&request)).await.and_then(|reply| Heard::read(&reply).ok_or_else(|| line.strange("sent neither a task nor a message")))
+        }
+    };
+    match heard {
+        Ok(heard) if heard.task.is_some() || heard.message.is_some() => Ok(heard),
+        // The line broke before a word came; the next attempt finds out whether there is a task.
+        Ok(_) if task.is_empty() => Err(Failure::new(FailureKind::Network, format!("{} said nothing", line.exchange.name)).retry()),
+        Ok(_) => Ok(Heard::of(&task)),
+        Err(trouble) => Err(trouble.failure(line.exchange.name)),
+    }
+}
+
+async fn get(line: &Line<'_>, task: &str) -> Result<Task, Failure> {
+    let found = line.call(Op::Get(task)).await;
+    let found = found.map_err(|trouble| match trouble {
+        // One that keeps nothing was restarted: the next attempt starts anew.
+        Trouble::Refused { kind: Some(TASK_NOT_FOUND), .. } => {
+            Failure::new(FailureKind::Network, format!("{} no longer knows its task", line.exchange.name)).retry()
+        }
+        other => other.failure(line.exchange.name),
+    })?;
+    serde_json::from_value(found).map_err(|why| line.exchange.nonsense(&format!("describes its task in a form of its own ({why})")))
+}
+
+/// Follows a task until it rests, through broken lines.
+async fn follow(line: &Line<'_>, task: &str, progress: &Progress) -> Result<Task, Failure> {
+    let mut lost_at: Option<Instant> = None;
+    let mut has_streams = line.place.has_streams;
+    loop {
+        let found = match get(line, task).await {
+            Ok(found) => {
+                lost_at = None;
+                found
+            }
+            // One that is being restarted has the task afterwards, or says that it has not.
+            Err(failure)
+                if failure.kind == FailureKind::Network && is_lost(&failure) && lost_at.get_or_insert_with(Instant::now).elapsed() < LOST_MAX =>
+            {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        if found.status.state.is_terminal() || found.status.state.is_interrupted() {
+            return Ok(found);
+        }
+        if found.status.state == TaskState::Unspecified {
+            return Err(line.exchange.nonsense("does not say what state its task is in"));
+        }
+        if has_streams {
+            // One that refuses is not asked again; its task is looked at now and then.
+            has_streams = line.listen(Op::Subscribe(task), progress).await.is_ok();
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn is_lost(failure: &Failure) -> bool {
+    !failure.message.contains("no longer knows")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Against a server of a few lines that says whatever a test wants it to.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use graph::Effect;
+use scripted::mangled;
+use wire::a2a::card::{HTTP_JSON, JSON_RPC};
+
+use super::*;
+use crate::tests::{Peer, answer, peer};
+
+/// The card of whoever is asked for it, by the Host header.
+fn card_of(request: &str, binding: &str, has_streams: bool) -> Value {
+    let host = request.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(|host| host.trim().to_owned())).unwrap();
+    json!({
+        "name": "Sea", "description": "d", "version": "1",
+        "supportedInterfaces": [{ "url": format!("http://{host}/rpc"), "protocolBinding": binding, "protocolVersion": "1.0" }],
+        "capabilities": { "streaming": has_streams },
+        "skills": [{ "id": "research", "name": "r", "description": "finds", "tags": [] }],
+    })
+}
+
+/// An agent whose operations answer what `say` makes of their names and parameters.
+async fn agent(has_streams: bool, say: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Peer {
+    peer(move |request| {
+        if request.starts_with("GET /.well-known/") {
+            return answer("200 OK", "", &card_of(request, JSON_RPC, has_streams).to_string());
+        }
+        let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let reply = say(body["method"].as_str().unwrap(), &body["params"]);
+        match reply.get("stream").and_then(Value::as_array) {
+            Some(told) => {
+                let frames: String = told.iter().map(|told| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": told }))).collect();
+                answer("200 OK", "content-type: text/event-stream\r\n", &frames)
+            }
+            None => answer("200 OK", "content-type: application/json\r\n", &reply.to_string()),
+        }
+    })
+    .await
+}
+
+fn result(value: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "result": value })
+}
+
+fn error(kind: wire::a2a::error::ErrorKind) -> Value {
+    kind.of_rpc(&json!(1), "no")
+}
+
+fn task(state: &str, more: Value) -> Value {
+    let mut task = json!({ "id": "t1", "contextId": "c", "status": { "state": state } });
+    for (name, value) in more.as_object().unwrap() {
+        task[name] = value.clone();
+    }
+    task
+}
+
+fn done() -> Value {
+    task("TASK_STATE_COMPLETED", json!({ "artifacts": [{ "artifactId": "a", "parts": [{ "text": "The moon." }] }] }))
+}
+
+async fn call(peer: &Peer, context: Value) -> (Result<Value, Failure>, String) {
+    let input = json!({ "messages": [{ "role": "user", "content": "tides?" }], "context": context });
+    let jobs = scripted::jobs(&[graph::agent("a2a/sea", input)]);
+    let Effect::CallAgent(called) = &*jobs[0].effect else { panic!("it is a call") };
+    let told = std::sync::Arc::new(Mutex::new(String::new()));
+    let heard = told.clone();
+    let progress = Progress::to(move |text| heard.lock().unwrap().push_str(text));
+    let agent = Agent::new(&peer.url, "", None).unwrap();
+    let reply = agent.call("sea", &called.input, &jobs[0], &progress).await;
+    let told = told.lock().unwrap().clone();
+    (reply.result, told)
+}
+
+fn calls(peer: &Peer, method: &str) -> usize {
+    peer.heard.lock().unwrap().iter().filter(|request| request.contains(&format!("\"method\":\"{method}\""))).count()
+}
+
+#[tokio::test]
+async fn p3_a_call_is_a_task_that_is_streamed_and_read_at_its_end() {
+    let peer = agent(true, |method, params| match method {
+        "ListTasks" => result(json!({ "tasks": [] })),
+        "SendStreamingMessage" => {
+            let id = &params["message"]["messageId"];
+            assert!(id.as_str().is_some_and(|id| id.len() == 36) && id != &params["message"]["contextId"]);
+            json!({ "stream": [{ "task": task("TASK_STATE_SUBMITTED", json!({})) },
+                { "artifactUpdate": { "taskId": "t1", "artifact": { "artifactId": "a", "parts": [{ "text": "The moon." }] } } }] })
+        }
+        _ => result(done()),
+    })
+    .await;
+    let (reply, told) = call(&peer, json!({ "capability": "research" })).await;
+    assert!(reply.unwrap()["messages"][0]["content"].as_str().unwrap().contains("completed_capability"));
+    assert_eq!(told, "The moon.");
+    let heard = peer.heard.lock().unwrap().join("\n").to_lowercase();
+    for expected in ["a2a-version: 1.0", "x-baton-depth: 1", "idempotency-key: ", "tides?"] {
+        assert!(heard.contains(expected), "{expected}: {heard}");
+    }
+}
+
+#[tokio::test]
+async fn p3_a_task_that_an_earlier_attempt_started_is_followed_and_not_started_again() {
+    let looks = AtomicUsize::new(0);
+    let peer = agent(true, move |method, _| match method {
+        "ListTasks" => result(json!({ "tasks": [{ "id": "t1" }] })),
+        "GetTask" if looks.fetch_add(1, Ordering::SeqCst) == 0 => result(task("TASK_STATE_WORKING", json!({}))),
+        // One that streams nothing is looked at.
+        "SubscribeToTask" => error(wire::a2a::error::UNSUPPORTED_OPERATION),
+        _ => result(done()),
+    })
+    .await;
+    assert!(call(&peer, json!({})).await.0.is_ok());
+    assert_eq!((calls(&peer, "SendStreamingMessage"), calls(&peer, "GetTask"), calls(&peer, "SubscribeToTask")), (0, 2, 1));
+}
+
+#[tokio::test]
+async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
+    let asks = || {
+        task(
+            "TASK_STATE_INPUT_REQUIRED",
+            json!({ "status": { "state": "TASK_STATE_INPUT_REQUIRED", "message": { "messageId": "q1", "parts": [{ "text": "Which sea?" }] } } }),
+        )
+    };
+    let peer = agent(false, move |method, _| match method {
+        "ListTasks" => error(wire::a2a::error::METHOD_NOT_FOUND),
+        "SendMessage" => result(json!({ "task": asks() })),
+        _ => result(asks()),
+    })
+    .await;
+    let waiting = call(&peer, json!({})).await.0.unwrap()["context"]["waiting"][0].clone();
+    assert_eq!((&waiting["prompt"], &waiting["task"], &waiting["question"]), (&json!("Which sea?"), &json!("t1"), &json!("q1")));
+    for (asked, expected) in [("q1", 1), ("q0", 0)] {
+        let looks = AtomicUsize::new(0);
+        let peer = agent(false, move |method, params| match method {
+            "SendMessage" => {
+                assert_eq!((&params["message"]["taskId"], &params["message"]["parts"][0]["text"]), (&json!("t1"), &json!("the North Sea")));
+                result(json!({ "task": task("TASK_STATE_WORKING", json!({})) }))
+            }
+            _ if looks.fetch_add(1, Ordering::SeqCst) == 0 => result(asks()),
+            _ => result(done()),
+        })
+        .await;
+        let answers = json!({ "answers": [{ "task": "t1", "question": asked, "value": "the North Sea" }] });
+        assert!(call(&peer, answers).await.0.is_ok());
+        assert_eq!(calls(&peer, "SendMessage"), expected, "an answer to a question that is not open any more is not sent");
+    }
+}
+
+#[tokio::test]
+async fn p8_what_an_agent_of_a2a_refuses_is_sorted_by_who_can_help() {
+    use graph::Retry;
+    for (reply, kind, retry, words) in [
+        (error(wire::a2a::error::INVALID_PARAMS), FailureKind::Invalid, Retry::No, "refused: no"),
+        (error(wire::a2a::error::INTERNAL), FailureKind::Tool, Retry::Yes, "refused: no"),
+        (error(wire::a2a::error::UNSUPPORTED_OPERATION), FailureKind::Refused, Retry::No, "refused: no"),
+        (json!({ "jsonrpc": "2.0", "id": 1 }), FailureKind::Invalid, Retry::Yes, "neither a result nor an error"),
+        (result(json!({ "nothing": 1 })), FailureKind::Invalid, Retry::Yes, "neither a task nor a message"),
+        (result(json!({ "task": task("TASK_STATE_FAILED", json!({})) })), FailureKind::Tool, Retry::No, "failed"),
+        (result(json!({ "task": task("TASK_STATE_REJECTED", json!({})) })), FailureKind::Refused, Retry::No, "rejected"),
+    ] {
+        let shown = reply.to_string();
+        let peer = agent(false, move |method, _| match method {
+            "ListTasks" => result(json!({ "tasks": [] })),
+            "GetTask" => result(reply["result"]["task"].clone()),
+            _ => reply.clone(),
+        })
+        .await;
+        let failure = call(&peer, json!({})).await.0.unwrap_err();
+        assert!((failure.kind, failure.retry) == (kind, retry) && failure.message.contains(words), "{shown}: {failure:?}");
+    }
+    let forgetful = agent(false, |method, _| match method {
+        "ListTasks" => result(json!({ "tasks": [{ "id": "t1" }] })),
+        _ => error(TASK_NOT_FOUND),
+    })
+    .await;
+    let failure = call(&forgetful, json!({})).await.0.unwrap_err();
+    assert!((failure.kind, failure.retry) == (FailureKind::Network, Retry::Yes) && failure.message.contains("no longer knows"), "{failure}");
+    let other = peer(|request| match request.starts_with("GET /.well-known/") {
+        true => answer("200 OK", "", &card_of("host: elsewhere.example\r\n", JSON_RPC, false).to_string()),
+        false => Vec::new(),
+    })
+    .await;
+    let failure = call(&other, json!({})).await.0.unwrap_err();
+    assert!(failure.kind == FailureKind::Refused && failure.message.contains("another machine"), "{failure}");
+}
+
+#[tokio::test]
+async fn p3_http_json_is_spoken_too() {
+    let peer = peer(|request| {
+        let first = request.lines().next().unwrap_or_default();
+        match first {
+            _ if first.starts_with("GET /.well-known/") => answer("200 OK", "", &card_of(request, HTTP_JSON, false).to_string()),
+            _ if first.starts_with("GET /rpc/tasks?contextId=") => {
+                answer("404 Not Found", "", &wire::a2a::error::METHOD_NOT_FOUND.of_http("no").to_string())
+            }
+            _ if first.starts_with("POST /rpc/message:send ") => {
+                answer("200 OK", "", &json!({ "task": task("TASK_STATE_WORKING", json!({})) }).to_string())
+            }
+            _ if first.starts_with("GET /rpc/tasks/t1 ") => answer("200 OK", "", &done().to_string()),
+            _ => answer("500 Oops", "", ""),
+        }
+    })
+    .await;
+    assert_eq!(call(&peer, json!({})).await.0.unwrap()["messages"][0]["content"], "The moon.");
+    let agent = Agent::new(&peer.url, "", None).unwrap();
+    assert_eq!(agent.describe().await.unwrap().unwrap().capabilities[0].name, "research");
+}
+
+/// Agents answer anything at all. `BATON_MANGLED` says how often.
+#[test]
+fn p8_mangled_tasks_never_panic() {
+    let input = json!({ "messages": [{ "role": "user", "content": "x" }], "context": { "capability": "research" } });
+    let told = json!({ "task": done() }).to_string();
+    let (mut good, count) = (0, mangled::count());
+    for bytes in mangled::mangled(told.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(count) {
+        let Ok(reply) = serde_json::from_slice::<Value>(&bytes) else { continue };
+        let heard = Heard::read(&reply);
+        if let Ok(task) = serde_json::from_value::<Task>(reply["task"].clone()) {
+            good += usize::from(heard.is_some() && reply::of_task("sea", &input, &task).is_ok());
+        }
+        if let Some(refusal) = reply.get("error").and_then(Value::as_object) {
+            let _ = wire::a2a::error::read(refusal);
+        }
+    }
+    assert!(good > 0 && good < count, "{good} of {count}");
+}

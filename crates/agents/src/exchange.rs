@@ -1,0 +1,96 @@
+//! Requests to one service for one call, within limits, and what their failures mean.
+
+use graph::{Failure, FailureKind, Job};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::langserve::{Broken, DEPTH, KEY, Service, reached, read, sorted};
+use crate::traceparent;
+
+const REPLY_BYTES_MAX: usize = 6 << 20;
+const ERROR_BYTES_MAX: usize = 16 << 10;
+
+/// What every request of a call carries: the token, the trace, the effect's key and how deep calls are nested.
+pub(crate) fn headers(service: &Service, job: &Job) -> HeaderMap {
+    let mut headers = service.headers();
+    traceparent::carry(&mut headers);
+    if let Ok(key) = HeaderValue::from_str(&job.key.to_string()) {
+        headers.insert(HeaderName::from_static(KEY), key);
+    }
+    headers.insert(HeaderName::from_static(DEPTH), HeaderValue::from(job.depth + 1));
+    headers
+}
+
+/// A UUID that follows from a text of hexadecimal digits, the same in whatever process.
+pub(crate) fn uuid_of(key: &str) -> String {
+    let digits: String = key.chars().filter(char::is_ascii_hexdigit).map(|c| c.to_ascii_lowercase()).collect();
+    let mut digits: String = digits.chars().chain(std::iter::repeat('0')).take(32).collect();
+    digits.replace_range(12..13, "8");
+    digits.replace_range(16..17, "a");
+    format!("{}-{}-{}-{}-{}", &digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..])
+}
+
+pub(crate) struct Exchange<'a> {
+    pub(crate) service: &'a Service,
+    /// The agent, in words for people.
+    pub(crate) name: &'a str,
+    pub(crate) headers: HeaderMap,
+}
+
+/// A reply that refuses: its status, headers and the beginning of its body.
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Exchange<'_> {
+    pub(crate) fn client(&self) -> Result<&reqwest::Client, Failure> {
+        self.service.client().map_err(|why| Failure::new(FailureKind::Internal, why))
+    }
+
+    /// The response, or what it refuses with; a line that broke is a failure.
+    pub(crate) async fn ask(&self, request: reqwest::RequestBuilder) -> Result<Result<reqwest::Response, Refusal>, Failure> {
+        let failed = |error: reqwest::Error| Failure::new(FailureKind::Network, format!("{} {}", self.name, reached(&error))).retry();
+        let response = request.headers(self.headers.clone()).send().await.map_err(failed)?;
+        if response.status().is_success() {
+            return Ok(Ok(response));
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = read(response, ERROR_BYTES_MAX).await.unwrap_or_default();
+        Ok(Err(Refusal { status, headers, body }))
+    }
+
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+        self.ask(request).await?.map_err(|refusal| self.refused(&refusal))
+    }
+
+    pub(crate) fn refused(&self, refusal: &Refusal) -> Failure {
+        sorted(self.name, refusal.status, &refusal.headers, &String::from_utf8_lossy(&refusal.body))
+    }
+
+    /// The body as JSON; an empty one is `null`.
+    pub(crate) async fn body(&self, response: reqwest::Response) -> Result<Value, Failure> {
+        let body = read(response, REPLY_BYTES_MAX).await.map_err(|(broken, why)| match broken {
+            Broken::Cut => Failure::new(FailureKind::Network, format!("{}: {why}", self.name)).retry(),
+            Broken::TooLarge => Failure::new(FailureKind::Invalid, format!("{}: {why}", self.name)),
+        })?;
+        if body.trim_ascii().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&body).map_err(|error| self.nonsense(&format!("answered with something that is no JSON ({error})")))
+    }
+
+    pub(crate) async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
+        let response = self.send(request).await?;
+        self.body(response).await
+    }
+
+    pub(crate) fn nonsense(&self, why: &str) -> Failure {
+        Failure::new(FailureKind::Invalid, format!("{} {why}", self.name)).retry()
+    }
+
+    pub(crate) fn post(&self, url: String, body: &Value) -> Result<reqwest::RequestBuilder, Failure> {
+        Ok(self.client()?.post(url).header(CONTENT_TYPE, "application/json").body(body.to_string()))
+    }
+}

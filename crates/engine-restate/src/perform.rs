@@ -1,0 +1,90 @@
+//! The handler `perform`: one attempt at one effect.
+//!
+//! ```text
+//!   note "begun" ─► perform ─► keep the reply ─► return it
+//!        │ noted before: a worker or a server of the cluster was lost
+//!        └─► the effect still goes on in this worker: wait for it
+//!            its reply was kept: return that
+//!            it may be performed twice: perform it; otherwise look it up, or it is in doubt
+//! ```
+
+use std::sync::Arc;
+
+use effects::{Progress, Repeatability};
+use engine::Performed;
+use graph::{Effect, Job, RunId};
+use store::{Change, Piece};
+
+use crate::job::{Place, call_key, decode_job, encode_reply, prefix};
+use crate::memo;
+use crate::protocol::{self, Gone, Invocation};
+use crate::worker::Shared;
+
+pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> Result<(), Gone> {
+    let input = invocation.input().await?;
+    let (job, watched) = match decode_job(&input.input, &**shared.engine.store()).await {
+        Ok(decoded) => decoded,
+        Err(error) => return invocation.end(Err((422, error.to_string()))).await,
+    };
+    let repeatability = shared.engine.repeatability(&job);
+    // A model call may be repeated, but is paid for each time.
+    let is_noted = repeatability != Repeatability::Repeatable || matches!(&*job.effect, Effect::CallModel(_));
+    let was_begun = match is_noted {
+        false => false,
+        true => match invocation.note("begun").await? {
+            Some(was_begun) => was_begun,
+            None => return invocation.end(Err((409, "cancelled".to_owned()))).await,
+        },
+    };
+    let (key, user, thread) = (call_key(&job), job.context.user.clone(), job.thread.clone());
+    let work = work(shared.clone(), job, watched, was_begun, is_noted);
+    let mut going = shared.in_progress.join(&key, work);
+    let performed = loop {
+        invocation.flush().await?;
+        tokio::select! {
+            performed = going.performed() => match performed {
+                Some(performed) => break performed,
+                // Stopped by an invocation of the same call that was cancelled.
+                None => return invocation.end(Err((409, "cancelled".to_owned()))).await,
+            },
+            heard = invocation.hear() => heard?,
+        }
+        if invocation.is_open() && matches!(invocation.progress(Vec::new()).await?, Some(protocol::Progress::Cancelled)) {
+            going.task.abort();
+            return invocation.end(Err((409, "cancelled".to_owned()))).await;
+        }
+    };
+    let place = Place { store: &**shared.engine.store(), user, key: format!("{}{key}-reply", prefix(&thread)), now_ms: (shared.clock)() };
+    match encode_reply(performed, &place).await {
+        Ok(reply) => invocation.end(Ok(reply)).await,
+        Err(error) => invocation.fail(error.to_string()).await,
+    }
+}
+
+async fn work(shared: Arc<Shared>, job: Job, watched: Vec<RunId>, was_begun: bool, is_noted: bool) -> Performed {
+    let store = shared.engine.store().clone();
+    if was_begun {
+        match memo::recall(&*store, &job).await {
+            Ok(Some(performed)) => return performed,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(run = %job.run, "whether an earlier attempt was answered cannot be read: {error}"),
+        }
+    }
+    let is_repeatable = shared.engine.repeatability(&job) == Repeatability::Repeatable;
+    let (run, task, attempt) = (job.run.clone(), job.task, job.attempt);
+    let telling = store.clone();
+    let progress = match watched.is_empty() {
+        true => Progress::nowhere(),
+        false => Progress::to(move |text| {
+            for watched in &watched {
+                let piece = Piece { watched: watched.clone(), run: run.clone(), task, attempt, text: text.to_owned() };
+                telling.tell(Change::Piece(piece));
+            }
+        }),
+    };
+    let performed = shared.engine.perform_attempt(&job, was_begun && !is_repeatable, &progress).await;
+    if is_noted {
+        memo::keep(&*store, &job, &performed, (shared.clock)()).await;
+    }
+    performed
+}

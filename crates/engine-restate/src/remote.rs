@@ -1,0 +1,91 @@
+//! The calls that runs in this worker make: each goes to the invocation of `drive` that drives its thread.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::{Performed, RemoteEffects};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use graph::{Job, RunId, ThreadId};
+use tokio::sync::{mpsc, oneshot};
+
+/// What an invocation of `drive` is told by the runs it drives.
+pub(crate) enum Word {
+    Call(Box<Call>),
+    /// The run needs none of its calls any more.
+    Cancel(RunId),
+}
+
+pub(crate) struct Call {
+    pub(crate) job: Job,
+    /// Runs that are watched elsewhere, and whose watchers see pieces of the answer.
+    pub(crate) watched: Vec<RunId>,
+    pub(crate) reply: oneshot::Sender<Performed>,
+}
+
+/// The invocations of `drive` in this process, by thread. Clones share them.
+#[derive(Clone, Default)]
+pub struct Calls(Arc<Mutex<HashMap<ThreadId, Desk>>>);
+
+struct Desk {
+    number: u64,
+    words: mpsc::UnboundedSender<Word>,
+}
+
+/// A thread that is driven until this is dropped.
+pub(crate) struct Opened {
+    calls: Calls,
+    thread: ThreadId,
+    number: u64,
+}
+
+impl Calls {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Desk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on calls of runs of this thread go here. An older invocation of the same thread gets no more: Restate gave it up.
+    ///
+    /// The queue has no limit of its own: each entry is an attempt in flight, whose number the graph limits.
+    pub(crate) fn open(&self, thread: &ThreadId) -> (Opened, mpsc::UnboundedReceiver<Word>) {
+        let (words, heard) = mpsc::unbounded_channel();
+        let mut desks = self.lock();
+        let number = desks.get(thread).map_or(0, |desk| desk.number + 1);
+        desks.insert(thread.clone(), Desk { number, words });
+        (Opened { calls: self.clone(), thread: thread.clone(), number }, heard)
+    }
+
+    fn tell(&self, thread: &ThreadId, word: Word) -> bool {
+        self.lock().get(thread).is_some_and(|desk| desk.words.send(word).is_ok())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let mut desks = self.calls.lock();
+        if desks.get(&self.thread).is_some_and(|desk| desk.number == self.number) {
+            desks.remove(&self.thread);
+        }
+    }
+}
+
+const NOBODY: &str = "no invocation of the Restate server drives this thread here any more";
+
+impl RemoteEffects for Calls {
+    fn perform(&self, job: Job, watched: Vec<RunId>) -> BoxFuture<'static, Performed> {
+        let (reply, replied) = oneshot::channel();
+        let thread = job.thread.clone();
+        let is_told = self.tell(&thread, Word::Call(Box::new(Call { job, watched, reply })));
+        async move {
+            match is_told {
+                true => replied.await.unwrap_or_else(|_| Performed::Lost(NOBODY.to_owned())),
+                false => Performed::Lost(NOBODY.to_owned()),
+            }
+        }
+        .boxed()
+    }
+
+    fn cancel(&self, thread: &ThreadId, run: &RunId) {
+        self.tell(thread, Word::Cancel(run.clone()));
+    }
+}

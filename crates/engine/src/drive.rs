@@ -1,0 +1,67 @@
+//! Driving a run for somebody elsewhere: the two calls that a worker answers. Whoever calls makes sure that nobody else drives the same thread.
+
+use effects::Progress;
+use graph::{Job, RunId, ThreadId};
+use store::{SignalKind, StoreError};
+
+use crate::attempt::{PriorAttempt, perform_here};
+use crate::remote::Performed;
+use crate::{Engine, EngineError, Result, RunState, must_be_open, result_of};
+
+impl Engine {
+    /// Drives a run and those below it until it has ended or waits for a person. Messages that were left for them are delivered first.
+    pub async fn drive(&self, run: &RunId) -> Result<RunState> {
+        let inner = &self.0;
+        let place = inner.clone().place_without_queue().await?;
+        let row = inner.row(run).await?;
+        if let (Err(_), Some(closing)) = (must_be_open(&row), result_of(&row)) {
+            return Ok(RunState::Over(closing.into()));
+        }
+        // With the lease the messages of the thread are this process's to deliver, and no other process can end the run meanwhile.
+        inner.hold(&row.thread).await?;
+        let resumed = match self.deliver_left(&row.thread).await {
+            Ok(()) => inner.resume_stored(run, Some(place), None).await,
+            Err(e) => Err(e),
+        };
+        // Given back before the run is over, so that the thread is free in the moment in which others see the end.
+        inner.drop_lease(&row.thread).await;
+        match resumed {
+            Ok(()) | Err(EngineError::Over { .. }) => self.wait(run).await,
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Performs one attempt at an effect in this process. `was_begun`: it was begun before, and how that ended is unknown.
+    pub async fn perform_attempt(&self, job: &Job, was_begun: bool, progress: &Progress) -> Performed {
+        let past = if was_begun { PriorAttempt::Interrupted } else { PriorAttempt::None };
+        perform_here(&self.0, job, past, progress).await
+    }
+
+    /// Whether this effect may be performed twice.
+    pub fn repeatability(&self, job: &Job) -> effects::Repeatability {
+        self.0.handler.repeatability(job)
+    }
+
+    /// Delivers what was left for runs of a thread whose lease is held.
+    async fn deliver_left(&self, thread: &ThreadId) -> Result<()> {
+        let inner = &self.0;
+        for signal in inner.store.signals(&inner.settings.owner).await? {
+            if !inner.store.run(&signal.run).await?.is_some_and(|row| row.thread == *thread) {
+                continue;
+            }
+            let told = match signal.kind {
+                SignalKind::Cancel { reason } => self.cancel(&signal.run, &reason).await,
+                SignalKind::Answer { task, attempt, value } => self.answer(&signal.run, task, attempt, value).await,
+            };
+            match told {
+                Ok(_) => {}
+                Err(e @ (EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. }))) => {
+                    tracing::info!(run = %signal.run, "a message came too late or does not fit: {e}");
+                }
+                Err(e) => return Err(e),
+            }
+            inner.store.accept(signal.id).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Taking up a run whose process ended. A run that ends its process every time would end the next one too, so every takeover is counted in the store
+//! until the run leaves memory in order. After `Settings::takeovers_max` in a row without a new journal line the run is ended as crashed; the others go on.
+//!
+//! ```text
+//!   lease ─► count in the store ─► open and drive ─► left memory in order ─► count removed
+//!                 │ too many                 │ the process ends
+//!                 └─► failed, operator told  └─► the next process counts one more
+//! ```
+//!
+//! From the third takeover on, suspects are driven one at a time, so that the count of a run that did nothing wrong does not grow with that of the one
+//! that did.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use graph::{Fault, Outcome, RunId, Usage, UserId};
+use serde::{Deserialize, Serialize};
+use store::{Commit, NewRecord, RecordFilter, RunFilter, RunRow, Status, Store, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::open::Pages;
+use crate::{EngineError, Inner, Result, RunResult, RunState};
+
+/// The kind of the records.
+const KIND: &str = "takeover";
+/// Takeovers in a row after which a run is driven without other suspects beside it.
+const SUSPECT_FROM: u32 = 3;
+/// How long a suspect keeps the others waiting.
+const ALONE_MAX: Duration = Duration::from_secs(30);
+/// The newest runs of one thread, which are looked at for progress.
+const THREAD_RUNS_MAX: usize = 64;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Count {
+    takeovers: u32,
+    /// When the thread's runs last wrote something.
+    progress_ms: i64,
+    /// Set when the run was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    given_up_ms: Option<i64>,
+}
+
+/// A run that was ended because it ended its process again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The run; `Engine::resume` tries it again.
+    pub run: RunId,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// The runs that were given up and not resumed since, at most `limit`.
+pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
+    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), limit };
+    let mut found = Vec::new();
+    for record in store.records(filter).await? {
+        let count: Option<Count> = serde_json::from_value(record.value).ok();
+        if let Some(at_ms) = count.and_then(|count| count.given_up_ms) {
+            let run = RunId::from(record.key);
+            // The thread may have been deleted since.
+            if store.run(&run).await?.is_some() {
+                found.push(GivenUp { run, at_ms });
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Inner {
+    /// Takes up a run that another process left, unless that one still holds it.
+    pub(crate) async fn take_over(self: &Arc<Self>, row: &RunRow) -> Result<()> {
+        // Thousands may be taken up at a start, and new runs must not wait for all of them.
+        let share = self.recoveries.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)?;
+        let place = self.clone().place_without_queue().await?;
+        // Kept until the driver has it, so that nobody else counts meanwhile.
+        self.hold(&row.thread).await?;
+        let taken = self.take_over_held(row, share, place).await;
+        self.drop_lease(&row.thread).await;
+        taken
+    }
+
+    async fn take_over_held(self: &Arc<Self>, row: &RunRow, share: OwnedSemaphorePermit, place: OwnedSemaphorePermit) -> Result<()> {
+        let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
+        let progress_ms = self.progress_ms(row).await?;
+        let before = self.store.record(&user, KIND, row.run.as_str()).await?;
+        let before = before.and_then(|record| serde_json::from_value::<Count>(record.value).ok());
+        let takeovers = before.filter(|count| count.progress_ms == progress_ms).map_or(1, |count| count.takeovers.saturating_add(1));
+        let now_ms = (self.settings.clock)();
+        let is_given_up = takeovers > self.settings.takeovers_max;
+        // Counted before anything of the run is read: reading it may be what ends the process.
+        let count = Count { takeovers, progress_ms, given_up_ms: is_given_up.then_some(now_ms) };
+        let alone = match takeovers >= SUSPECT_FROM && !is_given_up {
+            true => match self.suspects.clone().try_acquire_owned() {
+                Ok(alone) => Some(alone),
+                // Another suspect is driven; the next look finds this one again.
+                Err(_) => return Ok(()),
+            },
+            false => None,
+        };
+        self.put_count(&user, &row.run, &count, now_ms).await?;
+        if is_given_up {
+            return self.give_up(row, takeovers - 1).await;
+        }
+        if takeovers > 1 {
+            tracing::warn!(run = %row.run, takeovers, "the process that drove this run ended again before the run made progress");
+        }
+        self.resume_stored(&row.run, Some(place), None).await?;
+        self.health.taken_over.fetch_add(1, Ordering::Relaxed);
+        let (engine, run) = (self.clone(), row.run.clone());
+        self.spawn_background(async move {
+            let left = engine.has_left(&run);
+            tokio::pin!(left);
+            if let Some(alone) = alone {
+                // Either way the next suspect may go: it left, or it has lasted.
+                let _ = tokio::time::timeout(ALONE_MAX, &mut left).await;
+                drop(alone);
+            }
+            if engine.active(&run).is_some() {
+                engine.has_left(&run).await;
+            }
+            drop(share);
+            if let Err(error) = engine.store.drop_record(&user, KIND, run.as_str()).await {
+                tracing::info!(%run, "the count of takeovers stays until the next one: {error}");
+            }
+        });
+        Ok(())
+    }
+
+    /// Resuming by hand starts the count anew.
+    pub(crate) async fn forget_takeovers(&self, run: &RunId) -> Result<()> {
+        let row = self.row(run).await?;
+        let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
+        self.store.drop_record(&user, KIND, run.as_str()).await?;
+        Ok(())
+    }
+
+    async fn put_count(&self, user: &UserId, run: &RunId, count: &Count, at_ms: i64) -> Result<()> {
+        let value = serde_json::to_value(count).map_err(|error| StoreError::Database(error.to_string()))?;
+        let record = NewRecord { user: user.clone(), kind: KIND.to_owned(), key: run.to_string(), value, at_ms };
+        match self.store.put_record(record).await {
+            // A user with that many interrupted runs: they are taken up all the same, without a count.
+            Err(StoreError::TooMany { .. }) => Ok(()),
+            written => Ok(written?),
+        }
+    }
+
+    /// When a run of the thread, this one or a child, last wrote something. All statuses: stores find the runs of a thread by an index, and have to
+    /// choose another one where the status counts too.
+    async fn progress_ms(&self, row: &RunRow) -> Result<i64> {
+        let filter = RunFilter { thread: Some(row.thread.clone()), limit: THREAD_RUNS_MAX, ..RunFilter::default() };
+        let runs = self.store.runs(filter).await?;
+        Ok(runs.iter().map(|run| run.updated_ms).fold(row.updated_ms, i64::max))
+    }
+
+    async fn has_left(&self, run: &RunId) {
+        let Some(active) = self.active(run) else { return };
+        let mut at = active.at.subscribe();
+        drop(active);
+        // A closed channel says the same.
+        let _ = at.wait_for(|at| !matches!(at, RunState::Going)).await;
+    }
+
+    /// Ends a run without reading more of it than the number of its lines.
+    async fn give_up(self: &Arc<Self>, row: &RunRow, crashes: u32) -> Result<()> {
+        let mut lines = 0;
+        let mut pages = Pages::new(&row.run, 0);
+        while let Some(page) = pages.next(&*self.store).await? {
+            lines += page.len() as u64;
+        }
+        let why = format!(
+            "the process that drove this run ended {crashes} times in a row before the run made progress, so it is no longer taken up; \
+             `baton runs resume {}` tries again",
+            row.run
+        );
+        let result = RunResult {
+            outcome: Outcome::Failed { fault: Fault::Crash { node: "unknown".to_owned(), why: why.clone() } },
+            spent: Usage::default(),
+            elapsed_us: 0,
+        };
+        let lease = self.hold(&row.thread).await?;
+        let mut commit = Commit::new(row.run.clone(), lease, (self.settings.clock)(), lines);
+        commit.status = Some(Status::Failed);
+        commit.outcome = serde_json::to_value(result).ok();
+        let written = self.store.commit(commit).await;
+        self.drop_lease(&row.thread).await;
+        written?;
+        self.health.given_up.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(run = %row.run, "{why}");
+        Ok(())
+    }
+}

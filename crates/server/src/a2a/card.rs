@@ -1,0 +1,91 @@
+//! The cards: one with all flows as skills, and one for each flow.
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use wire::a2a::VERSION;
+use wire::a2a::card::{self, AgentCard, Capabilities, HTTP_JSON, Interface, JSON_RPC, Skill};
+use wire::api::Flow;
+
+use crate::api::Api;
+use crate::api::runs::digest_of;
+use crate::problem::{Problem, StatusCode};
+
+/// Clients may keep a card for so long.
+const CACHED: &str = "max-age=60";
+
+/// Without a token: whoever finds the server learns what it can do and how to speak to it.
+pub(crate) fn open_routes(api: &Api) -> Router {
+    Router::new()
+        .route(card::PATH, get(of_all))
+        .route(&format!("/a2a{}", card::PATH), get(of_all))
+        .route(&format!("/a2a/{{flow}}{}", card::PATH), get(of_flow))
+        .with_state(api.clone())
+}
+
+async fn of_all(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    shown(&api, None, request).await
+}
+
+async fn of_flow(State(api): State<Api>, Path(flow): Path<String>, request: Request) -> Result<Response, Problem> {
+    shown(&api, Some(&flow), request).await
+}
+
+async fn shown(api: &Api, flow: Option<&str>, request: Request) -> Result<Response, Problem> {
+    let base = api.0.guard.base_of(&request)?;
+    let made = make(api, flow, &base).await?;
+    let tag = format!("\"{}\"", digest_of(&[&serde_json::to_string(&made).unwrap_or_default()], 8));
+    let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut headers = HeaderMap::from_iter([
+        (header::CACHE_CONTROL, HeaderValue::from_static(CACHED)),
+        (header::VARY, HeaderValue::from_static("host, x-forwarded-proto")),
+    ]);
+    headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
+    Ok(match is_known {
+        true => (StatusCode::NOT_MODIFIED, headers).into_response(),
+        false => (headers, Json(made)).into_response(),
+    })
+}
+
+/// The card of all flows, or of one.
+pub(super) async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Problem> {
+    let flows: Vec<Flow> = api.0.backend.flows().into_iter().filter(|one| one.is_shown && flow.is_none_or(|name| name == one.name)).collect();
+    let (name, description, below) = match (flow, flows.first()) {
+        (None, _) => ("Baton".to_owned(), "Answers questions and does tasks with tools, and cites its sources.".to_owned(), String::new()),
+        (Some(_), Some(one)) => (format!("Baton: {}", one.title), one.about.clone(), format!("/{}", one.name)),
+        (Some(_), None) => return Err(Problem::not_found("agent")),
+    };
+    let interface = |path: &str, binding: &str| Interface {
+        url: format!("{base}{path}{below}"),
+        protocol_binding: binding.to_owned(),
+        tenant: String::new(),
+        protocol_version: VERSION.to_owned(),
+    };
+    // On loopback programs of the same account need no token, so one is required only where there are users.
+    let (schemes, required) = card::bearer();
+    let has_users = api.0.guard.has_tokens().await?;
+    let modes = |modes: &[&str]| modes.iter().map(|mode| (*mode).to_owned()).collect();
+    Ok(AgentCard {
+        name,
+        description,
+        supported_interfaces: vec![interface("/a2a", JSON_RPC), interface("/a2a/v1", HTTP_JSON)],
+        provider: None,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        capabilities: Capabilities { streaming: true, push_notifications: true, extended_agent_card: true },
+        security_schemes: Some(schemes),
+        security_requirements: has_users.then_some(required),
+        default_input_modes: modes(&["text/plain", "application/json"]),
+        default_output_modes: modes(&["text/markdown", "application/json"]),
+        skills: flows.into_iter().map(skill).collect(),
+    })
+}
+
+fn skill(flow: Flow) -> Skill {
+    let mut tags = vec![flow.name.clone(), "sources".to_owned()];
+    if flow.can_approve {
+        tags.push("plan approval".to_owned());
+    }
+    Skill { id: flow.name, name: flow.title, description: flow.about, tags, examples: Vec::new() }
+}

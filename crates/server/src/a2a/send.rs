@@ -1,0 +1,160 @@
+//! A message: it starts a task, or answers the question that a task waits with.
+
+use store::{RunRow, Status};
+use wire::a2a::error::{CONTENT_TYPE_NOT_SUPPORTED, UNSUPPORTED_OPERATION};
+use wire::a2a::{Message, Role, Said, SendMessage, Task, TaskState, TaskStatus};
+
+use super::history::{self, History};
+use super::task::{Shape, context_of, question};
+use super::{A2a, Caller, DEFAULT_FLOW, push, refusal, wrong};
+use crate::guard::now_ms;
+use crate::langgraph::calendar;
+use crate::problem::{Problem, StatusCode};
+use crate::turn::{self, StartedTurn, Turn, answer_value, hint};
+
+const ID_BYTES_MAX: usize = 200;
+
+/// A task that a message reached.
+pub(super) struct Reached {
+    pub(super) turn: StartedTurn,
+    pub(super) context: String,
+    /// What the client is told first, if the message was new; a message that was sent before finds the task as it is.
+    pub(super) first: Option<Task>,
+}
+
+impl A2a {
+    pub(super) async fn send(&self, caller: &Caller, request: SendMessage, is_watched: bool) -> Result<Reached, Problem> {
+        let message = request.message.clone().ok_or_else(|| wrong("message: it is missing"))?;
+        let said = check(&message)?;
+        let config = request.configuration.as_ref().and_then(|configuration| configuration.task_push_notification_config.clone());
+        if let Some(config) = &config {
+            push::check(self, config).await?;
+        }
+        let reached = match message.task_id.is_empty() {
+            true => self.begin(caller, &request, message, said, is_watched).await?,
+            false => self.answer(caller, message, said, is_watched).await?,
+        };
+        if let Some(config) = config {
+            push::put(self, &caller.who.user, reached.turn.run.as_str(), config).await?;
+        }
+        Ok(reached)
+    }
+
+    /// Sends a message and waits until its task rests, unless the client does not want to.
+    pub(super) async fn send_and_wait(&self, caller: &Caller, request: SendMessage) -> Result<Task, Problem> {
+        let configuration = request.configuration.clone().unwrap_or_default();
+        let shape = Shape::of(configuration.history_length)?;
+        let reached = self.send(caller, request, false).await?;
+        let run = &reached.turn.run;
+        if !configuration.return_immediately {
+            turn::rest(self.api(), run).await?;
+        }
+        let row = self.row(&caller.who, run.as_str()).await?;
+        self.task(&caller.who, row, shape).await
+    }
+
+    async fn begin(&self, caller: &Caller, request: &SendMessage, mut message: Message, said: Said, is_watched: bool) -> Result<Reached, Problem> {
+        let api = self.api();
+        let (of_metadata, options) = request.options()?;
+        let of_tenant = Some(request.tenant.clone()).filter(|tenant| !tenant.is_empty());
+        let flow = caller.flow.clone().or(of_tenant).or(of_metadata).unwrap_or_else(|| DEFAULT_FLOW.to_owned());
+        turn::must_know(api, &flow).map_err(|problem| wrong(problem.message))?;
+        let mut wish = turn::wish(&flow, said.text, options);
+        wish.thread = Some(message.context_id.clone()).filter(|context| !context.is_empty());
+        // What another agent wrote may not be the user's own words.
+        let asked = Turn { wish, history: Vec::new(), is_tainted: true, wrapper: None };
+        let terms = caller.terms.clone().or_key(Some(&message.message_id));
+        let turn = turn::begin(api, &caller.who, "a2a", &terms, asked, is_watched).await?;
+        let run = turn.run.as_str();
+        if let Some(kept) = history::get(self, &caller.who.user, run).await? {
+            let row = self.row(&caller.who, run).await?;
+            let turn = if is_watched { turn::followed(api, row).await } else { turn };
+            return Ok(Reached { turn, context: kept.context, first: None });
+        }
+        let context = match message.context_id.is_empty() {
+            true => crate::api::shown_name(&caller.who.user, &turn.thread),
+            false => message.context_id.clone(),
+        };
+        message.context_id.clone_from(&context);
+        run.clone_into(&mut message.task_id);
+        let kept = History { context: context.clone(), messages: vec![message] };
+        history::put(self, &caller.who.user, run, &kept).await?;
+        let first = Some(fresh(run, &kept, TaskState::Submitted));
+        Ok(Reached { turn, context, first })
+    }
+
+    async fn answer(&self, caller: &Caller, mut message: Message, said: Said, is_watched: bool) -> Result<Reached, Problem> {
+        let (api, who) = (self.api(), &caller.who);
+        let row = self.row(who, &message.task_id).await?;
+        let run = row.run.clone();
+        let mut kept = history::get(self, &who.user, run.as_str()).await?.unwrap_or_default();
+        let context = context_of(who, &row, Some(&kept));
+        if !message.context_id.is_empty() && message.context_id != context {
+            return Err(wrong(format!("message.contextId: the task belongs to the context {context:?}")));
+        }
+        if kept.has(&message.message_id) {
+            let turn = if is_watched { turn::followed(api, row).await } else { turn::found(api, who, row, false).await? };
+            return Ok(Reached { turn, context, first: None });
+        }
+        must_ask(&row, &context)?;
+        let (row, asks) = match turn::open_question(api, who, run.as_str()).await {
+            Err(problem) if problem.status == StatusCode::CONFLICT => return Err(refusal(UNSUPPORTED_OPERATION, "the task asks nothing any more")),
+            found => found?,
+        };
+        let value = match said.data.filter(serde_json::Value::is_object) {
+            Some(value) => value,
+            None => answer_value(&said.text, &asks.waiting).map_err(|why| wrong(format!("{why} {}", hint(&asks.waiting))))?,
+        };
+        let asked = question(&asks);
+        let turn = turn::give(api, who, row, &asks, value, is_watched).await?;
+        message.context_id.clone_from(&context);
+        kept.context.clone_from(&context);
+        kept.push(asked);
+        kept.push(message);
+        history::put(self, &who.user, run.as_str(), &kept).await?;
+        push::look_again(self, &run);
+        let first = Some(fresh(run.as_str(), &kept, TaskState::Working));
+        Ok(Reached { turn, context, first })
+    }
+}
+
+fn check(message: &Message) -> Result<Said, Problem> {
+    let id = &message.message_id;
+    if id.trim().is_empty() || id.len() > ID_BYTES_MAX || id.chars().any(char::is_control) {
+        return Err(wrong(format!("message.messageId has 1 to {ID_BYTES_MAX} bytes; it names this message when it is sent again")));
+    }
+    if message.role != Role::User {
+        return Err(wrong("message.role: a client's messages are of ROLE_USER"));
+    }
+    if message.parts.is_empty() {
+        return Err(wrong("message.parts: at least one part is needed"));
+    }
+    let said = message.said().map_err(|part| refusal(CONTENT_TYPE_NOT_SUPPORTED, part.0))?;
+    if said.text.trim().is_empty() {
+        return Err(wrong("message.parts: they are empty; say what you want to know"));
+    }
+    Ok(said)
+}
+
+/// Only a task that asks something takes a message.
+fn must_ask(row: &RunRow, context: &str) -> Result<(), Problem> {
+    let words = match row.status {
+        Status::Asking | Status::Waiting => return Ok(()),
+        Status::Running => "the task is at work and asks nothing; wait until it does, or cancel it".to_owned(),
+        Status::Done | Status::Failed | Status::Cancelled => {
+            format!("the task is over; send the message without taskId and with contextId {context:?} to go on from it")
+        }
+    };
+    Err(refusal(UNSUPPORTED_OPERATION, words))
+}
+
+fn fresh(run: &str, kept: &History, state: TaskState) -> Task {
+    Task {
+        id: run.to_owned(),
+        context_id: kept.context.clone(),
+        status: TaskStatus { state, message: None, timestamp: calendar::shown(now_ms()) },
+        artifacts: Some(Vec::new()),
+        history: kept.messages.clone(),
+        metadata: None,
+    }
+}

@@ -1,0 +1,191 @@
+//! A task told as it goes: the task as it is, then what happens in it, until it is over or asks something.
+//!
+//! ```text
+//! task ─► statusUpdate WORKING: a step, a call of a tool, a note · artifactUpdate `answer`, piece by piece
+//!      ─► artifactUpdate `answer` (last chunk), `sources` ─► statusUpdate COMPLETED
+//!      ─► statusUpdate INPUT_REQUIRED, FAILED or CANCELED
+//! ```
+//!
+//! Whoever goes away stops nothing: a task is its client's until it is cancelled.
+
+use axum::response::Response;
+use graph::RunId;
+use serde_json::{Value, json};
+use wire::a2a::error::UNSUPPORTED_OPERATION;
+use wire::a2a::{Artifact, ArtifactUpdate, Message, Part, SendMessage, StatusUpdate, StreamResponse, Task, TaskState, TaskStatus};
+
+use super::send::Reached;
+use super::task::{Shape, answer_artifact, question, sources_artifact, words};
+use super::{A2a, Caller, kind_of, refusal};
+use crate::guard::{Identity, now_ms};
+use crate::langgraph::calendar;
+use crate::problem::Problem;
+use crate::turn::{self, Answered, Happened, Rest, Sink, StartedTurn};
+
+/// How a binding puts what is told.
+#[derive(Clone)]
+pub(super) enum Form {
+    /// Each as the result of the request with this id.
+    Rpc(Value),
+    Http,
+}
+
+impl Form {
+    fn frame(&self, told: &StreamResponse) -> String {
+        let told = json!(told);
+        match self {
+            Form::Rpc(id) => format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "result": told })),
+            Form::Http => format!("data: {told}\n\n"),
+        }
+    }
+
+    fn error(&self, problem: &Problem) -> String {
+        let kind = kind_of(problem);
+        match self {
+            Form::Rpc(id) => format!("data: {}\n\n", kind.of_rpc(id, &problem.message)),
+            Form::Http => format!("event: error\ndata: {}\n\n", kind.of_http(&problem.message)),
+        }
+    }
+}
+
+impl A2a {
+    pub(super) async fn stream(&self, caller: &Caller, request: SendMessage, form: Form) -> Result<Response, Problem> {
+        let history_length = request.configuration.as_ref().and_then(|configuration| configuration.history_length);
+        let shape = Shape::of(history_length)?;
+        // Before the task begins: one that nobody could be told of must not.
+        let (sink, response) = turn::channel(self.api(), &caller.who)?;
+        let Reached { turn, context, first } = self.send(caller, request, true).await?;
+        let first = match first {
+            Some(first) => first,
+            None => self.task(&caller.who, self.row(&caller.who, turn.run.as_str()).await?, shape).await?,
+        };
+        self.spawn(&caller.who, turn, context, first, sink, form);
+        Ok(response)
+    }
+
+    pub(super) async fn subscribe(&self, who: &Identity, id: &str, form: Form) -> Result<Response, Problem> {
+        let row = self.row(who, id).await?;
+        if row.status.is_over() {
+            return Err(refusal(UNSUPPORTED_OPERATION, "the task is over; GetTask tells how"));
+        }
+        let (sink, response) = turn::channel(self.api(), who)?;
+        // What happens from here on is told, so the task is looked at afterwards.
+        let turn = turn::followed(self.api(), row).await;
+        let first = self.task(who, self.row(who, id).await?, Shape::of(None)?).await?;
+        let context = first.context_id.clone();
+        self.spawn(who, turn, context, first, sink, form);
+        Ok(response)
+    }
+
+    fn spawn(&self, who: &Identity, turn: StartedTurn, context: String, first: Task, sink: Sink, form: Form) {
+        let (a2a, who) = (self.clone(), who.clone());
+        let teller = Teller { task: turn.run.clone(), context, sink, form };
+        tokio::spawn(async move {
+            if let Err(problem) = teller.tell(&a2a, turn, first).await {
+                tracing::debug!(task = %teller.task, user = %who.user, "a stream ended early: {}", problem.message);
+                // Nobody may be reading any more.
+                let _ = teller.sink.send(teller.form.error(&problem)).await;
+            }
+        });
+    }
+}
+
+struct Teller {
+    task: RunId,
+    context: String,
+    sink: Sink,
+    form: Form,
+}
+
+/// Nobody reads any more.
+struct Gone;
+
+impl Teller {
+    /// Ends where nobody reads any more.
+    async fn tell(&self, a2a: &A2a, mut turn: StartedTurn, first: Task) -> Result<(), Problem> {
+        let state = first.status.state;
+        let is_gone = self.send(&StreamResponse::Task(Box::new(first))).await.is_err();
+        if is_gone || state.is_terminal() || state.is_interrupted() {
+            return Ok(());
+        }
+        let mut told = String::new();
+        let mut number = 0;
+        if let Some(mut events) = turn.events() {
+            loop {
+                let happened = tokio::select! {
+                    happened = events.next() => happened,
+                    () = self.sink.closed() => return Ok(()),
+                };
+                let Some(happened) = happened else { break };
+                number += 1;
+                if self.happened(happened, &told, number).await.is_err() {
+                    return Ok(());
+                }
+                events.told().clone_into(&mut told);
+            }
+        }
+        let rest = turn::rest(a2a.api(), &turn.run).await?;
+        // The last words: there is nothing to stop if they are not heard.
+        let _ = self.rest(rest, &told).await;
+        Ok(())
+    }
+
+    async fn send(&self, told: &StreamResponse) -> Result<(), Gone> {
+        if self.sink.send(self.form.frame(told)).await { Ok(()) } else { Err(Gone) }
+    }
+
+    async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), Gone> {
+        let status = TaskStatus { state, message, timestamp: calendar::shown(now_ms()) };
+        self.send(&StreamResponse::StatusUpdate(StatusUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), status })).await
+    }
+
+    async fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Gone> {
+        let update = ArtifactUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), artifact, append, last_chunk };
+        self.send(&StreamResponse::ArtifactUpdate(update)).await
+    }
+
+    async fn working(&self, number: u64, text: &str, data: Option<Value>) -> Result<(), Gone> {
+        let mut message = words(self.task.as_str(), &format!("work-{number}"), text);
+        message.parts.extend(data.map(Part::data));
+        self.status(TaskState::Working, Some(message)).await
+    }
+
+    async fn happened(&self, happened: Happened, told: &str, number: u64) -> Result<(), Gone> {
+        match happened {
+            Happened::StepStarted { step } => self.working(number, &step, None).await,
+            Happened::StepFinished { .. } | Happened::ToolFinished { result: Ok(_), .. } => Ok(()),
+            Happened::Text(text) => self.artifact(answer_artifact(&text), !told.is_empty(), false).await,
+            Happened::ToolStarted { tool, arguments, .. } => {
+                self.working(number, &format!("calls {tool}"), Some(json!({ "tool": tool, "arguments": arguments }))).await
+            }
+            Happened::ToolFinished { tool, result: Err(why), .. } => self.working(number, &format!("{tool} failed: {why}"), None).await,
+            Happened::Noted { name, value } => self.working(number, &name, Some(json!({ "note": { "name": name, "value": value } }))).await,
+        }
+    }
+
+    async fn rest(&self, rest: Rest, told: &str) -> Result<(), Gone> {
+        let end = |text: &str| Some(words(self.task.as_str(), "end", text));
+        match rest {
+            Rest::Answered(answered) => {
+                self.answered(&answered, told).await?;
+                self.status(TaskState::Completed, None).await
+            }
+            Rest::Asks(asks) => self.status(TaskState::InputRequired, Some(question(&asks))).await,
+            Rest::Failed(why) => self.status(TaskState::Failed, end(&why)).await,
+            Rest::Cancelled(why) => self.status(TaskState::Canceled, end(&why)).await,
+        }
+    }
+
+    /// The rest of the answer. One that is another than was told takes its place.
+    async fn answered(&self, answered: &Answered, told: &str) -> Result<(), Gone> {
+        let (text, append) = match answered.text.strip_prefix(told) {
+            Some(rest) if !told.is_empty() => (rest, true),
+            _ => (answered.text.as_str(), false),
+        };
+        self.artifact(answer_artifact(text), append, true).await?;
+        match sources_artifact(answered) {
+            Some(sources) => self.artifact(sources, false, true).await,
+            None => Ok(()),
+        }
+    }
+}

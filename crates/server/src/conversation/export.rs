@@ -1,0 +1,152 @@
+//! A conversation as one document: questions as headings, answers below them, and one list of sources.
+
+use engine::result_of;
+use evidence::Source;
+use graph::{Outcome, RunId};
+use store::{RunRow, Store, ThreadRow};
+
+use super::branches;
+use crate::backend::{Export, Format};
+use crate::problem::Problem;
+use crate::turn::rest::answered;
+
+const TURNS_MAX: usize = 500;
+const HEADING_CHARS_MAX: usize = 300;
+/// What flows write before the list of sources of an answer.
+pub(crate) const SOURCES: &str = "\n\n**Sources**\n";
+
+/// One turn, as readers see it.
+pub(crate) struct TurnText {
+    pub(crate) question: String,
+    /// Markdown without the list of sources; `[n]` cites the n-th of `sources`.
+    pub(crate) answer: String,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// The turns of a thread: those that are named, or those of the newest branch.
+pub(crate) async fn turns(store: &dyn Store, thread: &ThreadRow, runs: Option<Vec<RunId>>) -> Result<Vec<TurnText>, Problem> {
+    let runs = match runs {
+        Some(runs) => runs,
+        None => branches::newest(store, thread).await?,
+    };
+    if runs.len() > TURNS_MAX {
+        return Err(Problem::invalid(format!("a conversation of more than {TURNS_MAX} turns cannot be shown as one document")));
+    }
+    let messages = store.messages(&thread.thread, 0, 4 * TURNS_MAX).await?;
+    let mut turns = Vec::with_capacity(runs.len());
+    for run in runs {
+        let row = store.run(&run).await?.filter(|row| row.thread == thread.thread).ok_or_else(|| Problem::not_found("run in this thread"))?;
+        let asked = messages.iter().find(|message| message.run == run && message.role == "user").map(|message| message.content.clone());
+        turns.push(turn(&row, asked));
+    }
+    Ok(turns)
+}
+
+fn turn(row: &RunRow, asked: Option<String>) -> TurnText {
+    let question = asked.unwrap_or_else(|| row.title.clone());
+    let closing = result_of(row);
+    match closing.as_ref().map(|closing| &closing.outcome) {
+        Some(Outcome::Done { output }) => {
+            let answered = answered(output, closing.as_ref().map(|closing| closing.spent).unwrap_or_default());
+            let body = answered.text.rsplit_once(SOURCES).filter(|_| !answered.sources.is_empty()).map(|(body, _)| body.to_owned());
+            TurnText { question, answer: body.unwrap_or(answered.text), sources: answered.sources }
+        }
+        Some(Outcome::Failed { .. }) => TurnText { question, answer: "*This run failed; there is no answer.*".to_owned(), sources: Vec::new() },
+        Some(Outcome::Cancelled { .. }) => {
+            TurnText { question, answer: "*This run was stopped; there is no answer.*".to_owned(), sources: Vec::new() }
+        }
+        None => TurnText { question, answer: "*There is no answer yet.*".to_owned(), sources: Vec::new() },
+    }
+}
+
+/// The document in a format; the caller adds signs and a legend to the Markdown.
+pub(crate) fn document(title: &str, turns: &[TurnText], format: Format) -> Export {
+    let mut sources: Vec<(String, String)> = Vec::new();
+    let mut parts = Vec::with_capacity(turns.len());
+    for turn in turns {
+        let numbers: Vec<usize> = turn
+            .sources
+            .iter()
+            .map(|source| {
+                let one = (source.title.clone(), source.address.clone().unwrap_or_default());
+                let known = sources.iter().position(|known| *known == one);
+                known.unwrap_or_else(|| {
+                    sources.push(one);
+                    sources.len() - 1
+                }) + 1
+            })
+            .collect();
+        parts.push(format!("{}\n\n{}", heading(&turn.question), renumbered(&turn.answer, &numbers)));
+    }
+    Export { format, title: title.to_owned(), markdown: parts.join("\n\n"), sources }
+}
+
+/// A long question is cut in the heading and stands below it in full.
+fn heading(question: &str) -> String {
+    let line = question.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown: String = line.chars().take(HEADING_CHARS_MAX).flat_map(|c| "\\`*_[]<>#|".contains(c).then_some('\\').into_iter().chain([c])).collect();
+    match line.chars().count() > HEADING_CHARS_MAX {
+        true => format!("## {shown}…\n\n{}", question.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")),
+        false => format!("## {shown}"),
+    }
+}
+
+/// Citations `[n]` and `[n, m]` with other numbers: `numbers[n - 1]` in place of `n`. Code blocks stay as they are.
+fn renumbered(markdown: &str, numbers: &[usize]) -> String {
+    let mut is_code = false;
+    let lines = markdown.split('\n').map(|line| {
+        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
+            is_code = !is_code;
+            return line.to_owned();
+        }
+        if is_code { line.to_owned() } else { renumbered_line(line, numbers) }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn renumbered_line(line: &str, numbers: &[usize]) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(start) = rest.find('[') {
+        let (before, from) = rest.split_at(start);
+        text.push_str(before);
+        let cited = from.find(']').and_then(|end| {
+            let parsed: Option<Vec<usize>> = from[1..end].split(',').map(|part| part.trim().parse().ok()).collect();
+            let mapped: Option<Vec<String>> = parsed?.into_iter().map(|n: usize| Some(numbers.get(n.checked_sub(1)?)?.to_string())).collect();
+            Some((mapped?, end))
+        });
+        match cited {
+            Some((mapped, end)) => {
+                text.push_str(&format!("[{}]", mapped.join(", ")));
+                rest = &from[end + 1..];
+            }
+            None => {
+                text.push('[');
+                rest = &from[1..];
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sources_of_all_answers_are_one_list() {
+        let source = |title: &str| Source { title: title.into(), address: Some(format!("https://{title}.example")), ..Source::default() };
+        let turns = [
+            TurnText { question: "One?".into(), answer: "A [1] b [2].".into(), sources: vec![source("x"), source("y")] },
+            TurnText {
+                question: "*Two* of\nthem".into(),
+                answer: "C [1, 2] [9] [z](u).\n```\n[1]\n```".into(),
+                sources: vec![source("y"), source("z")],
+            },
+        ];
+        let made = document("T", &turns, Format::Markdown);
+        assert_eq!(made.sources.iter().map(|(title, _)| title.as_str()).collect::<Vec<_>>(), ["x", "y", "z"]);
+        assert_eq!(made.markdown, "## One?\n\nA [1] b [2].\n\n## \\*Two\\* of them\n\nC [2, 3] [9] [z](u).\n```\n[1]\n```");
+    }
+}

@@ -1,0 +1,107 @@
+//! What protocols keep for their clients beside runs and threads, as documents of the store.
+
+use std::marker::PhantomData;
+
+use graph::UserId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use store::{NewRecord, RecordFilter, Store};
+
+use crate::guard::now_ms;
+use crate::problem::Problem;
+
+/// A document, read.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept<T> {
+    pub(crate) user: UserId,
+    pub(crate) key: String,
+    pub(crate) value: T,
+    pub(crate) created_ms: i64,
+    pub(crate) updated_ms: i64,
+}
+
+impl<T: DeserializeOwned> Kept<T> {
+    fn read(row: store::RecordRow) -> Result<Kept<T>, Problem> {
+        let value = serde_json::from_value(row.value).map_err(|error| Problem::internal(&format!("{} {:?}: {error}", row.kind, row.key)))?;
+        Ok(Kept { user: row.user, key: row.key, value, created_ms: row.created_ms, updated_ms: row.updated_ms })
+    }
+}
+
+pub(crate) async fn get<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<Option<Kept<T>>, Problem> {
+    store.record(user, kind, key).await?.map(Kept::read).transpose()
+}
+
+pub(crate) async fn put<T: Serialize + Sync>(store: &dyn Store, user: &UserId, kind: &str, key: &str, value: &T) -> Result<(), Problem> {
+    let value = serde_json::to_value(value).map_err(|error| Problem::internal(&error))?;
+    let record = NewRecord { user: user.clone(), kind: kind.to_owned(), key: key.to_owned(), value, at_ms: now_ms() };
+    Ok(store.put_record(record).await?)
+}
+
+/// All of one user whose keys begin so: a user has no more of a kind than are read here.
+pub(crate) async fn list<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, prefix: &str) -> Result<Vec<Kept<T>>, Problem> {
+    let filter =
+        RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: prefix.to_owned(), after: None, limit: store::RECORDS_MAX };
+    store.records(filter).await?.into_iter().map(Kept::read).collect()
+}
+
+pub(crate) async fn remove(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<bool, Problem> {
+    Ok(store.drop_record(user, kind, key).await?)
+}
+
+/// Documents of a kind that are read at once.
+const PAGE: usize = 500;
+
+/// Everybody's documents of a kind, page by page: however many one user has, those of the others are reached.
+pub(crate) struct Pages<T> {
+    kind: &'static str,
+    after: Option<(String, UserId)>,
+    page: usize,
+    is_last: bool,
+    read: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Pages<T> {
+    pub(crate) fn of(kind: &'static str) -> Pages<T> {
+        Pages { kind, after: None, page: PAGE, is_last: false, read: PhantomData }
+    }
+
+    /// `None` after the last one. A document that cannot be read is left out, and the log says which: it must not stop the others.
+    pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<Kept<T>>>, Problem> {
+        if self.is_last {
+            return Ok(None);
+        }
+        let after = self.after.take();
+        let filter = RecordFilter { kind: self.kind.to_owned(), user: None, key_prefix: String::new(), after, limit: self.page };
+        let rows = store.records(filter).await?;
+        self.is_last = rows.len() < self.page;
+        self.after = rows.last().map(|last| (last.key.clone(), last.user.clone()));
+        Ok(Some(rows.into_iter().filter_map(|row| Kept::read(row).ok()).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use store::MemoryStore;
+
+    use super::*;
+
+    /// One user has more documents than a page, and one of them is damaged: everybody's are reached.
+    #[tokio::test]
+    async fn nobodys_documents_hide_those_of_others() {
+        let store = MemoryStore::new();
+        let (many, few) = (UserId::from("ada"), UserId::from("bob"));
+        for at in 0..25 {
+            put(&store, &many, "kind", &format!("a{at:03}"), &json!({ "n": at })).await.unwrap();
+        }
+        put(&store, &many, "kind", "a999", &json!("damaged")).await.unwrap();
+        put(&store, &few, "kind", "z", &json!({ "n": 99 })).await.unwrap();
+        let mut pages = Pages::<serde_json::Map<String, Value>> { page: 10, ..Pages::of("kind") };
+        let mut seen = Vec::new();
+        while let Some(page) = pages.next(&store).await.unwrap() {
+            assert!(page.len() <= 10);
+            seen.extend(page);
+        }
+        assert_eq!((seen.len(), seen.last().map(|last| last.user.clone())), (26, Some(few)));
+    }
+}

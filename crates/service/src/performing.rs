@@ -1,0 +1,46 @@
+//! What performs the effects of many users: models, tools and agents, and what each user may do with them.
+
+use std::sync::Arc;
+
+use server::allowance::Allowances;
+use store::Store;
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::global_args::GlobalArgs;
+use crate::hub;
+use crate::library::Library;
+use crate::model_options::{EffectSetup, ModelOptions};
+use crate::tool_access::ToolAccess;
+use crate::user_tool_filter::UserToolFilter;
+use crate::wiring;
+
+pub(crate) struct Performing {
+    pub(crate) config: Config,
+    pub(crate) library: Library,
+    pub(crate) setup: EffectSetup,
+    /// What `setup` has, within the limits of each user.
+    pub(crate) handler: Arc<UserToolFilter>,
+    pub(crate) allowances: Allowances,
+}
+
+impl Performing {
+    pub(crate) async fn prepare(
+        globals: &GlobalArgs,
+        model_options: &mut ModelOptions,
+        store: &Arc<dyn Store>,
+        is_quiet: bool,
+    ) -> Result<Performing> {
+        let config = Config::for_run(globals)?;
+        let uploads = hub::folder(globals)?.join("uploads");
+        let library = Library::open(&model_options.servers.documents(&config), &uploads, config.server.uploads_bytes_max, store.clone())?;
+        model_options.servers.open_index = Some(library.folders().clone());
+        let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
+        let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
+        let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
+        let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
+        let access = ToolAccess::new(config.tools.users.as_deref(), &workspaces);
+        let handler = UserToolFilter::new(setup.handler.clone(), access, allowances.clone());
+        Ok(Performing { config, library, setup, handler, allowances })
+    }
+}

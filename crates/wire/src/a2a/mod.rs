@@ -1,0 +1,408 @@
+//! A2A 1.0 in JSON, as JSON-RPC and HTTP+JSON carry it: messages, tasks, what a stream tells, and requests. [`card`] is how an agent describes itself, [`error`] what is
+//! refused and how.
+//!
+//! Names and forms follow ProtoJSON: camelCase, enumerations by their names, `null` is the same as absent.
+
+pub mod card;
+pub mod error;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::openai::{Options, Wrong};
+
+/// The version that is spoken, as `A2A-Version` names it.
+pub const VERSION: &str = "1.0";
+pub const VERSION_HEADER: &str = "a2a-version";
+/// Of requests and replies over HTTP+JSON, and of push notifications.
+pub const MEDIA_TYPE: &str = "application/a2a+json";
+/// Where clients that take push notifications look for the token they gave.
+pub const TOKEN_HEADER: &str = "x-a2a-notification-token";
+
+/// A list or text that may be absent or `null`.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    #[default]
+    #[serde(rename = "ROLE_UNSPECIFIED")]
+    Unspecified,
+    #[serde(rename = "ROLE_USER")]
+    User,
+    #[serde(rename = "ROLE_AGENT")]
+    Agent,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaskState {
+    #[default]
+    #[serde(rename = "TASK_STATE_UNSPECIFIED")]
+    Unspecified,
+    #[serde(rename = "TASK_STATE_SUBMITTED")]
+    Submitted,
+    #[serde(rename = "TASK_STATE_WORKING")]
+    Working,
+    #[serde(rename = "TASK_STATE_COMPLETED")]
+    Completed,
+    #[serde(rename = "TASK_STATE_FAILED")]
+    Failed,
+    #[serde(rename = "TASK_STATE_CANCELED")]
+    Canceled,
+    #[serde(rename = "TASK_STATE_INPUT_REQUIRED")]
+    InputRequired,
+    #[serde(rename = "TASK_STATE_REJECTED")]
+    Rejected,
+    #[serde(rename = "TASK_STATE_AUTH_REQUIRED")]
+    AuthRequired,
+}
+
+impl TaskState {
+    /// Nothing follows.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected)
+    }
+
+    /// Only the client can move it.
+    pub fn is_interrupted(self) -> bool {
+        matches!(self, TaskState::InputRequired | TaskState::AuthRequired)
+    }
+}
+
+/// Exactly one of `text`, `raw`, `url` and `data`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Part {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Bytes in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub filename: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub media_type: String,
+}
+
+impl Part {
+    pub fn text(text: impl Into<String>, media_type: &str) -> Part {
+        Part { text: Some(text.into()), media_type: media_type.to_owned(), ..Part::default() }
+    }
+
+    pub fn data(data: Value) -> Part {
+        Part { data: Some(data), media_type: "application/json".to_owned(), ..Part::default() }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Message {
+    #[serde(deserialize_with = "or_default")]
+    pub message_id: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub context_id: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub task_id: String,
+    #[serde(deserialize_with = "or_default")]
+    pub role: Role,
+    #[serde(deserialize_with = "or_default")]
+    pub parts: Vec<Part>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub reference_task_ids: Vec<String>,
+}
+
+/// What the parts of a message say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    /// All texts, with data as JSON among them.
+    pub text: String,
+    /// The one part with data, if there is nothing else.
+    pub data: Option<Value>,
+}
+
+/// A part that nobody here reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadPart(pub String);
+
+impl Message {
+    pub fn said(&self) -> Result<Said, UnreadPart> {
+        let mut texts = Vec::new();
+        for (at, part) in self.parts.iter().enumerate() {
+            match part {
+                Part { text: Some(text), .. } => texts.push(text.clone()),
+                Part { data: Some(data), .. } => texts.push(data.to_string()),
+                _ => {
+                    let kind = if part.raw.is_some() {
+                        "bytes"
+                    } else if part.url.is_some() {
+                        "an address"
+                    } else {
+                        "nothing"
+                    };
+                    return Err(UnreadPart(format!("message.parts[{at}] has {kind}; send text or data")));
+                }
+            }
+        }
+        let data = match self.parts.as_slice() {
+            [Part { data: Some(data), text: None, .. }] => Some(data.clone()),
+            _ => None,
+        };
+        Ok(Said { text: texts.join("\n"), data })
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskStatus {
+    #[serde(deserialize_with = "or_default")]
+    pub state: TaskState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub timestamp: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Artifact {
+    #[serde(deserialize_with = "or_default")]
+    pub artifact_id: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(deserialize_with = "or_default")]
+    pub parts: Vec<Part>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Task {
+    #[serde(deserialize_with = "or_default")]
+    pub id: String,
+    #[serde(deserialize_with = "or_default")]
+    pub context_id: String,
+    pub status: TaskStatus,
+    /// `None` where they are not wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<Vec<Artifact>>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Message>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusUpdate {
+    #[serde(deserialize_with = "or_default")]
+    pub task_id: String,
+    #[serde(deserialize_with = "or_default")]
+    pub context_id: String,
+    pub status: TaskStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ArtifactUpdate {
+    #[serde(deserialize_with = "or_default")]
+    pub task_id: String,
+    #[serde(deserialize_with = "or_default")]
+    pub context_id: String,
+    pub artifact: Artifact,
+    /// The parts follow those that were told of this artifact before.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub append: bool,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub last_chunk: bool,
+}
+
+/// What a stream tells, what a push notification has, and (without the updates) what sending a message gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StreamResponse {
+    Task(Box<Task>),
+    Message(Message),
+    StatusUpdate(StatusUpdate),
+    ArtifactUpdate(ArtifactUpdate),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Authentication {
+    #[serde(deserialize_with = "or_default")]
+    pub scheme: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub credentials: String,
+}
+
+/// Where to send what becomes of a task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PushConfig {
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub task_id: String,
+    #[serde(deserialize_with = "or_default")]
+    pub url: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SendConfiguration {
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub accepted_output_modes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_push_notification_config: Option<PushConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<i32>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub return_immediately: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SendMessage {
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
+    pub message: Option<Message>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<SendConfiguration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl SendMessage {
+    /// What only Baton knows, under `metadata.baton` of the request or of its message: the flow, and the options of a run.
+    pub fn options(&self) -> Result<(Option<String>, Options), Wrong> {
+        let of_message = self.message.as_ref().and_then(|message| message.metadata.as_ref());
+        let given = [self.metadata.as_ref(), of_message].into_iter().flatten().find_map(|metadata| metadata.get("baton"));
+        let wrong = |why: String| Wrong { field: "metadata.baton".to_owned(), why };
+        let Some(given) = given else { return Ok((None, Options::default())) };
+        let Value::Object(mut fields) = given.clone() else { return Err(wrong("it is an object".to_owned())) };
+        let flow = match fields.remove("flow") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(flow)) => Some(flow),
+            Some(_) => return Err(wrong("flow is the name of a skill".to_owned())),
+        };
+        let options = serde_json::from_value(Value::Object(fields)).map_err(|error| wrong(error.to_string()))?;
+        Ok((flow, options))
+    }
+}
+
+/// A task, and what of it is wanted; also what is subscribed to and cancelled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskQuery {
+    #[serde(deserialize_with = "or_default")]
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListTasks {
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub context_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<TaskState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<i32>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub page_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<i32>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub status_timestamp_after: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_artifacts: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskList {
+    #[serde(deserialize_with = "or_default")]
+    pub tasks: Vec<Task>,
+    #[serde(deserialize_with = "or_default")]
+    pub next_page_token: String,
+    pub page_size: i32,
+    pub total_size: i32,
+}
+
+/// A configuration of a task's notifications, or, without `id`, all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PushQuery {
+    #[serde(deserialize_with = "or_default")]
+    pub task_id: String,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn messages_and_tasks_are_read_as_their_libraries_write_them() {
+        let request: SendMessage = serde_json::from_value(json!({
+            "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "Tides?" }, { "data": { "n": 1 } }], "contextId": null, "unknown": 1 },
+            "configuration": { "historyLength": 2, "returnImmediately": true, "acceptedOutputModes": null },
+            "metadata": { "baton": { "flow": "search", "approve": true } },
+        }))
+        .unwrap();
+        let message = request.message.clone().unwrap();
+        assert_eq!((message.role, message.said().unwrap().text.as_str()), (Role::User, "Tides?\n{\"n\":1}"));
+        assert!(request.configuration.as_ref().unwrap().return_immediately);
+        let (flow, options) = request.options().unwrap();
+        assert_eq!((flow.as_deref(), options.approve), (Some("search"), true));
+        let task: Task = serde_json::from_value(json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_INPUT_REQUIRED" } })).unwrap();
+        assert!(task.status.state.is_interrupted() && !task.status.state.is_terminal());
+        assert_eq!(serde_json::to_value(&task).unwrap(), json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_INPUT_REQUIRED" } }));
+        let told: StreamResponse = serde_json::from_value(
+            json!({ "artifactUpdate": { "taskId": "t", "artifact": { "artifactId": "a", "parts": [{ "text": "x" }] }, "append": true } }),
+        )
+        .unwrap();
+        assert!(matches!(told, StreamResponse::ArtifactUpdate(ArtifactUpdate { append: true, last_chunk: false, .. })));
+    }
+
+    #[test]
+    fn what_nobody_reads_is_named() {
+        let message = |part: Part| Message { parts: vec![part], ..Message::default() };
+        for (part, kind) in [
+            (Part { raw: Some("eA==".into()), ..Part::default() }, "bytes"),
+            (Part { url: Some("x".into()), ..Part::default() }, "an address"),
+            (Part::default(), "nothing"),
+        ] {
+            assert!(message(part).said().unwrap_err().0.contains(kind));
+        }
+        assert_eq!(message(Part::data(json!({ "approve": true }))).said().unwrap().data, Some(json!({ "approve": true })));
+        for metadata in [json!({ "baton": 7 }), json!({ "baton": { "flow": 7 } }), json!({ "baton": { "nonsense": 7 } })] {
+            let request = SendMessage { metadata: metadata.as_object().cloned(), ..SendMessage::default() };
+            assert_eq!(request.options().unwrap_err().field, "metadata.baton");
+        }
+    }
+}

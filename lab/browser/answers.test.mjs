@@ -1,0 +1,115 @@
+// What an answer shows beside its sentences: code that can be copied, formulas, pictures, cards of sources, what a failed run had found; and the question's
+// attachments and sources.
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { ask, choose, events, get, open, picture, require } from "./house.mjs";
+
+let house;
+before(async () => (house = await open()));
+after(() => house.close());
+
+async function axe(page, what) {
+  await page.evaluate(fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));
+  const { violations } = await page.evaluate(() => window.axe.run());
+  assert.deepEqual(violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`), [], what);
+}
+
+test("code is coloured and copied", async () => {
+  const page = await house.page({ permissions: ["clipboard-read", "clipboard-write"] });
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton? In blocks, please.");
+  await page.locator(".sources").waitFor();
+  const block = page.locator(".code-block");
+  await block.locator(".code-keyword", { hasText: "def" }).waitFor();
+  assert.equal(await block.locator(".code-comment").textContent(), "# The rule: at least 50 | grams. See [1].");
+  await block.getByRole("button", { name: "Copy the code" }).click();
+  await block.getByText("Copied").waitFor();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(copied, /^def weight\(grams: int\) -> bool:\n[\s\S]*return grams >= 50$/);
+  await axe(page, "an answer with code");
+  await picture(page, "35-code");
+});
+
+test("formulas are drawn, prices are not, and nothing is fetched from elsewhere", async () => {
+  const page = await house.page();
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).host));
+  await choose(page, "Flow", "direct");
+  await ask(page, "Show me formulas.");
+  await page.locator(".turn .actions").waitFor();
+  await page.locator("math").first().waitFor();
+  assert.equal(await page.locator("math").count(), 2);
+  assert.equal(await page.locator('math[display="block"]').count(), 1);
+  assert.equal(await page.locator("math").first().evaluate((math) => math.namespaceURI), "http://www.w3.org/1998/Math/MathML");
+  assert.ok((await page.locator("math mfrac").count()) >= 2);
+  assert.match(await page.locator(".prose").textContent(), /costs \$5 or \$6/);
+  assert.equal(await page.locator(".math-source").textContent(), "\\mystery{x}");
+  await page.waitForFunction(() => document.querySelector("img.picture")?.naturalWidth === 1);
+  const link = page.locator(".picture-link");
+  assert.match(await link.textContent(), /a tracker.*tracker\.example/);
+  assert.deepEqual([...new Set(asked)], [new URL(house.url).host]);
+  await axe(page, "an answer with formulas");
+  await picture(page, "36-formulas");
+});
+
+test("a citation shows a card on hover and on focus", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton? With a card.");
+  await page.locator(".sources").waitFor();
+  await page.locator(".cite").first().hover();
+  const card = page.locator(".hover-card");
+  await card.waitFor();
+  assert.match(await card.textContent(), /50 grams|28 to 30/);
+  const box = await card.boundingBox();
+  assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.width <= 1440, JSON.stringify(box));
+  await picture(page, "37-card");
+  await page.mouse.move(5, 5);
+  await card.waitFor({ state: "detached" });
+  await page.locator(".cite").first().focus();
+  await card.waitFor();
+  await axe(page, "a card");
+  assert.match(await page.locator(".source-about").first().textContent(), /document/);
+});
+
+test("a run that failed shows what it had found", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton? The model is out of order.");
+  await page.locator(".ended-bad").waitFor();
+  const found = page.locator(".found-before");
+  await found.waitFor();
+  assert.match(await found.textContent(), /50 grams/);
+  await axe(page, "a failed run");
+  await picture(page, "38-found");
+});
+
+test("files are attached to a question, and a conversation uses only the sources that were chosen", async () => {
+  const page = await house.page();
+  const file = path.join(house.home, "lyon.txt");
+  fs.writeFileSync(file, "The baton of Lyon weighs 61 grams and is made of copper.");
+  await page.getByLabel("Attach files").setInputFiles(file);
+  await page.locator(".attached small", { hasText: "ready" }).waitFor();
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.getByLabel("Only these").check();
+  await page.getByLabel("All documents").uncheck();
+  await page.getByLabel(/lyon\.txt/).check();
+  await picture(page, "39-sources");
+  await axe(page, "the choice of sources");
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.locator(".options-set", { hasText: "sources: lyon.txt" }).waitFor();
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton?");
+  await page.locator(".turn .actions").waitFor();
+  assert.match(await page.locator(".question").textContent(), /Attached document: lyon\.txt/);
+  const { runs } = await get(house, `/api/threads/${new URL(page.url()).hash.split("/")[2]}`);
+  const replies = (await events(house, runs[0].run)).filter((one) => one.event === "replied").flatMap((one) => one.reply.result.Ok?.spans ?? []);
+  assert.ok(replies.length > 0, "passages were found");
+  assert.ok(replies.every((span) => span.address.endsWith("lyon.txt")), JSON.stringify(replies.map((span) => span.address)));
+  await page.locator(".options-set", { hasText: "sources: lyon.txt" }).waitFor();
+  await page.locator(".sidebar-new").click();
+  await page.locator(".first-card").first().waitFor();
+  assert.equal(await page.locator(".options-set", { hasText: "sources" }).count(), 0, "another conversation uses everything");
+});
