@@ -46,12 +46,25 @@ test("formulas are drawn, prices are not, and nothing is fetched from elsewhere"
   assert.ok((await page.locator("math mfrac").count()) >= 2);
   assert.match(await page.locator(".prose").textContent(), /costs \$5 or \$6/);
   assert.equal(await page.locator(".math-source").textContent(), "\\mystery{x}");
-  await page.waitForFunction(() => document.querySelector("img.picture")?.naturalWidth === 1);
-  const link = page.locator(".picture-link");
-  assert.match(await link.textContent(), /a tracker.*tracker\.example/);
+  assert.equal(await page.locator(".prose img").count(), 0, "pictures of a model are no part of a checked answer");
   assert.deepEqual([...new Set(asked)], [new URL(house.url).host]);
   await axe(page, "an answer with formulas");
   await picture(page, "36-formulas");
+});
+
+test("a picture that the run wrote is shown, with the headers of any file", async () => {
+  const page = await house.page();
+  const dot = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.route("**/api/runs/*/answer", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), markdown: "Here: ![A dot](plots/dot.png) and ![a tracker](https://tracker.example/x.gif)", files: [{ path: "plots/dot.png", bytes: dot.length }] } });
+  });
+  const headers = { "content-type": "application/octet-stream", "content-disposition": 'attachment; filename="dot.png"', "x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin" };
+  await page.route("**/files/plots/dot.png", (route) => route.fulfill({ status: 200, headers, body: dot }));
+  await choose(page, "Flow", "direct");
+  await ask(page, "What is a relay baton? With a plot.");
+  await page.waitForFunction(() => [...document.querySelectorAll("img.picture")].filter((image) => image.naturalWidth === 1).length === 2);
+  assert.match(await page.locator(".picture-link").textContent(), /a tracker.*tracker\.example/);
 });
 
 test("a citation shows a card on hover and on focus", async () => {
@@ -95,7 +108,7 @@ test("files are attached to a question, and a conversation uses only the sources
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Only these").check();
   await page.getByLabel("All documents").uncheck();
-  await page.getByLabel(/lyon\.txt/).check();
+  await page.getByRole("checkbox", { name: /lyon\.txt/ }).check();
   await picture(page, "39-sources");
   await axe(page, "the choice of sources");
   await page.getByRole("button", { name: "Options" }).click();
@@ -112,4 +125,20 @@ test("files are attached to a question, and a conversation uses only the sources
   await page.locator(".sidebar-new").click();
   await page.locator(".first-card").first().waitFor();
   assert.equal(await page.locator(".options-set", { hasText: "sources" }).count(), 0, "another conversation uses everything");
+});
+
+test("the last answer suggests questions, and a click puts one into the form", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  await ask(page, "How heavy is a relay baton? Ask the Greeks.");
+  await page.locator(".sources").waitFor();
+  const all = page.locator(".follow-up");
+  await all.first().waitFor();
+  assert.match(await all.first().textContent(), /^Is there a source for this: It was invented by 7 Greeks in 1650\.$/);
+  assert.match(await all.nth(1).textContent(), /^What else does “Measures” say about this\?$/);
+  await all.nth(1).click();
+  assert.equal(await page.locator("#question").inputValue(), "What else does “Measures” say about this?");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "question");
+  await axe(page, "suggested questions");
+  await picture(page, "45-follow-ups");
 });

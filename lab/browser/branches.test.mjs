@@ -17,15 +17,16 @@ test("a question is asked again and changed, and a switcher leads to each versio
   await ask(page, "What is a relay baton? Version, please.");
   await answered(page, 1);
   assert.equal(await page.locator(".switcher").count(), 0);
-  const first = await last(page).locator(".prose").first().textContent();
+  const number = async () => Number(/answer number (\d+)/.exec(await last(page).locator(".prose").first().textContent())[1]);
+  const first = await number();
   await last(page).getByRole("button", { name: "Regenerate" }).click();
   await page.locator(".switcher", { hasText: "2 / 2" }).waitFor();
   await answered(page, 1);
   const second = await last(page).locator(".prose").first().textContent();
-  assert.notEqual(first, second);
+  assert.notEqual(first, await number());
   assert.match(second, /after 1 mentions/, "the other version is no part of its history");
   await page.getByRole("button", { name: "Previous version" }).click();
-  await page.waitForFunction((text) => document.querySelector(".turn .prose")?.textContent === text, first);
+  await last(page).locator(".prose", { hasText: `answer number ${first},` }).first().waitFor();
   assert.match(await page.locator(".switcher").textContent(), /1 \/ 2/);
 
   await last(page).getByRole("button", { name: "Edit question" }).click();

@@ -1,6 +1,7 @@
 // What a browser test lives in: a real `baton serve` with its own database and folders, a model played beside it, and a real Chromium.
 //
-//   const house = await open({ script })      script: the whole world is played, for what needs thousands of runs; token: nobody comes in without
+//   const house = await open({ script })      script: the whole world is played, for what needs thousands of runs; token: nobody comes in without;
+//                                           config: more of baton.toml; port: its port
 //   house.page(options)                       a page of which every error on the console is a failed test
 //   house.kill() · house.start()              the server dies at once · is started again on the same port and database
 //   house.close()
@@ -29,15 +30,15 @@ const PICTURES = path.join(root, "target/screenshots");
 const START_MS_MAX = 60_000;
 export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 60_000);
 
-export async function open({ script = null, docs = true, token = null } = {}) {
+export async function open({ script = null, docs = true, token = null, config = "", port: wantedPort = null } = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));
   const model = script ? null : await playModel();
-  const port = await freePort();
+  const port = wantedPort ?? (await freePort());
   const house = { home, port, url: `http://127.0.0.1:${port}`, server: null, log: "", pages: [] };
   const files = { config: path.join(home, "baton.toml"), db: path.join(home, "baton.db"), script: path.join(home, "world.script"), docs: path.join(home, "docs") };
   fs.cpSync(path.join(here, "documents"), files.docs, { recursive: true });
   if (script) fs.writeFileSync(files.script, script);
-  else fs.writeFileSync(files.config, `model = "compat/lab/actor"\n\n[endpoints.lab]\nurl = "${model.url}"\n\n[models."compat/lab/actor"]\nusd_per_million_in = 0.1\nusd_per_million_out = 0.4\n\n[embedded]\npull = false\n`);
+  else fs.writeFileSync(files.config, `model = "compat/lab/actor"\n\n[endpoints.lab]\nurl = "${model.url}"\n\n[models."compat/lab/actor"]\nusd_per_million_in = 0.1\nusd_per_million_out = 0.4\n\n[embedded]\npull = false\n${config}`);
   const played = script ? ["--script", files.script] : ["--config", files.config, "--no-pull", ...(docs ? ["--docs", files.docs] : [])];
 
   house.start = async () => {
@@ -135,7 +136,7 @@ async function isReady(url) {
   }
 }
 
-function freePort() {
+export function freePort() {
   return new Promise((done) => {
     const server = net.createServer().listen(0, "127.0.0.1", () => {
       const { port } = server.address();

@@ -64,6 +64,8 @@ function said(schema, question, told) {
   if (fields.flow) return JSON.stringify({ flow: "search", reason: "it asks for facts" });
   if (fields.intent) return JSON.stringify({ intent: intent(question) });
   if (fields.stages) return JSON.stringify({ stages: [intent(question)] });
+  if (fields.sections) return JSON.stringify(outline(told));
+  if (fields.summary && !fields.key_points) return JSON.stringify({ summary: question.includes("[1]") ? "The baton is 28 to 30 centimetres long and weighs at least 50 grams [1]." : "Batons are handed on." });
   if (fields.tasks) return JSON.stringify(plan(told));
   if (fields.steps) return JSON.stringify({ steps: plan(told).tasks.map((task) => ({ description: task.description, tool: task.tool_name, arguments: task.tool_arguments })), estimated_complexity: "simple", success_criteria: [] });
   const text = answer(question, told);
@@ -78,6 +80,16 @@ function plan(told) {
   const tool = /docs\.search/.test(told) ? "docs.search" : "stories.search";
   const task = (number, query, description) => ({ task_number: number, tool_name: tool, tool_arguments: { query }, description });
   return { reasoning: "The rules and the history are in the documents.", tasks: [task(1, "relay baton weight and length", "How heavy and long it is"), task(2, "first relay race", "Where relays come from")] };
+}
+
+/// "Leave out the history", said about an outline, leaves it out.
+function outline(told) {
+  const sections = [
+    { heading: "Length and weight", question: "How long and heavy is a relay baton?" },
+    { heading: "History", question: "Where do relay races come from?" },
+    { heading: "Handover", question: "How is a relay baton handed over?" },
+  ];
+  return { title: "Relay batons", sections: /leave out the history/i.test(told) ? sections.filter((one) => one.heading !== "History") : sections, ask_user: null };
 }
 
 /// From what stands in the evidence, by its numbers; what is said without a number is supported by nothing.

@@ -9,6 +9,9 @@ import { layers } from "../../web/js/model/layers.js";
 import { carriedOut, needs, planned, proposal } from "../../web/js/model/plan.js";
 import { workGraph } from "../../web/js/model/work.js";
 import { bars } from "../../web/js/model/timeline.js";
+import { branchesOf, choicesTo, pathOf } from "../../web/js/model/branches.js";
+import { highlighted } from "../../web/js/model/highlight.js";
+import { mathOf } from "../../web/js/model/math.js";
 import { duration, limitsInWords, webAddress, withoutMarks } from "../../web/js/model/text.js";
 
 /// Blocks as short words: `p:`, `h2:`, `li(…)`; runs as text with their marks.
@@ -184,3 +187,61 @@ test("times and addresses", () => {
   assert.deepEqual([500, 12_000, 3_400_000, 75_000_000].map(duration), ["<1 ms", "12 ms", "3.4 s", "1 min 15 s"]);
   assert.deepEqual(["https://a.example/", "javascript:alert(1)", "file:///etc/passwd", "nonsense"].map(webAddress), ["https://a.example/", null, null, null]);
 });
+
+test("branches: one version of each turn is shown, and every branch is listed", () => {
+  const turns = ["a", "b", "c", "b2", "d", "a2"].map((run) => ({ run: { run }, question: run }));
+  const after = { b2: "a", a2: "" };
+  const shown = (chosen) => pathOf(turns, after, chosen).map((one) => `${one.id}:${one.at + 1}/${one.siblings.length}`).join(" ");
+  assert.equal(shown({}), "a2:2/2", "the newest version");
+  assert.equal(shown({ "": "a" }), "a:1/2 b2:2/2 d:1/1");
+  assert.equal(shown(choicesTo(turns, after, "c")), "a:1/2 b:1/2 c:1/1");
+  const branches = branchesOf(turns, after, pathOf(turns, after, { "": "a" }));
+  assert.deepEqual(branches.map((one) => [one.id, one.length, one.shared]), [["a2", 1, 0], ["d", 3, 3], ["c", 3, 1]]);
+  // A run that follows one which is not loaded stands where it is; turns without a run are part of it.
+  assert.deepEqual(pathOf([{ run: null, question: "old" }, { run: { run: "x" } }], { x: "gone" }).map((one) => one.id), ["said-0", "x"]);
+});
+
+const mathText = (node) => (typeof node === "string" ? node : `${node.tag}(${node.inner.map(mathText).join(" ")})`);
+
+for (const [tex, expected] of [
+  ["x^2", "msup(mi(x) mn(2))"],
+  ["\\frac12", "mfrac(mn(1) mn(2))"],
+  ["\\sqrt[3]{x}", "mroot(mi(x) mn(3))"],
+  ["\\sum_{i=1}^n i", "mrow(munderover(mo(∑) mrow(mi(i) mo(=) mn(1)) mi(n)) mi(i))"],
+  ["\\begin{pmatrix}a & b \\\\ c & d\\end{pmatrix}", "mrow(mo(() mtable(mtr(mtd(mi(a)) mtd(mi(b))) mtr(mtd(mi(c)) mtd(mi(d)))) mo()))"],
+  ["\\text{if } x", "mrow(mtext(if\u00a0) mi(x))"],
+  ["\\unknown", null],
+  ["{a", null],
+  ["a}", null],
+  ["{".repeat(1_000), null],
+  ["x".repeat(5_000), null],
+]) {
+  test(`formula: ${tex.slice(0, 40)}`, () => assert.equal(mathOf(tex) && mathText(mathOf(tex)), expected));
+}
+
+for (const [language, code, expected] of [
+  ["python", "def f(): # 1\n  return 'if 2'", "[keyword def] f(): [comment # 1]\n  [keyword return] [string 'if 2']"],
+  ["rust", "let x = 0x1f; /* fn", "[keyword let] x = [number 0x1f]; [comment /* fn]"],
+  ["sql", "SELECT a -- b", "[keyword SELECT] a [comment -- b]"],
+  ["unheard-of", "def f()", "def f()"],
+]) {
+  test(`code: ${language}`, () => {
+    const parts = highlighted(code, language);
+    assert.equal(parts.map((part) => part.text).join(""), code, "nothing is lost");
+    assert.equal(parts.map((part) => (part.kind ? `[${part.kind} ${part.text}]` : part.text)).join(""), expected);
+  });
+}
+
+for (const [text, expected] of [
+  ["is $x^2$ here", ["x^2"]],
+  ["costs $5 or $6", []],
+  ["from $5-$6 and 7$", []],
+  ["a \\(b_1\\) c", ["b_1"]],
+  ["$$\na = b\n$$", ["a = b"]],
+  ["open \\( and $ only", []],
+]) {
+  test(`formulas in text: ${text.replaceAll("\n", "⏎")}`, () => {
+    const runs = blocks(text).flatMap((block) => block.words).flatMap((group) => group.runs);
+    assert.deepEqual(runs.filter((run) => run.math).map((run) => run.text), expected);
+  });
+}

@@ -8,11 +8,13 @@
 //! - [`team`]: the agents and the supervisor as processes of `baton`, for the document's story.
 //! - [`fleet`]: a hundred workers on one store with kills and cut connections, in simulated time: `cargo run -p baton-lab --bin fleet`.
 //! - [`soak`]: half an hour of everything at once against the real server: `cargo run --release -p baton-lab --bin soak`.
+//! - [`hostile`]: hostile users beside others against the real server: `lab/peers/hostile`. What they send: `lab/hostile`.
 //! - [`router`]: trains the classifier of the flow `auto`: `cargo run -p baton-lab --bin train_router`.
 //! - [`mcp`]: both ends for the MCP conformance suite (`--bin mcp_server`, `--bin mcp_client`); `peers/mcp` runs it.
 //! - `tests/`: the kill tests, whole flows, properties, bad input, and which test stands for which item of the specification. `benches/`: what a step costs.
 
 pub mod fleet;
+pub mod hostile;
 pub mod kill;
 pub mod mcp;
 pub mod person;

@@ -1,7 +1,7 @@
-//! A plan put before a person: shown, approved, declined, or changed in their editor.
+//! Approval of a plan at the terminal: shown, approved, declined, or changed in an editor.
 //!
-//! A question about a plan is one whose schema wants more than yes or no; the names of what else it takes are the plan's lists. What they hold now was
-//! noted by the flow when it planned. What is sent back is checked by the flow again, and by its hash what was approved is what runs.
+//! A question is about a plan if its schema takes more than yes or no; the other fields are the plan's lists. Their current content is in a
+//! note of the flow. The flow checks what is sent back, and the plan's hash ensures that the approved plan is the one that runs.
 
 use engine::{Engine, plan_lists as lists};
 use graph::Question;
@@ -15,13 +15,14 @@ use crate::question::Open;
 /// The plan a question is about.
 pub(crate) struct Proposal {
     pub(crate) plan: Plan,
-    /// As the flow calls it.
+    /// The hash given by the flow.
     pub(crate) hash: Option<String>,
 }
 
 /// Fields of an answer that are not the plan.
 const HASH: &str = "plan_hash";
 const APPROVE: &str = "approve";
+const REVISE: &str = "revise";
 
 /// `None` if the question is about something else.
 pub(crate) async fn proposal(engine: &Engine, open: &Open) -> Result<Option<Proposal>> {
@@ -30,7 +31,7 @@ pub(crate) async fn proposal(engine: &Engine, open: &Open) -> Result<Option<Prop
 }
 
 impl Proposal {
-    /// The answer that has this plan carried out; with another plan, that one.
+    /// The answer that approves this plan, or the edited one.
     pub(crate) fn approved(&self, question: &Question, edited: Option<&Plan>) -> Value {
         let mut answer = Map::from_iter([(APPROVE.to_owned(), json!(true))]);
         if properties(question).is_some_and(|fields| fields.contains_key(HASH)) {
@@ -41,11 +42,29 @@ impl Proposal {
     }
 }
 
-pub(crate) fn declined() -> Value {
-    json!({ APPROVE: false })
+/// With a reason, if the person gave one and the question takes it.
+pub(crate) fn declined(question: &Question, reason: &str) -> Value {
+    refused(question, "reason", reason)
 }
 
-/// What a person wrote, if it is a plan that the question takes.
+/// The planner is to plan again with this in view.
+pub(crate) fn revised(question: &Question, reason: &str) -> Value {
+    refused(question, REVISE, reason)
+}
+
+pub(crate) fn can_be_revised(question: &Question) -> bool {
+    properties(question).is_some_and(|fields| fields.contains_key(REVISE))
+}
+
+fn refused(question: &Question, field: &str, reason: &str) -> Value {
+    let mut answer = json!({ APPROVE: false });
+    if !reason.trim().is_empty() && properties(question).is_some_and(|fields| fields.contains_key(field)) {
+        answer[field] = json!(reason.trim());
+    }
+    answer
+}
+
+/// Parses an edited plan and checks that the question accepts it.
 pub(crate) fn read(question: &Question, text: &str) -> std::result::Result<Plan, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("that is not JSON: {error}"))?;
     let Value::Object(fields) = value else { return Err("that is not an object".to_owned()) };
@@ -68,14 +87,14 @@ pub(crate) fn read(question: &Question, text: &str) -> std::result::Result<Plan,
     }
 }
 
-/// Opens the user's editor on a text and gives back what they made of it.
+/// Opens the user's editor on a text and returns the edited text.
 pub(crate) fn edit(text: &str) -> Result<String> {
     let failed = |why: String| ServiceError::Failed(format!("the plan cannot be edited: {why}"));
     let named = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|editor| !editor.trim().is_empty()));
     let editor = named.unwrap_or_else(|| "vi".to_owned());
     let file = tempfile::Builder::new().prefix("plan-").suffix(".json").tempfile().map_err(|error| failed(error.to_string()))?;
     std::fs::write(file.path(), text)?;
-    // By the shell, because it may come with arguments (`code --wait`).
+    // Run by the shell, because the command may have arguments (`code --wait`).
     let status = std::process::Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file.path()).status();
     match status {
         Ok(status) if status.success() => Ok(std::fs::read_to_string(file.path())?),
@@ -88,7 +107,7 @@ fn properties(question: &Question) -> Option<&Map<String, Value>> {
     question.schema.as_ref()?.get("properties")?.as_object()
 }
 
-/// By its field, or as the last line of the question says it.
+/// From its field, or from the last line of the question.
 fn hash(question: &Question) -> Option<String> {
     let field = properties(question).and_then(|fields| fields.get(HASH)?.get("default")?.as_str());
     let last = || question.prompt.lines().last()?.strip_prefix("plan ");
@@ -119,6 +138,17 @@ mod tests {
         assert_eq!(proposal.approved(&question, None), json!({ "approve": true, "plan_hash": "3f2a" }));
         assert_eq!(proposal.approved(&question, Some(&plan))["tasks"][0]["tool_name"], "calc");
         assert_eq!(read(&question, &Value::Object(plan.0.clone()).to_string()), Ok(plan));
+    }
+
+    #[test]
+    fn a_reason_goes_into_the_field_that_the_question_has_for_it() {
+        let question = |fields: Value| Question { prompt: String::new(), schema: Some(json!({ "properties": fields })) };
+        let new = question(json!({ "approve": {}, "reason": {}, "revise": {} }));
+        assert_eq!(declined(&new, " too broad "), json!({ "approve": false, "reason": "too broad" }));
+        assert_eq!(declined(&new, ""), json!({ "approve": false }));
+        assert_eq!(revised(&new, "shorter"), json!({ "approve": false, "revise": "shorter" }));
+        let old = question(json!({ "approve": {} }));
+        assert_eq!((declined(&old, "no"), can_be_revised(&old), can_be_revised(&new)), (json!({ "approve": false }), false, true));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A plan for people, from whatever flow: numbered, with the tool and its arguments.
+//! Formats a plan of any flow: numbered, with tools and arguments.
 //!
-//! Flows publish their plans in notes; which fields of those are lists of steps is decided by [`flows::descriptor::is_plan_list`].
+//! Flows publish their plans in notes; [`flows::descriptor::is_plan_list`] decides which fields are lists of steps.
 
 use flows::descriptor::is_plan_list;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use terminal::{BOLD, DIM, RED, one_line, paint};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan(pub(crate) Map<String, Value>);
 
-/// The name of a plan that is only a list.
+/// The list's name in a plan that has only one.
 const ONLY_LIST: &str = "tasks";
 const ARGUMENTS_CHARS_MAX: usize = 160;
 const WORDS_CHARS_MAX: usize = 160;
@@ -29,7 +29,7 @@ impl Plan {
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (name, list) in &self.0 {
-            // One list is the plan itself; several want to be told apart.
+            // Only several lists need headings.
             if self.0.len() > 1 {
                 lines.push(paint(DIM, format!("{}:", name.replace('_', " "))));
             }
@@ -47,6 +47,10 @@ fn line(number: usize, item: &Value) -> String {
     let text = |names: [&str; 2]| names.iter().find_map(|name| item.get(name)?.as_str()).unwrap_or_default();
     if let Some(words) = item.as_str() {
         return format!("{number}. {}", one_line(words, WORDS_CHARS_MAX));
+    }
+    if let Some(heading) = item.get("heading").and_then(Value::as_str) {
+        let question = item.get("question").and_then(Value::as_str).unwrap_or_default();
+        return format!("{number}. {}  {}", paint(BOLD, one_line(heading, WORDS_CHARS_MAX)), paint(DIM, one_line(question, WORDS_CHARS_MAX)));
     }
     let number = item.get("task_number").and_then(Value::as_u64).map_or_else(|| number.to_string(), |number| number.to_string());
     let arguments = ["tool_arguments", "arguments"].iter().find_map(|name| item.get(name)).map(Value::to_string).unwrap_or_default();
@@ -81,6 +85,7 @@ mod tests {
         check(&json!({ "steps": [{ "tool": "calc", "arguments": { "x": 1 } }] }), &["1. calc {\"x\":1}"]);
         check(&json!({ "research_steps": [], "expert_steps": ["Think"] }), &["research steps:", "(none)", "expert steps:", "1. Think"]);
         check(&json!(["what it is"]), &["1. what it is"]);
+        check(&json!({ "sections": [{ "heading": "Cost", "question": "What does it cost?" }] }), &["1. Cost  What does it cost?"]);
         assert_eq!(Plan::of(&json!({ "hash": "1" })), None);
     }
 }

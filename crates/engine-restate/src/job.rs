@@ -220,7 +220,7 @@ const ROUND: usize = 256;
 /// Deletes what is kept for a thread of which no run is in progress.
 pub(crate) async fn forget(store: &dyn Store, user: &UserId, thread: &ThreadId, kinds: &[&str]) -> Result<(), StoreError> {
     for kind in kinds.iter().chain([&KIND]) {
-        let filter = || RecordFilter { kind: (*kind).to_owned(), user: Some(user.clone()), key_prefix: prefix(thread), limit: ROUND };
+        let filter = || RecordFilter { kind: (*kind).to_owned(), user: Some(user.clone()), key_prefix: prefix(thread), limit: ROUND, after: None };
         loop {
             let rows = store.records(filter()).await?;
             for row in &rows {

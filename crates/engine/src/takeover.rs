@@ -23,7 +23,7 @@ use crate::open::Pages;
 use crate::{EngineError, Inner, Result, RunResult, RunState};
 
 /// The kind of the records.
-const KIND: &str = "takeover";
+pub const KIND: &str = "takeover";
 /// Takeovers in a row after which a run is driven without other suspects beside it.
 const SUSPECT_FROM: u32 = 3;
 /// How long a suspect keeps the others waiting.
@@ -52,7 +52,7 @@ pub struct GivenUp {
 
 /// The runs that were given up and not resumed since, at most `limit`.
 pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
-    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), limit };
+    let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), after: None, limit };
     let mut found = Vec::new();
     for record in store.records(filter).await? {
         let count: Option<Count> = serde_json::from_value(record.value).ok();

@@ -97,6 +97,6 @@ pub use label::task_label;
 pub use overlap::{content_words, has_words, shared_words};
 pub use pick::{PickOptions, Picked, PickedSpan, by_rank, pick, tokens};
 pub use place::reply_at;
-pub use span::{Form, Found, Span, Trust};
+pub use span::{Form, Found, Passage, Span, Trust};
 pub use spans::Spans;
 pub use split::{SPAN_BYTES_MAX, SPANS_MAX, found};

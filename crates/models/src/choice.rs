@@ -173,14 +173,26 @@ fn by_ollama(found: Result<Vec<String>, String>) -> Way {
     }
 }
 
+/// Of Ollama's list of models.
+const TAGS_BYTES_MAX: usize = 4 << 20;
+
 /// Asks a running Ollama for its models, and does not wait long for one that is not there.
 pub async fn probe_ollama(clients: &Clients, table: &Table, patience: Duration) -> Result<Vec<String>, String> {
     let endpoint = table.endpoints.get("ollama").ok_or("no endpoint `ollama` is configured")?;
     let url = reqwest::Url::parse(&format!("{}/api/tags", endpoint.url.trim_end_matches('/'))).map_err(|e| format!("{:?}: {e}", endpoint.url))?;
     let ask = async {
-        let response = clients.for_url(&url).get(url.clone()).send().await.map_err(|_| format!("nothing answers at {}", endpoint.url))?;
+        let mut response = clients.for_url(&url).get(url.clone()).send().await.map_err(|_| format!("nothing answers at {}", endpoint.url))?;
         let status = response.status();
-        let body: Value = response.json().await.map_err(|_| format!("{} is no Ollama (status {status})", endpoint.url))?;
+        let other = || format!("{} is no Ollama (status {status})", endpoint.url);
+        // Whoever listens there may be somebody else, and answer without end.
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|_| other())? {
+            if bytes.len() + chunk.len() > TAGS_BYTES_MAX {
+                return Err(other());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        let body: Value = serde_json::from_slice(&bytes).map_err(|_| other())?;
         let models = body.get("models").and_then(Value::as_array).ok_or_else(|| format!("{} is no Ollama", endpoint.url))?;
         Ok(models.iter().filter_map(|model| model.get("name")?.as_str().map(str::to_owned)).collect())
     };
@@ -249,5 +261,30 @@ mod tests {
             value["ways"][3],
             json!({"source": "ollama", "state": "absent", "detail": "nothing there", "todo": "start it with `ollama serve`"})
         );
+    }
+
+    /// Anybody may listen at Ollama's port.
+    #[tokio::test]
+    async fn an_answer_without_end_is_not_read() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let sent = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0_u8; 1024];
+            let _ = stream.read(&mut head).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"models\": [").await;
+            let mut sent = 0_usize;
+            while stream.write_all(&[b' '; 65_536]).await.is_ok() && sent < 1 << 30 {
+                sent += 65_536;
+            }
+            sent
+        });
+        let mut table = Table::default();
+        table.endpoints.get_mut("ollama").unwrap().url = url;
+        let refused = probe_ollama(&crate::remote::clients().unwrap(), &table, Duration::from_secs(60)).await.unwrap_err();
+        assert!(refused.contains("is no Ollama"), "{refused}");
+        // What the sockets hold is sent beyond that.
+        assert!(sent.await.unwrap() < TAGS_BYTES_MAX + (16 << 20));
     }
 }

@@ -19,7 +19,6 @@ pub mod extract;
 pub mod guard;
 pub mod name;
 pub mod remote;
-pub mod secret;
 pub mod table;
 pub mod triton;
 pub mod utf8;

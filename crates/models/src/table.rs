@@ -19,7 +19,7 @@ use graph::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::name::{Name, NameError};
-use super::secret::KeySource;
+use secret::KeySource;
 use super::{Env, Family, name};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,8 @@ use graph::{Usage, UserId};
 use store::{RunFilter, Store};
 
 use crate::guard::now_ms;
+use crate::oidc;
+use crate::problem::Problem;
 use crate::rights::{Rights, SERVERS_MODEL, Users};
 
 const DAY_MS: i64 = 86_400_000;
@@ -28,6 +30,8 @@ struct Inner {
     /// The model of runs that name none.
     servers_model: Option<String>,
     today: Mutex<HashMap<UserId, Day>>,
+    /// What users may do, with the groups of their last sign-in; of everybody else the configuration alone decides.
+    signed_in: Mutex<HashMap<UserId, Arc<Rights>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,21 +56,40 @@ impl Spent {
 
 impl Allowances {
     pub fn new(users: Users, store: Arc<dyn Store>, servers_model: Option<String>) -> Allowances {
-        Allowances(Arc::new(Inner { users, store, servers_model, today: Mutex::default() }))
+        Allowances(Arc::new(Inner { users, store, servers_model, today: Mutex::default(), signed_in: Mutex::default() }))
     }
 
-    pub fn rights(&self, user: &UserId) -> &Rights {
-        self.0.users.of(user)
+    pub fn rights(&self, user: &UserId) -> Arc<Rights> {
+        let signed_in = self.0.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        signed_in.get(user).cloned().unwrap_or_else(|| Arc::new(self.0.users.of(user, &[])))
+    }
+
+    /// The groups that a user is in, as the provider said at the last sign-in.
+    pub fn set_groups(&self, user: &UserId, groups: &[String]) {
+        let mut signed_in = self.0.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        match groups.is_empty() {
+            true => drop(signed_in.remove(user)),
+            false => drop(signed_in.insert(user.clone(), Arc::new(self.0.users.of(user, groups)))),
+        }
+    }
+
+    /// The groups of all users, so that runs that are resumed have their rights before anybody signs in.
+    pub async fn load_groups(&self) -> Result<(), Problem> {
+        for (user, groups) in oidc::load(&*self.0.store).await? {
+            self.set_groups(&user, &groups);
+        }
+        Ok(())
     }
 
     /// Whether a run may be performed with this model; `None` is the server's own.
     pub fn may_use_model(&self, user: &UserId, model: Option<&str>) -> Result<(), String> {
         let own = self.0.servers_model.as_deref();
         let model = model.or(own).unwrap_or(SERVERS_MODEL);
-        match self.rights(user).may_use_model(model, own) {
+        let rights = self.rights(user);
+        match rights.may_use_model(model, own) {
             true => Ok(()),
             false => {
-                let allowed = self.rights(user).models.as_deref().unwrap_or_default().join(", ");
+                let allowed = rights.models.as_deref().unwrap_or_default().join(", ");
                 Err(format!("the model {model} is not open to {user}; these are: {allowed}"))
             }
         }

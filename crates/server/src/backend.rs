@@ -11,6 +11,7 @@ use graph::{ThreadId, UserId};
 use serde_json::{Map, Value};
 use wire::api;
 
+use crate::conversation::export::SOURCES;
 use crate::problem::Problem;
 
 pub type Result<T> = std::result::Result<T, Problem>;
@@ -102,7 +103,7 @@ impl Format {
 }
 
 /// A document to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Export {
     pub format: Format,
     pub title: String,
@@ -110,4 +111,56 @@ pub struct Export {
     pub markdown: String,
     /// Title and address of each.
     pub sources: Vec<(String, String)>,
+}
+
+impl Export {
+    /// An answer as a document: signs with one legend in place of remarks, its own title if it begins with one, and its sources as a list.
+    pub fn of_answer(format: Format, title: &str, markdown: &str, sources: Vec<(String, String)>) -> Export {
+        let body = markdown.rsplit_once(SOURCES).filter(|_| !sources.is_empty()).map_or(markdown, |(body, _)| body);
+        let own = body.strip_prefix("# ").map(|rest| rest.split_once('\n').unwrap_or((rest, "")));
+        let (title, body) = own.map_or((title, body), |(own, rest)| (own.trim(), rest.trim_start()));
+        Export { format, title: title.to_owned(), markdown: with_legend(body), sources }
+    }
+}
+
+/// Signs in place of the remarks after sentences, explained once at the end.
+pub(crate) fn with_legend(markdown: &str) -> String {
+    let signs = [
+        (evidence::UNSUPPORTED_MARK, "†", "The sources do not support this sentence or row."),
+        (evidence::CONTRADICTED_MARK, "§", "The sources state the contrary of this sentence or row."),
+        (evidence::WEAK_MARK, "‡", "The sources support this sentence or row only weakly."),
+    ];
+    let used = signs.iter().filter(|(remark, ..)| markdown.contains(remark));
+    let legend: Vec<String> = used.map(|(_, sign, words)| format!("{sign} {words}")).collect();
+    let text = signs.iter().fold(markdown.to_owned(), |text, (remark, sign, _)| text.replace(remark, &format!(" {sign}")));
+    if legend.is_empty() { text } else { format!("{text}\n\n---\n\n*{}*", legend.join(" ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_explains_its_signs_once() {
+        let marked = "One [1]. *(not supported by the sources)*\n\n| a | b *(not supported by the sources)* |\n\nTwo. *(weakly supported)*";
+        let text = with_legend(marked);
+        assert_eq!((text.matches('†').count(), text.matches('‡').count()), (3, 2));
+        assert_eq!(text.matches("do not support").count(), 1);
+        assert!(!text.contains("(not supported") && text.contains("b † |"), "{text}");
+        assert_eq!(with_legend("One [1]."), "One [1].");
+    }
+
+    #[test]
+    fn a_document_with_a_title_keeps_it_and_lists_its_sources_once() {
+        let sources = vec![("Log".to_owned(), "https://log.example".to_owned())];
+        let export = Export::of_answer(
+            Format::Markdown,
+            "Write a report on logs",
+            "# Logs\n\n## Summary\n\nOne [1].\n\n**Sources**\n\n1. Log",
+            sources.clone(),
+        );
+        assert_eq!((export.title.as_str(), export.markdown.as_str()), ("Logs", "## Summary\n\nOne [1]."));
+        let plain = Export::of_answer(Format::Markdown, "What?", "One [1].\n\n**Sources**\n\n1. Log", sources);
+        assert_eq!((plain.title.as_str(), plain.markdown.as_str()), ("What?", "One [1]."));
+    }
 }

@@ -9,7 +9,7 @@
 //!
 //! With configured tokens (`--token`, `baton tokens add`) everybody needs one. Each belongs to a user; the one of the command line and the one of the start
 //! belong to the user of this machine, who is the operator. A page shows its token once and has a cookie from then on, which is a token of its own. The store
-//! keeps digests; tokens themselves are not kept.
+//! keeps digests; tokens themselves are not kept. With a provider of OpenID Connect ([`crate::oidc`]) people get such a cookie by signing in there.
 //!
 //! ```text
 //!   request ─► bearer or cookie ─► digest ─► configured, of the start, or in the store ─► Who
@@ -20,6 +20,7 @@
 
 mod failures;
 mod origin;
+mod sessions;
 mod sign_ins;
 
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use audit::{Event, What};
+use audit::Event;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -36,11 +37,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use graph::UserId;
 use sha2::{Digest as _, Sha256};
-use store::{NewToken, Store};
+use store::Store;
 use tokio::net::TcpListener;
 
 use crate::allowance::Allowances;
 use crate::listen::Peer;
+use crate::oidc::Oidc;
 use crate::peer_user;
 use crate::problem::Problem;
 use crate::proxies::Proxies;
@@ -50,8 +52,6 @@ use sign_ins::SignIns;
 
 /// The name of the page's cookie.
 pub const COOKIE: &str = "baton_session";
-/// How long a page's cookie is valid.
-const SESSION_MS: i64 = 30 * 86_400_000;
 /// How long a token's user is remembered before the store is asked again; a removed token works no longer than that.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 const KNOWN_MAX: usize = 10_000;
@@ -88,12 +88,14 @@ struct Inner {
     allowances: OnceLock<Allowances>,
     /// Proxies that say whose request they pass on.
     proxies: OnceLock<Proxies>,
+    /// The provider with which people sign in at the page, if there is one.
+    oidc: OnceLock<Oidc>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "{address} can be reached from other machines; set a token (--token-file, BATON_TOKEN, or `baton tokens add USER`), or listen on 127.0.0.1"
+        "{address} can be reached from other machines; set a token (--token-file, BATON_TOKEN, or `baton tokens add USER`), let people sign in ([server.oidc] in the configuration), or listen on 127.0.0.1"
     )]
     Open { address: SocketAddr },
     #[error("cannot listen on {address}: {error}; choose another port with --port, or stop what listens there")]
@@ -127,6 +129,7 @@ impl Guard {
             sign_ins: SignIns::default(),
             allowances: OnceLock::new(),
             proxies: OnceLock::new(),
+            oidc: OnceLock::new(),
         }))
     }
 
@@ -156,7 +159,7 @@ impl Guard {
 
     /// Whether everybody needs a token. One that is made while the server runs counts from then on.
     pub async fn has_tokens(&self) -> Result<bool, store::StoreError> {
-        if self.0.token.is_some() {
+        if self.0.token.is_some() || self.0.oidc.get().is_some() {
             return Ok(true);
         }
         let Some(store) = &self.0.users else { return Ok(false) };
@@ -230,7 +233,7 @@ impl Guard {
         match peer.and_then(|peer| self.0.failures.count(peer.remote.ip())) {
             Some(wait) => Problem::too_many("too many wrong tokens came from this address; wait", wait.as_secs().max(1)),
             None => {
-                self.0.sign_ins.refused(peer);
+                self.0.sign_ins.refused(peer, "a wrong token");
                 unauthorized("that token is not valid here; `baton tokens add USER` makes one, `baton tokens link` shows that of a running server")
             }
         }
@@ -261,6 +264,7 @@ impl Guard {
         {
             return Ok(None);
         }
+        self.learn_groups(&row.user).await?;
         let who = Identity { user: row.user, is_operator };
         let mut known = lock(&self.0.known);
         if known.len() >= KNOWN_MAX {
@@ -284,6 +288,16 @@ impl Guard {
     pub fn believe(&self, proxies: Proxies) {
         // The first ones stay.
         let _ = self.0.proxies.set(proxies);
+    }
+
+    /// Lets people sign in with this provider from now on. Everybody then needs a session or a token.
+    pub fn sign_in_with(&self, oidc: Oidc) {
+        // The first one stays.
+        let _ = self.0.oidc.set(oidc);
+    }
+
+    pub(crate) fn oidc(&self) -> Option<&Oidc> {
+        self.0.oidc.get()
     }
 
     /// The address of this server as the client of a request knows it: `http://host:port`.
@@ -328,43 +342,6 @@ impl Guard {
 
     fn is_operators(&self, digest: &[u8; 32]) -> bool {
         self.0.token.as_ref() == Some(digest) || self.0.start_token.as_ref() == Some(digest)
-    }
-
-    /// A cookie in exchange for a token. The page must be one of this server.
-    pub(crate) async fn open_session(&self, token: &str, headers: &HeaderMap, peer: Option<&Peer>) -> Result<String, Problem> {
-        if origin::is_cross_site(headers) || !origin::is_same_origin(headers) {
-            return Err(foreign_page());
-        }
-        let who = self.of_token(token, peer).await?;
-        let Some(store) = &self.0.users else { return Err(Problem::not_found("session here")) };
-        // A session may do what its token may.
-        let scope = if token.trim().starts_with(READING) { Scope::Read } else { Scope::All };
-        let secret = secret_for(scope)?;
-        let now_ms = now_ms();
-        let made_with = Some(digest(token.trim()));
-        self.0.sign_ins.seen(digest(&secret), &who.user, "a session of the page", peer).await?;
-        store
-            .keep_token(NewToken { digest: digest(&secret), user: who.user, made_with, created_ms: now_ms, until_ms: Some(now_ms + SESSION_MS) })
-            .await?;
-        let secure = if origin::is_over_tls(headers) || peer.is_some_and(|peer| peer.is_tls) { "; Secure" } else { "" };
-        Ok(format!("{COOKIE}={secret}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}", SESSION_MS / 1_000))
-    }
-
-    pub(crate) async fn close_session(&self, headers: &HeaderMap) -> Result<String, Problem> {
-        if !origin::is_same_origin(headers) {
-            return Err(foreign_page());
-        }
-        if let (Some(store), Some(secret)) = (&self.0.users, cookie(headers)) {
-            let digest = digest(secret);
-            lock(&self.0.known).remove(&digest);
-            if let Some(row) = store.token(&digest, now_ms()).await?
-                && row.made_with.is_some()
-            {
-                store.drop_token(row.token).await?;
-                self.record(Event::new(What::SignOut, row.user.as_str())).await?;
-            }
-        }
-        Ok(format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
     }
 }
 
@@ -461,8 +438,17 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {
+    cookie_named(headers, COOKIE)
+}
+
+pub(crate) fn cookie_named<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    all.flat_map(|value| value.split(';')).find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+    all.flat_map(|value| value.split(';')).find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Whether the browser reaches this server over TLS, which ends here or at a proxy.
+pub(crate) fn is_over_tls(headers: &HeaderMap, peer: Option<&Peer>) -> bool {
+    origin::is_over_tls(headers) || peer.is_some_and(|peer| peer.is_tls)
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

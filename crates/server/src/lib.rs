@@ -13,6 +13,8 @@
 //! - [`agui`]: flows as agents of front ends that speak AG-UI.
 //! - [`protocols`]: the list of the protocols that speak to flows.
 //!
+//! [`oidc`] signs people in at the page.
+//!
 //! Before all of them stands the [`guard`], and [`service`] puts them together. [`turn`] is one question and its run, as the protocols share it.
 
 mod a2a;
@@ -34,6 +36,7 @@ pub mod mcp;
 pub mod mcp_flows;
 pub mod metrics;
 pub mod name;
+pub mod oidc;
 mod openai;
 mod outbound;
 pub mod page;
@@ -51,6 +54,11 @@ mod traced;
 mod turn;
 
 pub use axum::Router;
+
+/// Every kind of document that the server keeps in the store for a user, beside runs and threads.
+pub fn record_kinds() -> impl Iterator<Item = &'static str> {
+    langgraph::RECORD_KINDS.into_iter().chain(a2a::RECORD_KINDS).chain(conversation::RECORD_KINDS).chain([oidc::RECORD_KIND, engine::TAKEOVER_KIND])
+}
 
 /// LangServe's and LangGraph's routes over flows alone, without the API and what it limits and counts.
 pub fn protocols(flows: &langserve::Service, guard: &guard::Guard) -> Router {

@@ -1,4 +1,6 @@
-//! Names that strangers give to files: plain ones, or none.
+//! Names that strangers give to files and users: plain ones, or none.
+
+use graph::UserId;
 
 /// Bytes of a name; file systems take 255.
 const BYTES_MAX: usize = 200;
@@ -15,6 +17,17 @@ pub fn plain(name: &str) -> Result<&str, String> {
     match name.chars().find(|c| is_bad(*c)) {
         Some(c) => Err(format!("a file's name is no path and has no {:?} in it", c)),
         None => Ok(name),
+    }
+}
+
+pub const USER_CHARS_MAX: usize = 64;
+
+/// The name of a user, if it can also be a folder's.
+pub fn user(name: &str) -> Result<UserId, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
+    match !name.is_empty() && name.len() <= USER_CHARS_MAX && name.chars().all(is_plain) && !name.starts_with('.') {
+        true => Ok(UserId::from(name)),
+        false => Err(format!("a user is 1 to {USER_CHARS_MAX} letters, digits and - _ . @ +, such as ada or ada@example.org")),
     }
 }
 

@@ -95,7 +95,9 @@ impl From<EngineError> for Problem {
         let words = error.to_string();
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::Elsewhere { .. } => Problem::busy("too much is going on; try again in a moment"),
+            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::Elsewhere { .. } => {
+                Problem::busy("too much is going on; try again in a moment")
+            }
             EngineError::Stopping => Problem::busy("the server is stopping; what was begun goes on when it is back"),
             EngineError::NoFlow { .. } | EngineError::NoStep { .. } => Problem::invalid(words),
             EngineError::Run(RunError::Input { why, .. } | RunError::Edit { why }) => Problem::invalid(why),

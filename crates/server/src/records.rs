@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use graph::UserId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use store::{NewRecord, RecordFilter, Store};
+use store::{NewRecord, RECORDS_LISTED_BYTES_MAX, RecordFilter, Store};
 
 use crate::guard::now_ms;
-use crate::problem::Problem;
+use crate::problem::{Problem, StatusCode};
 
 /// A document, read.
 #[derive(Clone, Debug)]
@@ -37,11 +37,20 @@ pub(crate) async fn put<T: Serialize + Sync>(store: &dyn Store, user: &UserId, k
     Ok(store.put_record(record).await?)
 }
 
-/// All of one user whose keys begin so: a user has no more of a kind than are read here.
+/// All of one user whose keys begin so. Refused where they are more than should be in memory at once.
 pub(crate) async fn list<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, prefix: &str) -> Result<Vec<Kept<T>>, Problem> {
-    let filter =
+    let mut filter =
         RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: prefix.to_owned(), after: None, limit: store::RECORDS_MAX };
-    store.records(filter).await?.into_iter().map(Kept::read).collect()
+    let rows = store.records(filter.clone()).await?;
+    if let Some(last) = rows.last() {
+        filter.after = Some((last.key.clone(), last.user.clone()));
+        filter.limit = 1;
+        if !store.records(filter).await?.is_empty() {
+            let words = format!("more than {RECORDS_LISTED_BYTES_MAX} bytes would have to be looked through; ask for a part of them, or delete some");
+            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words));
+        }
+    }
+    rows.into_iter().map(Kept::read).collect()
 }
 
 pub(crate) async fn remove(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<bool, Problem> {
@@ -73,7 +82,8 @@ impl<T: DeserializeOwned> Pages<T> {
         let after = self.after.take();
         let filter = RecordFilter { kind: self.kind.to_owned(), user: None, key_prefix: String::new(), after, limit: self.page };
         let rows = store.records(filter).await?;
-        self.is_last = rows.len() < self.page;
+        // Large documents make a page shorter than was asked for.
+        self.is_last = rows.is_empty();
         self.after = rows.last().map(|last| (last.key.clone(), last.user.clone()));
         Ok(Some(rows.into_iter().filter_map(|row| Kept::read(row).ok()).collect()))
     }
@@ -103,5 +113,20 @@ mod tests {
             seen.extend(page);
         }
         assert_eq!((seen.len(), seen.last().map(|last| last.user.clone())), (26, Some(few)));
+    }
+
+    /// One request must not bring all that a user may store into memory.
+    #[tokio::test]
+    async fn more_than_fits_into_memory_is_refused() {
+        let store = MemoryStore::new();
+        let ada = UserId::from("ada");
+        let large = "x".repeat(4_000_000);
+        for at in 0..10 {
+            put(&store, &ada, "kind", &format!("{at}"), &json!(large)).await.unwrap();
+        }
+        let refused = list::<Value>(&store, &ada, "kind", "").await.unwrap_err();
+        assert!(refused.status == 507 && refused.message.contains("ask for a part"), "{}", refused.message);
+        assert_eq!(list::<Value>(&store, &ada, "kind", "3").await.unwrap().len(), 1);
+        assert!(list::<Value>(&store, &ada, "other", "").await.unwrap().is_empty());
     }
 }

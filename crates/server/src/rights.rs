@@ -9,7 +9,16 @@
 //! role = "viewer"          # viewer, user or operator
 //! models = ["default", "ollama/*"]
 //! tools = ["docs", "search.search"]
+//!
+//! [users.eve]
+//! groups = ["analysts"]    # beside those that a provider of OpenID Connect says
+//!
+//! [groups.analysts]        # the same settings as of a user
+//! usd_per_day = 5.0
 //! ```
+//!
+//! What is set for a user by name counts first. Otherwise a user has the most that one of their groups has, and who is in no group that is configured has the rights
+//! of `[users.default]`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +30,8 @@ const OTHERS: &str = "default";
 /// In a list of models: the one that the server chose.
 pub const SERVERS_MODEL: &str = "default";
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// From the least to the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Reads what is their own: conversations, answers, documents. Starts and changes nothing.
@@ -43,8 +53,7 @@ impl Role {
 }
 
 /// What one user may do. What is absent is not limited.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rights {
     pub role: Role,
     /// Names of models; one that ends with `*` stands for all that begin so, `default` for the server's own.
@@ -79,40 +88,111 @@ impl Rights {
     }
 }
 
-/// The users that the configuration names.
+/// A table of the configuration, of a user or a group. What is absent is taken from elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(try_from = "BTreeMap<String, Rights>")]
-pub struct Users {
-    named: BTreeMap<String, Rights>,
+#[serde(default, deny_unknown_fields)]
+struct Table {
+    role: Option<Role>,
+    groups: Vec<String>,
+    models: Option<Vec<String>>,
+    tools: Option<Vec<String>>,
+    usd_per_day: Option<f64>,
+    tokens_per_day: Option<u64>,
+    runs_per_day: Option<u64>,
 }
 
-impl TryFrom<BTreeMap<String, Rights>> for Users {
-    type Error = String;
-
-    fn try_from(named: BTreeMap<String, Rights>) -> Result<Users, String> {
-        let wrong = named.iter().find(|(_, rights)| rights.usd_per_day.is_some_and(|usd| !usd.is_finite() || !(0.0..=1e9).contains(&usd)));
-        match wrong {
-            Some((name, _)) => Err(format!("[users.{name}]: usd_per_day is an amount such as 2.5")),
-            None => Ok(Users { named }),
+impl Table {
+    fn check(&self) -> Result<(), String> {
+        match self.usd_per_day.is_some_and(|usd| !usd.is_finite() || !(0.0..=1e9).contains(&usd)) {
+            true => Err("usd_per_day is an amount such as 2.5".to_owned()),
+            false => Ok(()),
         }
     }
+
+    /// What it sets, and the rest of `below`.
+    fn over(&self, below: &Rights) -> Rights {
+        Rights {
+            role: self.role.unwrap_or(below.role),
+            models: self.models.clone().or_else(|| below.models.clone()),
+            tools: self.tools.clone().or_else(|| below.tools.clone()),
+            usd_per_day: self.usd_per_day.or(below.usd_per_day),
+            tokens_per_day: self.tokens_per_day.or(below.tokens_per_day),
+            runs_per_day: self.runs_per_day.or(below.runs_per_day),
+        }
+    }
+}
+
+impl Rights {
+    /// What one of two allows. Absent is everything.
+    fn most(&self, other: &Rights) -> Rights {
+        fn larger<T: PartialOrd + Copy>(one: Option<T>, other: Option<T>) -> Option<T> {
+            one.zip(other).map(|(one, other)| if one >= other { one } else { other })
+        }
+        let both = |one: &Option<Vec<String>>, other: &Option<Vec<String>>| {
+            one.as_ref().zip(other.as_ref()).map(|(one, other)| one.iter().chain(other).cloned().collect())
+        };
+        Rights {
+            role: self.role.max(other.role),
+            models: both(&self.models, &other.models),
+            tools: both(&self.tools, &other.tools),
+            usd_per_day: larger(self.usd_per_day, other.usd_per_day),
+            tokens_per_day: larger(self.tokens_per_day, other.tokens_per_day),
+            runs_per_day: larger(self.runs_per_day, other.runs_per_day),
+        }
+    }
+}
+
+/// Tables of `[users]`, or of `[groups]`, by name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Tables(BTreeMap<String, Table>);
+
+/// The users and groups that the configuration names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Users {
+    named: BTreeMap<String, Table>,
+    groups: BTreeMap<String, Table>,
 }
 
 impl Users {
-    pub fn of(&self, user: &UserId) -> &Rights {
-        if let Some(rights) = self.named.get(user.as_str()) {
-            return rights;
+    pub fn new(users: Tables, groups: Tables) -> Result<Users, String> {
+        let users = Users { named: users.0, groups: groups.0 };
+        for (section, tables) in [("users", &users.named), ("groups", &users.groups)] {
+            for (name, table) in tables {
+                let wrong = |why: String| format!("[{section}.{name}]: {why}");
+                table.check().map_err(wrong)?;
+                if section == "groups" && !table.groups.is_empty() {
+                    return Err(wrong("a group is in no other group; only users are (groups = […] in [users.NAME])".to_owned()));
+                }
+                if let Some(unknown) = table.groups.iter().find(|group| !users.groups.contains_key(*group)) {
+                    return Err(wrong(format!("there is no group {unknown:?}; add [groups.{unknown}]")));
+                }
+            }
         }
-        match *user == UserId::default() {
-            true => &UNLIMITED_OPERATOR,
-            false => self.named.get(OTHERS).unwrap_or(&UNLIMITED_USER),
-        }
+        Ok(users)
+    }
+
+    /// What a user may do who is in these groups, beside those of the configuration. Groups that are not configured say nothing.
+    pub fn of(&self, user: &UserId, groups: &[String]) -> Rights {
+        let own = self.named.get(user.as_str());
+        let all = own.into_iter().flat_map(|own| &own.groups).chain(groups);
+        let of_groups = all.filter_map(|name| self.groups.get(name)).map(|group| group.over(&UNLIMITED_USER)).reduce(|one, other| one.most(&other));
+        let below = match of_groups {
+            Some(rights) => rights,
+            None if own.is_none() && *user != UserId::default() => {
+                self.named.get(OTHERS).map_or(UNLIMITED_USER, |others| others.over(&UNLIMITED_USER))
+            }
+            None if own.is_none() => UNLIMITED_OPERATOR,
+            // A named user has none of the limits of the others.
+            None => UNLIMITED_USER,
+        };
+        own.map_or(below.clone(), |own| own.over(&below))
     }
 }
 
-static UNLIMITED_USER: Rights = unlimited(Role::User);
+const UNLIMITED_USER: Rights = unlimited(Role::User);
 /// The user of this machine.
-static UNLIMITED_OPERATOR: Rights = unlimited(Role::Operator);
+const UNLIMITED_OPERATOR: Rights = unlimited(Role::Operator);
 
 const fn unlimited(role: Role) -> Rights {
     Rights { role, models: None, tools: None, usd_per_day: None, tokens_per_day: None, runs_per_day: None }
@@ -123,17 +203,49 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn users(value: serde_json::Value) -> Result<Users, String> {
-        serde_json::from_value(value).map_err(|error: serde_json::Error| error.to_string())
+    fn users(users: serde_json::Value, groups: serde_json::Value) -> Result<Users, String> {
+        let tables = |value| serde_json::from_value::<Tables>(value).map_err(|error| error.to_string());
+        Users::new(tables(users)?, tables(groups)?)
+    }
+
+    fn named(value: serde_json::Value) -> Result<Users, String> {
+        users(value, json!({}))
     }
 
     #[test]
     fn everybody_has_the_rights_of_their_name_or_those_of_the_others() {
-        let users = users(json!({ "default": { "runs_per_day": 5 }, "ada": { "role": "viewer" }, "eve": { "role": "operator" } })).unwrap();
-        let role = |name: &str| users.of(&UserId::from(name)).role;
-        assert_eq!((role("ada"), role("bob"), role("eve"), role("local")), (Role::Viewer, Role::User, Role::Operator, Role::Operator));
-        assert_eq!((users.of(&UserId::from("bob")).runs_per_day, users.of(&UserId::from("ada")).runs_per_day), (Some(5), None));
-        assert_eq!(Users::default().of(&UserId::from("bob")).role, Role::User);
+        let users = named(json!({ "default": { "runs_per_day": 5 }, "ada": { "role": "viewer" }, "eve": { "role": "operator" } })).unwrap();
+        let of = |name: &str| users.of(&UserId::from(name), &[]);
+        assert_eq!((of("ada").role, of("bob").role, of("eve").role, of("local").role), (Role::Viewer, Role::User, Role::Operator, Role::Operator));
+        assert_eq!((of("bob").runs_per_day, of("ada").runs_per_day), (Some(5), None));
+        assert_eq!(Users::default().of(&UserId::from("bob"), &[]).role, Role::User);
+    }
+
+    #[test]
+    fn a_user_has_the_most_that_one_of_their_groups_has() {
+        let all = users(
+            json!({
+                "default": { "runs_per_day": 1, "tools": [] },
+                "ada": { "groups": ["readers"] },
+                "bob": { "groups": ["writers"], "runs_per_day": 7 },
+            }),
+            json!({
+                "readers": { "role": "viewer", "runs_per_day": 10, "tools": ["docs"], "models": ["default"] },
+                "writers": { "runs_per_day": 20, "tools": ["document"], "models": ["ollama/*"], "usd_per_day": 2.5 },
+                "admins": { "role": "operator" },
+            }),
+        );
+        let all = all.unwrap();
+        let of = |name: &str, groups: &[&str]| all.of(&UserId::from(name), &groups.iter().map(|&group| group.to_owned()).collect::<Vec<_>>());
+        assert_eq!((of("ada", &[]).role, of("ada", &[]).runs_per_day), (Role::Viewer, Some(10)));
+        let both = of("ada", &["writers"]);
+        assert_eq!((both.role, both.runs_per_day, both.usd_per_day), (Role::User, Some(20), None));
+        assert!(both.may_call("docs.read") && both.may_call("document.write") && !both.may_call("mail.send"));
+        assert_eq!((of("bob", &[]).runs_per_day, of("bob", &[]).usd_per_day), (Some(7), Some(2.5)), "the user's own setting, and the group's");
+        // Somebody whom only the provider knows.
+        assert_eq!((of("eve", &["admins"]).role, of("eve", &["admins"]).tools), (Role::Operator, None));
+        assert_eq!(of("eve", &["of no meaning here"]), of("eve", &[]), "the rights of the others");
+        assert_eq!((of("eve", &[]).runs_per_day, of("eve", &["readers"]).runs_per_day), (Some(1), Some(10)));
     }
 
     #[test]
@@ -159,9 +271,12 @@ mod tests {
             (json!({ "ada": { "role": "king" } }), "viewer"),
             (json!({ "ada": { "usd": 1 } }), "usd_per_day"),
             (json!({ "ada": { "usd_per_day": -1.0 } }), "[users.ada]: usd_per_day is an amount"),
+            (json!({ "ada": { "groups": ["staff"] } }), "[users.ada]: there is no group \"staff\"; add [groups.staff]"),
         ] {
-            let why = users(wrong).unwrap_err();
+            let why = named(wrong).unwrap_err();
             assert!(why.contains(words), "{why}");
         }
+        let why = users(json!({}), json!({ "a": { "groups": ["b"] }, "b": {} })).unwrap_err();
+        assert!(why.contains("[groups.a]: a group is in no other group"), "{why}");
     }
 }

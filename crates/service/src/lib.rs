@@ -35,6 +35,7 @@ pub mod config;
 mod error;
 mod excerpt;
 #[doc(hidden)]
+pub mod export;
 pub mod global_args;
 #[doc(hidden)]
 pub mod hub;
@@ -60,6 +61,7 @@ pub mod restate;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;
+pub mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;

@@ -1,6 +1,6 @@
-//! The documents of a server: the folders it was given, and what each user uploads, in one index that is kept up to date.
+//! The documents of a server: its configured folders, and each user's uploads, in one index that is kept up to date.
 //!
-//! Every user has a folder of their own below `uploads`. The index itself keeps other users from finding or reading what is in it ([`index::OwnedFolder`]).
+//! Every user has a folder below `uploads`. The index keeps other users from finding or reading its files ([`index::OwnedFolder`]).
 
 use std::fs;
 use std::io::Write as _;
@@ -18,9 +18,9 @@ use crate::caches;
 use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::shared_uploads::SharedUploads;
-use crate::uploads::folder_name;
+use crate::uploads::{self, folder_name};
 
-/// What one user may have here.
+/// Limits of one user's uploads.
 const FILES_MAX: usize = 1_000;
 /// Another process may be indexing the same folders.
 const BUSY_FOR: Duration = Duration::from_secs(1);
@@ -31,21 +31,29 @@ pub(crate) struct Library(Arc<Inner>);
 
 struct Inner {
     folders: Arc<Folders>,
-    /// Those it was given.
+    /// The configured ones.
     named: Vec<PathBuf>,
     uploads: PathBuf,
-    /// Bytes that one user may have uploaded.
-    bytes_max: u64,
+    kept: Kept,
     /// Where several servers share the uploads.
     shared: Option<SharedUploads>,
     looked: Mutex<Looked>,
     wanted: tokio::sync::Notify,
 }
 
-/// The last look at the folders.
+/// What is kept of what users upload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Bytes that one user may have uploaded.
+    pub(crate) bytes_max: u64,
+    /// Older files are deleted.
+    pub(crate) age_max: Option<Duration>,
+}
+
+/// The last refresh.
 #[derive(Default)]
 struct Looked {
-    /// When it began; files that are older were seen.
+    /// Its start; files older than that were seen.
     began: Option<SystemTime>,
     report: Report,
     trouble: Option<String>,
@@ -53,7 +61,7 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(crate) fn open(named: &[PathBuf], uploads: &Path, bytes_max: u64, store: Arc<dyn Store>) -> Result<Library> {
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, kept: Kept, store: Arc<dyn Store>) -> Result<Library> {
         private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
@@ -63,12 +71,15 @@ impl Library {
             ServiceError::Folder(format!("the list of shared uploads in {} cannot be read: {error}; remove .shared.json there", uploads.display()))
         })?;
         let (looked, wanted) = (Mutex::default(), tokio::sync::Notify::new());
-        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, bytes_max, shared, looked, wanted });
+        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, kept, shared, looked, wanted });
         inner.wanted.notify_one();
         if inner.shared.is_some() {
             tokio::spawn(keep_copy(Arc::downgrade(&inner)));
         }
         tokio::spawn(keep_up(Arc::downgrade(&inner)));
+        if let Some(age_max) = kept.age_max {
+            tokio::spawn(expire(Arc::downgrade(&inner), age_max));
+        }
         Ok(Library(inner))
     }
 
@@ -81,7 +92,7 @@ impl Library {
         &self.0.uploads
     }
 
-    /// Whether there is anything for this user to answer from.
+    /// Whether this user has any documents.
     pub(crate) fn has_any(&self, user: &UserId) -> bool {
         !self.0.named.is_empty() || fs::read_dir(self.folder(user)).is_ok_and(|mut files| files.next().is_some())
     }
@@ -114,7 +125,7 @@ impl Library {
         api::Documents { folders: self.0.named.iter().map(|folder| folder.display().to_string()).collect(), files, index }
     }
 
-    /// Keeps a file whose name is plain, in place of one of the same name.
+    /// Stores a file with a valid name, replacing one of the same name.
     pub(crate) async fn put(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> std::result::Result<api::Uploaded, Problem> {
         if !is_readable(name, &bytes) {
             let words = "that is neither text nor PDF nor DOCX, and could not be read; Markdown, text, HTML, PDF, DOCX and source code can";
@@ -124,7 +135,7 @@ impl Library {
             let (library, user, name) = (self.clone(), user.clone(), name.to_owned());
             return blocking(move || library.put_here(&user, &name, &bytes)).await;
         };
-        match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.bytes_max).await? {
+        match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.kept.bytes_max).await? {
             true => {
                 self.0.wanted.notify_one();
                 Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
@@ -134,7 +145,7 @@ impl Library {
     }
 
     fn too_much(&self) -> Problem {
-        let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.bytes_max);
+        let words = format!("at most {FILES_MAX} files and {} bytes; delete some first (uploads_bytes_max of the server)", self.0.kept.bytes_max);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", words)
     }
 
@@ -148,10 +159,10 @@ impl Library {
             .filter(|entry| entry.file_name() != *name)
             .filter_map(|entry| entry.metadata().ok().map(|about| about.len()))
             .collect();
-        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.bytes_max {
+        if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.kept.bytes_max {
             return Err(self.too_much());
         }
-        // Whole or not at all, and the index does not look at hidden files.
+        // Atomic; the index ignores hidden files.
         let mut file = tempfile::Builder::new().prefix(".upload-").tempfile_in(&folder).map_err(failed)?;
         file.write_all(bytes).map_err(failed)?;
         file.persist(folder.join(name)).map_err(|error| failed(error.error))?;
@@ -216,7 +227,7 @@ async fn keep_copy(library: std::sync::Weak<Inner>) {
     }
 }
 
-/// Whether the index has a reader for it. What is broken inside is found when it is read.
+/// Whether the index has a reader for it. Damaged content is detected when it is read.
 fn is_readable(name: &str, bytes: &[u8]) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
     match ending.as_str() {
@@ -229,13 +240,42 @@ fn is_readable(name: &str, bytes: &[u8]) -> bool {
     }
 }
 
-/// Looks at the folders whenever something was given or taken away. Ends with the library.
+/// How often old files are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(600);
+
+/// Deletes files that were uploaded too long ago, for all servers where they are shared. Ends with the library.
+async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
+    loop {
+        let Some(inner) = library.upgrade() else { return };
+        let library_now = Library(inner);
+        let folder = library_now.0.uploads.clone();
+        let old = tokio::task::spawn_blocking(move || uploads::older_than(&folder, age_max, SystemTime::now())).await;
+        let old = old.unwrap_or_else(|error| {
+            tracing::error!("looking for old documents crashed: {error}");
+            Vec::new()
+        });
+        let mut count = 0;
+        for (user, name) in &old {
+            match library_now.remove(user, name).await {
+                Ok(()) => count += 1,
+                Err(problem) => tracing::warn!(%user, "a document is too old and cannot be deleted: {}", problem.message),
+            }
+        }
+        if count > 0 {
+            tracing::info!("{count} uploaded documents were deleted because of their age (upload_days in [memory])");
+        }
+        drop(library_now);
+        tokio::time::sleep(EXPIRE_EVERY).await;
+    }
+}
+
+/// Refreshes the index after each change. Ends with the library.
 async fn keep_up(library: std::sync::Weak<Inner>) {
     let mut tries = 0;
     loop {
         let Some(inner) = library.upgrade() else { return };
         if tries == 0 {
-            // Not for long while nobody wants anything: whoever holds this keeps the library alive.
+            // Holds the library only briefly, so that it can be dropped.
             if tokio::time::timeout(BUSY_FOR, inner.wanted.notified()).await.is_err() {
                 continue;
             }

@@ -6,10 +6,10 @@ use server::allowance::Allowances;
 use store::Store;
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::library::Library;
+use crate::library::{Kept, Library};
 use crate::model_options::{EffectSetup, ModelOptions};
 use crate::tool_access::ToolAccess;
 use crate::user_tool_filter::UserToolFilter;
@@ -33,12 +33,16 @@ impl Performing {
     ) -> Result<Performing> {
         let config = Config::for_run(globals)?;
         let uploads = hub::folder(globals)?.join("uploads");
-        let library = Library::open(&model_options.servers.documents(&config), &uploads, config.server.uploads_bytes_max, store.clone())?;
+        let kept = Kept { bytes_max: config.server.limits.uploads_bytes_max, age_max: config.memory.uploads_age_max() };
+        let library = Library::open(&model_options.servers.documents(&config), &uploads, kept, store.clone())?;
         model_options.servers.open_index = Some(library.folders().clone());
         let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
         let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
-        let allowances = Allowances::new(config.users.clone(), store.clone(), servers_model);
+        let allowances = Allowances::new(config.users()?, store.clone(), servers_model);
+        if config.server.oidc.is_some() {
+            allowances.load_groups().await.map_err(|problem| ServiceError::Failed(problem.message))?;
+        }
         let access = ToolAccess::new(config.tools.users.as_deref(), &workspaces);
         let handler = UserToolFilter::new(setup.handler.clone(), access, allowances.clone());
         Ok(Performing { config, library, setup, handler, allowances })

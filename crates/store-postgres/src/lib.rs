@@ -341,6 +341,10 @@ impl Store for PostgresStore {
         users::record(&self.database, user, kind, key).await
     }
 
+    async fn users(&self) -> Result<Vec<UserId>> {
+        users::users(&self.database).await
+    }
+
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
         users::records(&self.database, &filter).await
     }

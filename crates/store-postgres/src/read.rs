@@ -210,6 +210,11 @@ impl Query {
         self.sql = format!("{} {}", self.sql, part.replace('$', &format!("${}", self.values.len())));
     }
 
+    /// Makes it a part of another query.
+    pub(crate) fn within(&mut self, before: &str, after: &str) {
+        self.sql = format!("{before}{}{after}", self.sql);
+    }
+
     pub(crate) async fn rows(self, database: &Database) -> Result<Vec<Row>> {
         let values: Vec<&(dyn ToSql + Sync)> = self.values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
         database.query(&self.sql, &values).await

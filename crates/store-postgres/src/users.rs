@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use graph::{Reach, RunId, ThreadId, UserId};
 use serde_json::Value;
-use store::{CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RecordFilter, RecordRow, Result, TokenRow};
+use store::{
+    CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RECORDS_LISTED_BYTES_MAX, RecordFilter, RecordRow,
+    Result, TokenRow,
+};
 use tokio_postgres::Row;
 
 use crate::database::Database;
@@ -93,6 +96,13 @@ pub(crate) async fn notes(database: &Database, filter: &NoteFilter) -> Result<Ve
     query.rows(database).await?.iter().map(note).collect()
 }
 
+/// Everybody of whom something is kept, by name.
+pub(crate) async fn users(database: &Database) -> Result<Vec<UserId>> {
+    let sql = "SELECT user_name COLLATE \"C\" FROM threads WHERE user_name IS NOT NULL UNION SELECT user_name FROM notes UNION SELECT user_name FROM preferences
+               UNION SELECT user_name FROM permissions UNION SELECT user_name FROM tokens UNION SELECT user_name FROM records ORDER BY 1";
+    Ok(database.query(sql, &[]).await?.iter().map(|row| UserId::from(string(row, 0))).collect())
+}
+
 pub(crate) async fn preferences(database: &Database, user: &UserId) -> Result<BTreeMap<String, Value>> {
     let rows = database.query("SELECT name, value FROM preferences WHERE user_name = $1", &[&encode(user.as_str())]).await?;
     rows.iter().map(|row| Ok((string(row, 0), json(database, row, 1)?))).collect()
@@ -149,7 +159,17 @@ pub(crate) async fn record(database: &Database, user: &UserId, kind: &str, key: 
 }
 
 pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Result<Vec<RecordRow>> {
-    let mut query = Query::new(format!("SELECT {RECORD_COLUMNS} FROM records WHERE TRUE"));
+    let sum = "sum(octet_length(value)) OVER (ORDER BY key, user_name) - octet_length(value) AS bytes_before";
+    let mut query = wanted_records(filter, &format!("{RECORD_COLUMNS}, {sum}"));
+    query.within(
+        &format!("SELECT {RECORD_COLUMNS} FROM ("),
+        &format!(") AS listed WHERE bytes_before < {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user_name"),
+    );
+    query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
+}
+
+fn wanted_records(filter: &RecordFilter, columns: &str) -> Query {
+    let mut query = Query::new(format!("SELECT {columns} FROM records WHERE TRUE"));
     query.and("kind = $", owned(&filter.kind));
     if let Some(user) = &filter.user {
         query.and("user_name = $", owned(user.as_str()));
@@ -165,7 +185,7 @@ pub(crate) async fn records(database: &Database, filter: &RecordFilter) -> Resul
         query.end("OR user_name > $)", owned(user.as_str()));
     }
     query.end("ORDER BY key, user_name LIMIT $", number(filter.limit as u64));
-    query.rows(database).await?.iter().map(|row| record_row(database, row)).collect()
+    query
 }
 
 fn record_row(database: &Database, row: &Row) -> Result<RecordRow> {

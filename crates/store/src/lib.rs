@@ -27,7 +27,7 @@ pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
     NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Piece,
-    RECORD_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
+    RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
     ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
@@ -115,11 +115,15 @@ pub trait Store: Send + Sync + 'static {
     /// Takes one of a user's permissions back. Says whether there was one.
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool>;
 
+    /// Everybody of whom something is kept, by name.
+    async fn users(&self) -> Result<Vec<UserId>>;
+
     /// Keeps a document of a user, in place of one of the same kind and key, which keeps its `created_ms`. Refused when it is too large or there are
     /// too many of its kind (`TooLarge`, `TooMany`).
     async fn put_record(&self, record: NewRecord) -> Result<()>;
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>>;
-    /// In the order of their keys.
+    /// In the order of their keys. Fewer than `limit` are returned once they have [`RECORDS_LISTED_BYTES_MAX`] bytes: whoever wants all goes on behind the last one
+    /// until there are none.
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>>;
     /// Deletes a document. Says whether there was one.
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool>;

@@ -231,6 +231,10 @@ impl Store for MemoryStore {
         Ok(self.tables().record(user, kind, key))
     }
 
+    async fn users(&self) -> Result<Vec<UserId>> {
+        Ok(self.tables().users())
+    }
+
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
         Ok(self.tables().records(&filter))
     }

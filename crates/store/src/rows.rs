@@ -360,6 +360,8 @@ pub struct CardFilter {
 /// Documents of one kind that a user can have, and the bytes of one.
 pub const RECORDS_MAX: usize = 20_000;
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// Bytes of documents that are listed at once: what is listed is in memory.
+pub const RECORDS_LISTED_BYTES_MAX: usize = 32 << 20;
 
 /// A JSON document that a protocol keeps for a user beside runs and threads.
 #[derive(Clone, Debug, PartialEq)]

@@ -214,7 +214,7 @@ pub struct Message {
 }
 
 /// What to run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewRun {
     pub question: String,
@@ -673,6 +673,25 @@ pub struct Index {
 pub struct Uploaded {
     pub name: String,
     pub bytes: u64,
+}
+
+/// How one can sign in beside with a token.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SignInWays {
+    /// The provider of OpenID Connect, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<SignInProvider>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SignInProvider {
+    /// What the button says.
+    pub title: String,
+    /// Where the browser goes to sign in; `?to=/path` is where it returns to.
+    pub start: String,
+    /// Where it goes after signing out, if the session at the provider is to end too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

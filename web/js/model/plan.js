@@ -1,10 +1,10 @@
-// A plan in whatever form a flow notes it: `tasks` of search, `steps` of reason, lists of words of panel and research.
+// A plan in whatever form a flow notes it: `tasks` of search, `steps` of reason, `sections` of a report, lists of words of panel and research.
 
 /// Every list of steps in a value, by its name.
 export function lists(value) {
   if (Array.isArray(value)) return value.length > 0 ? { steps: value } : {};
   if (!value || typeof value !== "object") return {};
-  const found = Object.entries(value).filter(([name, list]) => Array.isArray(list) && /(^|_)(tasks|steps|capabilities|plan)$/.test(name));
+  const found = Object.entries(value).filter(([name, list]) => Array.isArray(list) && /(^|_)(tasks|steps|sections|capabilities|plan)$/.test(name));
   return Object.fromEntries(found);
 }
 
@@ -16,7 +16,7 @@ export function item(step, at) {
     number: step.task_number ?? at + 1,
     tool: step.tool_name ?? step.tool ?? step.capability ?? "",
     arguments: args,
-    text: step.description ?? step.about ?? step.step ?? "",
+    text: step.description ?? step.about ?? step.step ?? step.heading ?? "",
     needs: needs(args),
     failed: step.status === "failed" ? (step.error ?? "cannot be called") : null,
   };
@@ -46,6 +46,9 @@ export function carriedOut(run, plan) {
   const calls = [...run.tasks.values()].filter((task) => task.step > plan.step && (task.kind === "tool" || task.kind === "agent"));
   return plan.items.map((step) => {
     if (step.failed) return null;
+    // A section is carried out by the run that is labelled with it.
+    const section = calls.find((one) => !taken.has(one.key) && step.text !== "" && one.label.endsWith(`: ${step.text}`));
+    if (step.tool === "" && section) return taken.add(section.key), section;
     const fits = (task) => !taken.has(task.key) && (step.tool === "" || task.name === step.tool);
     const task = calls.find((one) => fits(one) && step.text !== "" && one.label === step.text) ?? calls.find(fits);
     if (task) taken.add(task.key);
@@ -66,7 +69,7 @@ export function proposal(schema, family, noted) {
   return fields.map(([name, field]) => ({
     name,
     known: Object.keys(field.items?.properties ?? {}),
-    tools: field.items?.properties?.tool_name?.enum ?? field.items?.properties?.tool?.enum ?? [],
+    tools: field.items?.properties?.tool_name?.enum ?? field.items?.properties?.tool?.enum ?? field.items?.enum ?? [],
     steps: value[name].filter((step) => step?.status !== "failed"),
   }));
 }

@@ -6,10 +6,11 @@ import { blocks } from "../model/markdown.js";
 import { located } from "../model/marks.js";
 import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
 import { Code } from "./code.js";
+import { Contents } from "./contents.js";
 import { Formula } from "./formula.js";
 import { aboutSource, cardOf, hoverCard } from "./hover.js";
 import { Icon } from "./icons.js";
-import { Picture } from "./picture.js";
+import { Picture, isPicture } from "./picture.js";
 
 /// Statuses that are shown at the sentence; `no_claim` and `not_checked` look like plain text.
 const STATUS_TEXTS = { supported: () => "", weak: () => t("only weakly supported by the sources"), unsupported: () => t("not supported by the sources"), contradicted: () => t("a source states the contrary") };
@@ -28,8 +29,10 @@ export function Answer({ run, thread, answer }) {
   const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
   const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
   const context = { run, thread, answer, sentences, sources };
+  const drawn = blocks(text, { sources: sources.length, sentenceAt });
   return html`
-    <div class="prose">${blocks(text, { sources: sources.length, sentenceAt }).map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
+    <${Contents} blocks=${drawn} />
+    <div class="prose">${drawn.map((block) => html`<${Block} block=${block} context=${context} />`)}</div>
     ${answer.is_extracted && html`<p class="remark"><${Icon} name="warn" size="15" />${t("No language model wrote this answer: it consists of sentences from the sources. Settings list the available models.")}</p>`}
     ${answer.limit_reached && html`<p class="remark remark-limit"><${Icon} name="warn" size="15" />${limitText(answer.limit_reached)} ${t("Steps were left out, so the answer may be incomplete. Raise or remove the limit under Options and ask again.")}</p>`}
     <${Files} files=${answer.files ?? []} thread=${thread} />
@@ -37,7 +40,7 @@ export function Answer({ run, thread, answer }) {
   `;
 }
 
-/// What the run wrote, each to be saved.
+/// What the run wrote, each to be saved; pictures are shown.
 const Files = ({ files, thread }) =>
   files.length > 0 &&
   html`<section class="files" aria-label=${t("Files")}>
@@ -45,7 +48,7 @@ const Files = ({ files, thread }) =>
     <ul>
       ${files.map((file) => {
         const href = `/api/threads/${encodeURIComponent(thread)}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
-        return html`<li><a href=${href} download><${Icon} name="document" size="15" /> <span dir="auto">${file.path}</span></a> <span class="file-size">${bytes(file.bytes)}</span></li>`;
+        return html`<li><a href=${href} download><${Icon} name="document" size="15" /> <span dir="auto">${file.path}</span></a> <span class="file-size">${bytes(file.bytes)}</span>${isPicture(file.path) && html`<${Picture} alt=${file.path} address=${file.path} thread=${thread} files=${files} />`}</li>`;
       })}
     </ul>
   </section>`;

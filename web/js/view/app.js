@@ -9,8 +9,6 @@ import { conversation } from "../data/conversation.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { isOver } from "../data/runs.js";
 import { Conversation } from "./conversation.js";
-import { Drawer } from "./drawer.js";
-import { HoverCard } from "./hover.js";
 import { Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { Line, Notices, Token } from "./told.js";
@@ -19,6 +17,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 const Compare = lazy(async () => (await import("./compare.js")).Compare);
 const Documents = lazy(async () => (await import("./documents.js")).Documents);
+const Drawer = lazy(async () => (await import("./drawer.js")).Drawer, { isQuiet: true });
 const Flows = lazy(async () => (await import("./flows.js")).Flows);
 const Settings = lazy(async () => (await import("./settings.js")).Settings);
 const Tools = lazy(async () => (await import("./tools.js")).Tools);
@@ -55,8 +54,7 @@ export function App() {
       ${isOpen && html`<div class="shade" onClick=${() => setOpen(false)}></div>`}
       <main id="main" class="main" tabindex="-1" ref=${main}><${Notices} /><${Room} here=${here} /></main>
     </div>
-    <${Drawer} />
-    <${HoverCard} />
+    ${isAside && html`<${Drawer} />`}
     <${Shortcuts} />
     <${Token} />
   `;

@@ -7,6 +7,7 @@ import { speaker, spent } from "../model/family.js";
 import { count, duration, money, shown, tokens, words } from "../model/text.js";
 import { Answer, Plain, Standing } from "./answer.js";
 import { Badge } from "./badge.js";
+import { TextDiff } from "./text_diff.js";
 import { useEffect, useState } from "preact/hooks";
 
 export function Compare({ left, right }) {
@@ -15,6 +16,7 @@ export function Compare({ left, right }) {
     <section class="room-page compare" aria-label="Two runs side by side">
       <h1>Compare</h1>
       <div class="compare-sides"><${Side} side=${a} /><${Side} side=${b} /></div>
+      <${TextDiff} left=${a.answer?.markdown} right=${b.answer?.markdown} />
       <${Steps} a=${a} b=${b} />
     </section>
   `;

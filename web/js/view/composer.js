@@ -15,7 +15,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 const HEIGHT_PX_MAX = 240;
 
 /// `send(question)` resolves to whether it was accepted; `running` is the run that `stop` ends, and `canSend()` resolves to whether it is over.
-export function Composer({ thread = null, send, running, canSend, stop, isFirst, words = "", taken = () => {}, following = null, unfollow = () => {} }) {
+export function Composer({ begun = () => {}, thread = null, send, running, canSend, stop, isFirst, words = "", taken = () => {}, following = null, unfollow = () => {} }) {
   const [text, setText] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [hasOptions, setOptions] = useState(false);
@@ -60,6 +60,10 @@ export function Composer({ thread = null, send, running, canSend, stop, isFirst,
       setAttached([]);
     }
     return undefined;
+  };
+  const type = (event) => {
+    if (text === "") begun();
+    setText(event.target.value);
   };
   const press = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
@@ -117,7 +121,7 @@ export function Composer({ thread = null, send, running, canSend, stop, isFirst,
       <label class="hidden" for="question">${t("Your question")}</label>
       ${following && html`<p class="following"><${Icon} name="branch" size="14" /><span dir="auto">${t("Continues after: {question}", { question: following.question })}</span> <button type="button" class="link" onClick=${unfollow}>${t("Continue at the end instead")}</button></p>`}
       <${Attached} all=${attached} discard=${discard} />
-      <textarea id="question" ref=${area} rows="1" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${press} onPaste=${paste}
+      <textarea id="question" ref=${area} rows="1" value=${text} onInput=${type} onKeyDown=${press} onPaste=${paste}
         placeholder=${isFirst ? t("Ask anything. Enter sends, Shift+Enter starts a new line.") : t("Ask a follow-up")} autocomplete="off"></textarea>
       <p class=${hint ? "composer-hint" : "hidden"} role="status">${hint}</p>
       ${hasOptions ? html`<${Options} thread=${thread} />` : html`<${OptionsSet} thread=${thread} open=${() => setOptions(true)} />`}

@@ -2,6 +2,7 @@
 import { html } from "../core/html.js";
 import { get } from "../core/api.js";
 import { useCell } from "../core/cell.js";
+import { lazy } from "../core/lazy.js";
 import { go, to } from "../core/route.js";
 import { t } from "../core/words.js";
 import { choose, chosen, chosenIn } from "../data/branches.js";
@@ -13,13 +14,13 @@ import { asRequest, wishes } from "../data/wishes.js";
 import { choicesTo, pathOf } from "../model/branches.js";
 import { Composer } from "./composer.js";
 import { FirstRun } from "./first.js";
-import { Head } from "./head.js";
 import { Latest, useStayAtEnd } from "./latest.js";
-import { Turn } from "./turn.js";
 import { useEffect, useState } from "preact/hooks";
 
-/// Turns before these are drawn when they are near what is seen.
-const NEAR_TURNS = 12;
+/// Everything that only a conversation with turns needs. Whoever begins to type will need it soon.
+const parts = () => import("./thread_parts.js");
+const Head = lazy(async () => (await parts()).Head, { isQuiet: true });
+const TurnList = lazy(async () => (await parts()).TurnList, { isQuiet: true });
 
 export function Conversation({ thread, run }) {
   useEffect(() => open(thread), [thread]);
@@ -88,15 +89,12 @@ export function Conversation({ thread, run }) {
         ${here.isLoading && html`<div class="loading" role="status">${t("Loading the conversation …")}</div>`}
         ${isEmpty && sending === null && html`<${FirstRun} ask=${setExample} />`}
         <ol class="turn-list">
-          ${path.map(
-            ({ turn, id, parent, siblings, at }, index) => html`<${Turn} key=${id} id=${id} turn=${turn} parent=${parent} siblings=${siblings} at=${at} isLast=${index === path.length - 1} isFar=${index < path.length - NEAR_TURNS} isWanted=${run !== null && turn.run?.run === run} isFound=${found === id}
-              isBusy=${running !== null || sending !== null} show=${(other) => choose(thread, { [parent]: other })} again=${(question) => send(question, parent)} follow=${() => followTurn(turn)} />`,
-          )}
+          ${path.length > 0 && html`<${TurnList} path=${path} run=${run} found=${found} isBusy=${running !== null || sending !== null} choose=${(all) => choose(thread, all)} send=${send} follow=${followTurn} suggest=${setExample} />`}
           ${sending !== null && html`<li class="turn" key="sending"><h2 class="question" dir="auto">${sending}</h2></li>`}
         </ol>
       </div>
       <${Latest} box=${scroll} turns=${path.length} />
-      <${Composer} thread=${thread} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} following=${following} unfollow=${() => setFollowing(null)} />
+      <${Composer} begun=${parts} thread=${thread} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} following=${following} unfollow=${() => setFollowing(null)} />
     </section>
   `;
 }

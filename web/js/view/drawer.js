@@ -9,6 +9,8 @@ import { Span } from "./span.js";
 import { Task } from "./task.js";
 import { useEffect, useRef } from "preact/hooks";
 
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task] };
+
 export function Drawer() {
   const content = useCell(drawer);
   const box = useRef(null);
@@ -18,11 +20,12 @@ export function Drawer() {
   }, [isOpen, content]);
   useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
-  const title = content.kind === "span" ? t("Source") : t("Step");
+  const [name, view] = KINDS[content.kind] ?? KINDS.task;
+  const title = name();
   return html`
     <div class="drawer" role="dialog" aria-label=${title} tabindex="-1" ref=${box}>
       <div class="drawer-head"><h2>${title}</h2><button type="button" class="button-icon" aria-label=${t("Close")} onClick=${closeDrawer}><${Icon} name="close" /></button></div>
-      <div class="drawer-body">${content.kind === "span" ? html`<${Span} ...${content} />` : html`<${Task} ...${content} />`}</div>
+      <div class="drawer-body"><${view} ...${content} /></div>
     </div>
   `;
 }

@@ -6,6 +6,7 @@ import { attempt } from "../data/notices.js";
 import { changeThread, exportPath } from "../data/thread_actions.js";
 import { search } from "../data/threads.js";
 import { Find } from "./find.js";
+import { HoverCard } from "./hover.js";
 import { Icon } from "./icons.js";
 import { Lineage } from "./lineage.js";
 import { Menu } from "./menu.js";
@@ -46,6 +47,7 @@ export function Head({ thread, row, turns, after, path, show, find }) {
         ${FORMATS.map(([ending, name]) => html`<li><a href=${exportPath(thread, ending, runs)} download><${Icon} name="down" size="15" />${t("Export as {format}", { format: name })}</a></li>`)}
       <//>`}
       ${isFinding && html`<${Find} path=${path} found=${find} close=${stopFinding} />`}
+      <${HoverCard} />
       ${dialog && html`<${Dialog} kind=${dialog} thread=${thread} row=${row} runs=${runs} close=${() => setDialog(null)} />`}
     </header>
   `;

@@ -1,5 +1,5 @@
-// A picture in an answer. Shown are pictures that are part of the text and files that the run wrote. Any other address is a link: opening a picture tells
-// its server who reads the answer.
+// A picture in an answer. Shown are files that the run wrote and pictures that are part of the text; the server leaves those of a model out of checked
+// answers. Any other address is a link: opening a picture tells its server who reads the answer.
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { webAddress } from "../model/text.js";
@@ -7,6 +7,8 @@ import { Icon } from "./icons.js";
 import { useState } from "preact/hooks";
 
 const PICTURE = /\.(png|jpe?g|gif|webp)$/i;
+
+export const isPicture = (path) => PICTURE.test(path);
 
 export function Picture({ alt, address, thread, files = [] }) {
   const [isLost, setLost] = useState(false);
@@ -21,6 +23,6 @@ export function Picture({ alt, address, thread, files = [] }) {
 function shownFrom(address, thread, files) {
   if (address.startsWith("data:image/")) return address;
   const path = address.replace(/^(\.\/|sandbox:\/*|file:\/*)/, "");
-  const file = thread && PICTURE.test(path) ? files.find((one) => one.path === path || one.path.endsWith(`/${path}`)) : null;
+  const file = thread && isPicture(path) ? files.find((one) => one.path === path || one.path.endsWith(`/${path}`)) : null;
   return file ? `/api/threads/${encodeURIComponent(thread)}/files/${file.path.split("/").map(encodeURIComponent).join("/")}` : null;
 }

@@ -1,6 +1,6 @@
 // Settings: appearance, models and keys, preferences, limits, MCP servers, memory, and which tools may be called without asking.
 import { html } from "../core/html.js";
-import { remove } from "../core/api.js";
+import { get, remove } from "../core/api.js";
 import { useCell } from "../core/cell.js";
 import { t } from "../core/words.js";
 import { attempt } from "../data/notices.js";
@@ -27,7 +27,15 @@ export function Settings() {
       <${Permissions} />
       <${Memory} />
       <section class="setting"><h2>${t("About")}</h2><p class="quiet">Baton ${known?.version ?? ""}${known?.user ? `, ${t("as {user}", { user: known.user })}` : ""}. ${t("In a terminal:")} <code>baton --help</code>. ${t("The API is described at")} <a href="/api/openapi.json" target="_blank" rel="noopener">/api/openapi.json</a>. ${t("Press ? for the keyboard shortcuts.")}</p>
-        ${known?.needs_token && html`<button type="button" class="button" onClick=${() => attempt(async () => (await remove("/api/session"), location.reload()))}>${t("Sign out")}</button>`}</section>
+        ${known?.needs_token && html`<button type="button" class="button" onClick=${() => attempt(signOut)}>${t("Sign out")}</button>`}</section>
     </section>
   `;
+}
+
+/// Where the operator wants that, the provider's session is ended too.
+async function signOut() {
+  const { provider } = await get("/api/session");
+  await remove("/api/session");
+  if (provider?.end) location.assign(provider.end);
+  else location.reload();
 }

@@ -1,7 +1,7 @@
 // Notices, the state of the connection, and the dialog for a token.
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
-import { needsToken, post } from "../core/api.js";
+import { get, needsToken, post } from "../core/api.js";
 import { useCell } from "../core/cell.js";
 import { line, tryNow } from "../core/stream.js";
 import { dismiss, notices } from "../data/notices.js";
@@ -42,6 +42,11 @@ export function Token() {
   const dialog = useRef(null);
   const [token, setToken] = useState("");
   const [wrong, setWrong] = useState("");
+  const [provider, setProvider] = useState(null);
+  useEffect(() => {
+    // Without an answer the token is still a way in.
+    if (isNeeded) get("/api/session").then((ways) => setProvider(ways?.provider ?? null), () => setProvider(null));
+  }, [isNeeded]);
   useEffect(() => {
     if (isNeeded && !dialog.current.open) dialog.current.showModal();
     if (!isNeeded && dialog.current.open) dialog.current.close();
@@ -61,9 +66,10 @@ export function Token() {
   };
   return html`<dialog class="token" ref=${dialog} aria-labelledby="token-title" onCancel=${(event) => event.preventDefault()}>
     <form onSubmit=${enter}><h2 id="token-title"><${Icon} name="key" />${t("Sign in")}</h2>
+      ${provider && html`<a class="button button-primary" href=${`${provider.start}?to=${encodeURIComponent(`/${location.hash}`)}`}>${t("Sign in with {provider}", { provider: provider.title })}</a><p class="quiet">${t("Or with a token:")}</p>`}
       <p>${t("This server requires an access token. Create one on the server with")} <code>baton tokens add NAME</code>.</p>
       <label><span>${t("Token")}</span><input type="password" autocomplete="current-password" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-      <button class="button button-primary">${t("Sign in")}</button></form>
+      <button class=${provider ? "button" : "button button-primary"}>${t("Sign in")}</button></form>
   </dialog>`;
 }

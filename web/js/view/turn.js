@@ -11,6 +11,7 @@ import { count, duration, limitsInWords, money, tokens } from "../model/text.js"
 import { Actions } from "./actions.js";
 import { Answer, Plain, Standing } from "./answer.js";
 import { Badge } from "./badge.js";
+import { FollowUps } from "./follow_ups.js";
 import { FoundBefore } from "./found.js";
 import { CompareWith } from "./choose.js";
 import { Icon } from "./icons.js";
@@ -21,7 +22,7 @@ import { Work } from "./work.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /// `again(question)` asks for another version of the turn, `show(id)` shows another one, `follow()` continues from here.
-export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound, isBusy, show, again, follow }) {
+export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound, isBusy, show, again, follow, suggest }) {
   const { run, question, said } = turn;
   const item = useRef(null);
   const [isEditing, setEditing] = useState(false);
@@ -33,12 +34,12 @@ export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound,
     <li class=${`turn ${isFar ? "is-far" : ""} ${isFound ? "is-found" : ""}`} ref=${item} data-turn=${id}>
       ${isEditing ? html`<${QuestionEditor} question=${question} send=${again} close=${() => setEditing(false)} />` : html`<${Question} question=${question} run=${run} />`}
       <${Switcher} siblings=${siblings} at=${at} show=${show} />
-      ${run ? html`<${Answered} run=${run} said=${said} branching=${branching} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
+      ${run ? html`<${Answered} run=${run} said=${said} branching=${branching} suggest=${isLast && !isBusy ? suggest : null} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
     </li>
   `;
 }
 
-function Answered({ run, said, branching, isWanted }) {
+function Answered({ run, said, branching, suggest, isWanted }) {
   const [isOpen, setOpen] = useState(null);
   const [isComparing, setComparing] = useState(false);
   const isGoing = !isOver(run.status);
@@ -93,6 +94,7 @@ function Answered({ run, said, branching, isWanted }) {
       <${Ended} status=${status} row=${row} family=${family} />
       <${FoundBefore} status=${status} family=${family} />
       ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || said || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} branching=${branching} />`}
+      ${answer && suggest && html`<${FollowUps} answer=${answer} take=${suggest} />`}
       ${isComparing && html`<${CompareWith} run=${run} close=${closeCompare} />`}
     </div>
   `;

@@ -58,7 +58,9 @@ const TOLD = {
   synthesis_salvaged: (value) => `The model's reply was not of the form asked for; ${value}`,
   critic: (value) => `Critic: ${value}`,
   reflection: (value) => (value?.issues?.length ? `Reflection: ${value.issues.join("; ")}` : ""),
-  approval: (value) => (value?.declined ? `The plan was declined: ${value.declined}` : value?.again ? `Asked again: ${value.again}` : value === "declined" ? "The plan was declined." : ""),
+  outline_fallback: (value) => `The outline could not be used (${value.why}); ${value.instead}.`,
+  check_failed: (value) => `Not everything could be checked: ${value}`,
+  approval: (value) => (value?.revise ? `The plan was revised: ${value.revise}` : value?.declined ? `The plan was declined: ${value.declined}` : value?.again ? `Asked again: ${value.again}` : value === "declined" ? "The plan was declined." : ""),
 };
 
 function Notes({ family }) {

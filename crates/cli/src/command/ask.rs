@@ -11,12 +11,12 @@ use crate::follow::{self, OnInterrupt};
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(AFTER_HELP))]
 pub(crate) struct Ask {
-    /// The question; `-` reads it from stdin. For the flow team: topics with `;` between them
+    /// The question; `-` reads it from stdin. For the flow team: topics separated by `;`
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
     question: Vec<String>,
     #[command(flatten)]
     options: AskOptions,
-    /// Print one JSON object a line: the events, then how it ended
+    /// Print one JSON object per line: the events, then the result
     #[arg(long)]
     json: bool,
 }
@@ -37,7 +37,7 @@ Ctrl-C stops gracefully; `baton runs resume RUN` goes on where it was.";
 
 impl Ask {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
-        let question = self.question()?;
+        let question = words(&self.question, "what is the question? e.g. baton ask \"What is a relay baton?\"")?;
         let options = &self.options;
         let flow = run_request::flow(options.flow.as_deref(), globals)?;
         if options.approve {
@@ -50,18 +50,19 @@ impl Ask {
             Ok(follow::drive(&engine, order, self.json, OnInterrupt::Stop).await?.1)
         })
     }
+}
 
-    fn question(&self) -> Result<String> {
-        let question = match self.question.as_slice() {
-            [dash] if dash == "-" => std::io::read_to_string(std::io::stdin().take(QUESTION_BYTES_MAX))?,
-            words => words.join(" "),
-        };
-        match question.trim() {
-            "" => Err(ServiceError::Usage("what is the question? e.g. baton ask \"What is a relay baton?\"".into())),
-            question => Ok(question.to_owned()),
-        }
+/// The words of a command, or stdin for `-`. `missing` is said if there are none.
+pub(super) fn words(given: &[String], missing: &str) -> Result<String> {
+    let question = match given {
+        [dash] if dash == "-" => std::io::read_to_string(std::io::stdin().take(QUESTION_BYTES_MAX))?,
+        words => words.join(" "),
+    };
+    match question.trim() {
+        "" => Err(ServiceError::Usage(missing.to_owned())),
+        question => Ok(question.to_owned()),
     }
 }
 
-/// The limit of a run's input is the graph's; this one only keeps a wrong file from filling the memory.
+/// The graph limits the input of a run; this only keeps a wrong file from filling the memory.
 const QUESTION_BYTES_MAX: u64 = 8 << 20;

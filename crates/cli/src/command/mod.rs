@@ -1,4 +1,4 @@
-//! The commands. Each is a file with its arguments and what it does; this list names them all.
+//! The commands, one file each; this list names them all.
 
 mod agent;
 mod ask;
@@ -14,6 +14,7 @@ mod memory;
 mod models;
 mod new;
 mod registry;
+mod report;
 mod runs;
 mod serve;
 mod store;
@@ -33,6 +34,7 @@ use crate::exit::{Exit, Result};
 pub(crate) enum Command {
     Ask(ask::Ask),
     Chat(chat::Chat),
+    Report(report::Report),
     Serve(serve::Serve),
     #[command(subcommand)]
     Tokens(tokens::Tokens),
@@ -78,6 +80,7 @@ impl Command {
         match self {
             Command::Ask(ask) => ask.run(globals),
             Command::Chat(chat) => chat.run(globals),
+            Command::Report(report) => report.run(globals),
             Command::Serve(serve) => serve.run(globals),
             Command::Tokens(tokens) => tokens.run(globals),
             Command::Users(users) => users.run(globals),

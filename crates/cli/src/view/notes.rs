@@ -1,4 +1,4 @@
-//! What flows note, in words for a person. What has no words of its own here is shown as it is.
+//! Formats notes of flows for people. Unknown notes are shown as JSON.
 
 use serde_json::Value;
 use terminal::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, count, one_line, paint};
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 const CHARS_MAX: usize = 90;
 const WHY_CHARS_MAX: usize = 160;
 
-/// The lines a note is worth; none where what is shown anyway says the same.
+/// The lines for a note; none if other output already shows it.
 pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or(0);
@@ -24,12 +24,19 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
             let why = Some(text("reasoning")).filter(|why| !why.is_empty()).map(|why| paint(DIM, one_line(why, WHY_CHARS_MAX)));
             why.into_iter().chain(plan).map(|line| under(&paint(CYAN, "·"), &line)).collect()
         }
-        // The tasks and steps themselves are shown, and so is how each ended.
+        // Tasks and steps are shown with their results anyway.
         ("tasks" | "results" | "iteration" | "retrying", _) => Vec::new(),
         ("step", Value::Object(_)) => match number("retry_count") {
             0 => Vec::new(),
             retries => quiet(format!("on to {}, {}", one_line(text("to"), CHARS_MAX), count(retries, "retry", "retries"))),
         },
+        ("estimate", Value::Object(_)) => quiet(estimate(value)),
+        ("sections", Value::Array(sections)) => {
+            let written = sections.iter().filter(|section| section["status"] == "written").count();
+            let failed = sections.iter().filter(|section| section.get("error").is_some());
+            let failed = failed.map(|section| under(&paint(YELLOW, "!"), &one_line(&failed_section(section), WHY_CHARS_MAX)));
+            quiet(format!("{written} of {} written", count(sections.len() as u64, "section", "sections"))).into_iter().chain(failed).collect()
+        }
         ("tools", Value::Array(names)) => quiet(count(names.len() as u64, "tool", "tools")),
         ("evidence", Value::Object(_)) => {
             quiet(format!("{} found, {} shown to the model", count(number("passages"), "passage", "passages"), number("shown")))
@@ -59,7 +66,19 @@ pub(crate) fn checked(supported: u64, weak: u64, unsupported: u64, sources: u64)
     format!("{supported} of {} supported{weak}, {}", count(all, "sentence", "sentences"), count(sources, "source", "sources"))
 }
 
-/// The hash of what a person agreed to is the hash of what runs.
+fn estimate(value: &Value) -> String {
+    let number = |field: &str| value.get(field).and_then(Value::as_u64);
+    let usd = number("usd_micros").map_or_else(|| "price not known".to_owned(), |micros| format!("about ${:.2}", micros as f64 / 1_000_000.0));
+    let (calls, tokens) = (number("model_calls").unwrap_or(0), number("tokens_in").unwrap_or(0) + number("tokens_out").unwrap_or(0));
+    format!("estimate: up to {}, {tokens} tokens, {usd}", count(calls, "model call", "model calls"))
+}
+
+fn failed_section(section: &Value) -> String {
+    let text = |field: &str| section.get(field).and_then(Value::as_str).unwrap_or_default();
+    format!("{}: {}, {}", text("heading"), text("status"), text("error"))
+}
+
+/// The hash of the approved plan is the hash of the plan that runs.
 fn approval(value: &Value) -> Vec<String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).map(|text| one_line(text, WHY_CHARS_MAX));
     let mended = value.get("mended").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -73,6 +92,7 @@ fn approval(value: &Value) -> Vec<String> {
         }
     }
     lines.extend(text("declined").map(|why| under(&paint(RED, "✗"), &format!("not approved: {why}"))));
+    lines.extend(text("revise").map(|why| under(&paint(YELLOW, "↻"), &format!("revising the plan: {why}"))));
     lines.extend(text("again").map(|why| under(&paint(YELLOW, "↻"), &format!("asked again: {why}"))));
     let words = mended.iter().filter_map(Value::as_str);
     lines.extend(words.map(|why| under(&paint(YELLOW, "!"), &format!("mended: {}", one_line(why, WHY_CHARS_MAX)))));
@@ -99,6 +119,11 @@ mod tests {
         check("answer", &json!({ "supported": 4, "weak": 0, "unsupported": 1, "sources": 3 }), &["    · 4 of 5 sentences supported, 3 sources"]);
         check("approval", &json!({ "approved": "3f2a", "edited": false }), &["    ✓ plan 3f2a approved"]);
         check("approval", &json!("declined"), &["    · approval: declined"]);
+        check("approval", &json!({ "revise": "shorter" }), &["    ↻ revising the plan: shorter"]);
+        let sections = json!([{ "heading": "Cost", "status": "written" }, { "heading": "Use", "status": "failed", "error": "no luck" }]);
+        check("sections", &sections, &["    · 1 of 2 sections written", "    ! Use: failed, no luck"]);
+        let estimate = json!({ "model_calls": 8, "tokens_in": 900, "tokens_out": 100, "usd_micros": 120_000 });
+        check("estimate", &estimate, &["    · estimate: up to 8 model calls, 1000 tokens, about $0.12"]);
         check("step", &json!({ "to": "planner", "retry_count": 0 }), &[]);
         check("found\u{1b}[2J", &json!("x\u{1b}]0;t\u{7}y"), &["    · found: xy"]);
     }

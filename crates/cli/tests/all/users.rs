@@ -1,4 +1,4 @@
-//! Taking out and deleting everything of a user.
+//! Exporting and deleting everything of a user.
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,8 @@ async fn a_deleted_user_leaves_no_trace_and_others_keep_theirs() {
         let code = json!({ "question": format!("files.write {{\"path\": \"a.txt\", \"content\": \"{name}\"}}"), "flow": "reason" });
         let (_, run) = served.by(token, Method::POST, "/api/runs?wait=1", Some(&code)).await;
         assert_eq!(run["status"], "done", "{run}");
+        let item = json!({ "namespace": ["notes"], "key": "k", "value": { "word": name } });
+        assert_eq!(served.by(token, Method::PUT, "/store/items", Some(&item)).await.0, 204);
     }
     let folder = home.db().parent().unwrap().to_owned();
     let workspaces = |marker: &str| holding(&folder.join("workspaces"), marker).len();
@@ -54,7 +56,7 @@ async fn a_deleted_user_leaves_no_trace_and_others_keep_theirs() {
         names.push(entry.path().unwrap().display().to_string());
         std::io::Read::read_to_string(&mut entry, &mut text).unwrap();
     }
-    for part in ["user.json", "threads/000001/thread.json", "uploads/own.md", "manifest.json"] {
+    for part in ["user.json", "threads/000001/thread.json", "uploads/own.md", "documents-of-protocols/langgraph.item.json", "manifest.json"] {
         assert!(names.iter().any(|name| name == part), "{part}: {names:?}");
     }
     assert!(names.iter().any(|name| name.ends_with("files/a.txt")), "{names:?}");
@@ -75,7 +77,7 @@ async fn a_deleted_user_leaves_no_trace_and_others_keep_theirs() {
     assert_eq!((users[0]["user"].as_str(), users[0]["threads"].as_u64()), (Some("bob"), Some(2)));
     assert_eq!(workspaces("bobsword"), 1);
 
-    // The index is made again, Bob finds his own, and Ada's token opens nothing.
+    // The index is rebuilt, Bob finds his own documents, and Ada's token is invalid.
     let served = home.serve("", &["--model", "extract"]);
     assert_eq!(served.by(&ada, Method::GET, "/api/status", None).await.0, 401);
     let body = json!({ "question": "Where is the bobsword in the garden?", "flow": "direct" });

@@ -1,6 +1,6 @@
-//! What each agent asks for and makes of the replies. The critics and the finalizer have files of their own.
+//! What each agent requests and how it handles the replies. The critics and the finalizer have files of their own.
 
-use graph::{Ask, Digest, Effect, Go, Question, Replies, Request};
+use graph::{Ask, Digest, Go, Replies, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::state::{EXPERT_STEPS_MAX, Ending, Error, Expert, Kind, Panel, RESEARC
 use super::table::{Report, Step};
 use super::worker::{EXPERT, Handed, RESEARCHER, Task};
 use super::{Done, HISTORY_TURNS_MAX, ORCHESTRATOR, critics, finalizer, orchestrate};
+use crate::approval::{self, Decision, REVISIONS_MAX};
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{self, Aim, Toolbox};
 
@@ -30,14 +31,14 @@ const PLANNER: Prompt = Prompt { long: include_str!("planner.md"), short: includ
 const PLAN_TOKENS_MAX: u32 = 700;
 const SMALL_PLAN_TOKENS_MAX: u32 = 220;
 const SMALL_STEPS_MAX: usize = 3;
-/// A whole loop of model and tool calls.
+/// Time limit for a complete loop of model and tool calls.
 const WORKER_MS_MAX: u64 = 15 * 60 * 1_000;
 
 fn ask_tools(s: &Panel) -> Ask {
     Ask::one(toolbox::ask(&s.asked()))
 }
 
-/// Without a registry the panel has only what its model knows, and says so.
+/// Without a tool list the panel answers from the model's own knowledge, and says so.
 fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
@@ -53,7 +54,7 @@ fn toolbox(s: &Panel) -> Toolbox {
     Toolbox { tools: s.tools.clone() }
 }
 
-/// Feedback an agent was given so far: its instructions after the first.
+/// Feedback given to an agent so far: its instructions after the first.
 fn feedback(s: &Panel, to: Step) -> Vec<&str> {
     let told = s.messages.iter().filter(|word| word.receiver == to.name() && word.kind == Kind::Instruction);
     let mut told: Vec<&str> = told.map(|word| word.content.as_str()).skip(1).collect();
@@ -157,7 +158,7 @@ fn ask_research(s: &Panel) -> Ask {
     Ask { requests: s.to_research().into_iter().map(request).collect() }
 }
 
-/// A step that failed stays open, with what its researcher had found; the others keep their results.
+/// A step that failed stays open, with the results of its researcher; the others keep their results.
 fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let mut errors = Vec::new();
     let mut noted = Vec::new();
@@ -212,19 +213,13 @@ fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
     }
 }
 
-/// A plan by its hash: what is approved is what runs.
+/// The hash of a plan: the plan that was approved is the plan that runs.
 fn digest(s: &Panel) -> Digest {
     let steps: Vec<&String> = s.research.iter().map(|one| &one.step).collect();
     Digest::of(&graph::tool("plan", json!({ "research_steps": steps, "expert_steps": s.expert_steps })))
 }
 
 pub(super) fn ask_approval(s: &Panel) -> Ask {
-    let steps = json!({ "type": "array", "items": { "type": "string" } });
-    let schema = json!({
-        "type": "object",
-        "required": ["approve"],
-        "properties": { "approve": { "type": "boolean" }, "research_steps": steps, "expert_steps": steps },
-    });
     let listed = |steps: Vec<&str>| steps.iter().enumerate().map(|(at, step)| format!("{}. {step}", at + 1)).collect::<Vec<_>>().join("\n");
     let research = listed(s.research.iter().map(|one| one.step.as_str()).collect());
     let expert = listed(s.expert_steps.iter().map(String::as_str).collect());
@@ -234,28 +229,33 @@ pub(super) fn ask_approval(s: &Panel) -> Ask {
         if research.is_empty() { "(none)" } else { &research },
         digest(s)
     );
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+    let step = json!({ "type": "string" });
+    Ask::one(approval::request(prompt, &[("research_steps", step.clone()), ("expert_steps", step)], None))
 }
 
-/// Yes, yes with other steps, or no.
+/// The sender of what a person says about a plan.
+const PERSON: &str = "user";
+
+/// Yes, yes with other steps, no, or a change that the planner makes.
 pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct Word {
-        approve: bool,
+    #[derive(Default, Deserialize)]
+    struct Edited {
         #[serde(default)]
         research_steps: Option<Vec<String>>,
         #[serde(default)]
         expert_steps: Option<Vec<String>>,
     }
-    let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(Word { approve: *approve, research_steps: None, expert_steps: None }),
-        Ok(value) => Word::deserialize(value).ok(),
-        Err(_) => None,
-    };
-    let Some(word) = word.filter(|word| word.approve) else {
-        s.ending = Some(Ending::Declined);
-        s.current_step = Step::Finalizer;
-        return Go::to(Step::Finalizer.name()).note("approval", "declined");
+    let word = match approval::read::<Edited>(replies, None) {
+        Decision::Approved(edited) => edited,
+        Decision::Revise(reason) if s.messages.iter().filter(|word| word.sender == PERSON).count() < REVISIONS_MAX => {
+            // The planner reads it as it reads what a critic says.
+            let (sender, receiver) = (PERSON.to_owned(), Step::Planner.name().to_owned());
+            s.say(Word { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
+            s.current_step = Step::Planner;
+            return Go::to(Step::Planner.name()).note("approval", json!({ "revise": reason }));
+        }
+        Decision::Revise(_) => return declined(s, format!("the plan was revised {REVISIONS_MAX} times already")),
+        Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, reason),
     };
     let edited = Plan {
         research_steps: word.research_steps.unwrap_or_else(|| s.research.iter().map(|one| one.step.clone()).collect()),
@@ -267,4 +267,12 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
     }
     let hash = digest(s).to_string();
     orchestrate(s, Step::CriticPlanner, Report::Approved, 0).note("approval", json!({ "approved": hash }))
+}
+
+fn declined(s: &mut Panel, reason: String) -> Go {
+    s.ending = Some(Ending::Declined);
+    s.current_step = Step::Finalizer;
+    let note = if reason.is_empty() { json!("declined") } else { json!({ "declined": reason }) };
+    s.reason = reason;
+    Go::to(Step::Finalizer.name()).note("approval", note)
 }

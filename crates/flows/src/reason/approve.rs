@@ -1,46 +1,59 @@
-//! Approval of a plan: what a person approves is what runs, and they may send a plan of their own instead.
+//! Approval of a plan: what a person approves is what runs; they may send a plan of their own, have it revised, or decline it.
 
-use graph::{Ask, Digest, Effect, Go, Question, Replies, Request};
+use graph::{Ask, Digest, Go, Replies};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::plan::{Plan, Step};
 use super::{Reason, execute, plan, respond};
+use crate::answer;
+use crate::approval::{self, Decision, REVISIONS_MAX};
+
+const DECLINED: &str = "I was asked not to carry out this plan";
 
 pub(super) fn ask(s: &Reason) -> Ask {
     let Some(plan) = &s.plan else { return Ask::nothing() };
-    let schema = json!({
+    let step = json!({
         "type": "object",
-        "required": ["approve"],
-        "properties": { "approve": { "type": "boolean" }, "steps": { "type": "array", "items": { "type": "object" } } },
+        "required": ["tool"],
+        "properties": {
+            "description": { "type": "string" },
+            "tool": { "type": "string", "enum": s.toolbox.names() },
+            "arguments": { "type": "object" },
+        },
     });
-    let steps = plan.steps.iter().enumerate().map(|(at, step)| format!("{}. {} {} {}", at + 1, step.description, step.tool, step.arguments));
-    let listed = steps.collect::<Vec<_>>().join("\n");
-    let prompt = format!("May this plan be carried out for {:?}?\n\n{listed}\n\nplan {}", s.question, digest(plan));
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for approval of the plan"))
+    let prompt = format!("May this plan be carried out for {:?}?\n\n{}\n\nplan {}", s.question, told(plan), digest(plan));
+    Ask::one(approval::request(prompt, &[("steps", step)], None))
 }
 
-/// A plan by its hash: what is approved is what runs.
+fn told(plan: &Plan) -> String {
+    let steps = plan.steps.iter().enumerate().map(|(at, step)| format!("{}. {} {} {}", at + 1, step.description, step.tool, step.arguments));
+    steps.collect::<Vec<_>>().join("\n")
+}
+
+/// The hash of a plan: the plan that was approved is the plan that runs.
 fn digest(plan: &Plan) -> Digest {
     Digest::of(&graph::tool("plan", json!(plan.steps)))
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    #[derive(Deserialize)]
-    struct Word {
-        approve: bool,
+    #[derive(Default, Deserialize)]
+    struct Edited {
         #[serde(default)]
         steps: Option<Vec<Step>>,
     }
-    let word = match replies.value(0) {
-        Ok(Value::Bool(approve)) => Some(Word { approve: *approve, steps: None }),
-        Ok(value) => Word::deserialize(value).ok(),
-        Err(_) => None,
+    let edited = match approval::read::<Edited>(replies, None) {
+        Decision::Approved(edited) => edited,
+        Decision::Revise(reason) if s.revisions.len() < REVISIONS_MAX => {
+            s.revised = s.plan.as_ref().map(told).unwrap_or_default();
+            s.revisions.push(reason.clone());
+            s.plan_failures.clear();
+            return Go::to("plan").note("approval", json!({ "revise": reason }));
+        }
+        Decision::Revise(_) => return declined(s, &format!("the plan was revised {REVISIONS_MAX} times already")),
+        Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, &reason),
     };
-    let Some(word) = word.filter(|word| word.approve) else {
-        return respond::end(s, crate::answer::finish("I was asked not to carry out this plan.", &[], false)).note("approval", "declined");
-    };
-    if let Some(steps) = word.steps {
+    if let Some(steps) = edited.steps {
         s.draft = None;
         match plan::checked(plan::Draft::of_steps(steps), &s.toolbox, s.complexity()) {
             Ok(plan) => {
@@ -48,13 +61,18 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
                 s.plan = Some(plan);
                 execute::prepare(s);
             }
-            // A person's own plan is taken whole or not at all.
+            // An edited plan is accepted completely or not at all.
             Err(mistakes) => {
                 let text = format!("The plan that was sent cannot be carried out: {}.", mistakes.join("; "));
-                return respond::end(s, crate::answer::finish(&text, &[], false)).note("approval", json!({ "wrong": mistakes }));
+                return respond::end(s, answer::finish(&text, &[], false)).note("approval", json!({ "wrong": mistakes }));
             }
         }
     }
     let hash = s.plan.as_ref().map(|plan| digest(plan).to_string());
     Go::to("execute").note("approval", json!({ "approved": hash }))
+}
+
+fn declined(s: &mut Reason, reason: &str) -> Go {
+    let note = if reason.is_empty() { json!("declined") } else { json!({ "declined": reason }) };
+    respond::end(s, answer::finish(&approval::declined_words(DECLINED, reason), &[], false)).note("approval", note)
 }

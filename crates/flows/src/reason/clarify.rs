@@ -1,13 +1,13 @@
-//! A question to the user about what only they can say.
+//! A question to the user.
 
 use graph::{Ask, Effect, Go, Question, Replies, Request};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Reason;
 use crate::prompt;
 
-/// Questions to the user in one run.
+/// Maximum number of questions to the user in one run.
 pub(super) const QUESTIONS_MAX: usize = 2;
 pub(super) const QUESTION_TOKENS_MAX: usize = 150;
 const REPLY_TOKENS_MAX: usize = 500;
@@ -27,14 +27,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
-    let said = replies.value(0).ok().map(|value| match value {
-        Value::String(text) => text.clone(),
-        // A form may wrap the words.
-        Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        other => other.to_string(),
-    });
-    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
-    let answer = answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| prompt::clipped(&text, REPLY_TOKENS_MAX));
+    let answer = prompt::said_by_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
     let clarified = Clarified { question, answer };
     let note = json!(clarified);
     s.clarified.push(clarified);

@@ -14,6 +14,9 @@ use crate::source::{self, REGISTRY};
 
 const PAGES_MAX: usize = 100;
 const TOOLS_MAX: usize = 2_000;
+/// Bytes of one tool's definition, and of all that a server has: they are kept, validated against and shown to planners.
+const TOOL_BYTES_MAX: usize = 256 << 10;
+const TOOLS_BYTES_MAX: usize = 8 << 20;
 
 impl Server {
     pub(crate) fn tools(&self) -> Arc<Vec<Arc<Entry>>> {
@@ -37,6 +40,7 @@ impl Server {
             return Ok(());
         }
         let mut tools = Vec::new();
+        let mut bytes_left = TOOLS_BYTES_MAX;
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
             let page = self.page(link, cursor.take()).await;
@@ -45,11 +49,10 @@ impl Server {
                 Ok(_) => return Err("its list of tools is something else".into()),
                 Err(error) => return Err(self.stderr_tail.after(&format!("it did not list its tools: {}", words(&error)))),
             };
-            tools.extend(page.tools);
+            let is_whole = self.take(page.tools, &mut tools, &mut bytes_left);
             cursor = page.next_cursor;
-            if tools.len() >= TOOLS_MAX {
-                tracing::warn!(server = %self.name, "only the first {TOOLS_MAX} tools are used");
-                tools.truncate(TOOLS_MAX);
+            if !is_whole {
+                tracing::warn!(server = %self.name, "only its first {} tools are used: {TOOLS_MAX} tools and {TOOLS_BYTES_MAX} bytes at most", tools.len());
                 break;
             }
             if cursor.is_none() {
@@ -58,6 +61,23 @@ impl Server {
         }
         self.shelve(tools);
         Ok(())
+    }
+
+    /// Takes over what there is room for, and says whether that was all. A definition that is too large by itself is left out.
+    fn take(&self, page: Vec<Tool>, tools: &mut Vec<Tool>, bytes_left: &mut usize) -> bool {
+        for tool in page {
+            let bytes = serde_json::to_vec(&tool).map_or(usize::MAX, |bytes| bytes.len());
+            if bytes > TOOL_BYTES_MAX {
+                tracing::warn!(server = %self.name, "a tool is left out: its definition has more than {TOOL_BYTES_MAX} bytes");
+                continue;
+            }
+            if tools.len() >= TOOLS_MAX || bytes > *bytes_left {
+                return false;
+            }
+            *bytes_left -= bytes;
+            tools.push(tool);
+        }
+        true
     }
 
     /// One page of the list. A server that wants authorization only now gets it, once.

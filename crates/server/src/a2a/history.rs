@@ -8,7 +8,7 @@ use super::A2a;
 use crate::problem::{Problem, StatusCode};
 use crate::records;
 
-const KIND: &str = "a2a.task";
+pub(crate) const KIND: &str = "a2a.task";
 /// Messages of a task that are kept; the first and the newest.
 const MESSAGES_MAX: usize = 100;
 /// Documents that give way at once when a user has as many as there may be.

@@ -25,9 +25,9 @@ use crate::outbound;
 use crate::problem::Problem;
 use crate::records::{self, Kept, Pages};
 
-const OPEN: &str = "a2a.push";
+pub(crate) const OPEN: &str = "a2a.push";
 /// Of tasks that are over.
-const DONE: &str = "a2a.push.done";
+pub(crate) const DONE: &str = "a2a.push.done";
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const DONE_KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 const CONFIGS_MAX: usize = 10;

@@ -11,7 +11,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use engine::tree_history;
-use evidence::{Found, Span};
+use evidence::{Found, Passage, Span};
 use graph::{Effect, Event, FailureKind, NumberedEvent, Outcome, RunId};
 use serde_json::Value;
 use store::RunRow;
@@ -20,7 +20,6 @@ use wire::api;
 
 use super::Api;
 use crate::backend::{Export, Format};
-use crate::conversation::export::SOURCES;
 use crate::guard::Identity;
 use crate::problem::Problem;
 
@@ -78,29 +77,16 @@ pub(super) async fn span(
 async fn file(api: &Api, who: &Identity, run: &str, format: Format) -> Result<Response, Problem> {
     let row = api.run(who, run).await?;
     let (answer, _) = answer(api, &row).await?;
-    let body = answer.markdown.rsplit_once(SOURCES).filter(|_| !answer.sources.is_empty()).map_or(answer.markdown.as_str(), |(body, _)| body);
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
-    let export = Export { format, title: row.title.clone(), markdown: with_legend(body), sources };
+    let export = Export::of_answer(format, &row.title, &answer.markdown, sources);
+    let file_title = export.title.clone();
     let bytes = api.0.backend.export(export).await?;
     let ending = Format::ALL.iter().find(|(_, known)| *known == format).map_or("txt", |(ending, _)| ending);
-    let name = file_name(&row.title);
+    let name = file_name(&file_title);
     // Never shown in our own origin, whatever is in it.
     let headers =
         [(header::CONTENT_TYPE, format.media_type().to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{ending}\""))];
     Ok((headers, bytes).into_response())
-}
-
-/// Signs in place of the remarks after sentences, explained once at the end.
-pub(crate) fn with_legend(markdown: &str) -> String {
-    let signs = [
-        (evidence::UNSUPPORTED_MARK, "†", "The sources do not support this sentence or row."),
-        (evidence::CONTRADICTED_MARK, "§", "The sources state the contrary of this sentence or row."),
-        (evidence::WEAK_MARK, "‡", "The sources support this sentence or row only weakly."),
-    ];
-    let used = signs.iter().filter(|(remark, ..)| markdown.contains(remark));
-    let legend: Vec<String> = used.map(|(_, sign, words)| format!("{sign} {words}")).collect();
-    let text = signs.iter().fold(markdown.to_owned(), |text, (remark, sign, _)| text.replace(remark, &format!(" {sign}")));
-    if legend.is_empty() { text } else { format!("{text}\n\n---\n\n*{}*", legend.join(" ")) }
 }
 
 /// Of a title what any file system and any header takes.
@@ -173,7 +159,12 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
     let sentences: Vec<evidence::Sentence> = serde_json::from_value(sentences).unwrap_or_default();
     let files = serde_json::from_value(list("files")).unwrap_or_default();
     let replies = found(past);
-    let spans = spans(&sources, &sentences, told, &replies);
+    // A flow that cites passages which none of its models was shown lists them itself.
+    let passages: Vec<Passage> = serde_json::from_value(list("passages")).unwrap_or_default();
+    let spans = match passages.is_empty() {
+        true => spans(&sources, &sentences, told, &replies),
+        false => passages.into_iter().map(|Passage { number, span }| as_api(number, span)).collect(),
+    };
     let (model, is_extracted) = model_of(told);
     let answer = api::Answer {
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
@@ -325,11 +316,15 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
                 found[place].clone()
             }
         };
-        let trust = serde_json::to_value(span.trust).ok().and_then(|trust| trust.as_str().map(str::to_owned)).unwrap_or_default();
-        let Span { text, source, title, address, place, task, .. } = span;
-        Some(api::Span { n: number, text, source, title, address, place, trust, task })
+        Some(as_api(number, span))
     };
     numbers.into_iter().filter_map(whole).collect()
+}
+
+fn as_api(number: usize, span: Span) -> api::Span {
+    let trust = serde_json::to_value(span.trust).ok().and_then(|trust| trust.as_str().map(str::to_owned)).unwrap_or_default();
+    let Span { text, source, title, address, place, task, .. } = span;
+    api::Span { n: number, text, source, title, address, place, trust, task }
 }
 
 /// The passage that was shown so. One that was only shown in part is that part. `contents` are those of `found`, as a model is shown them.
@@ -397,14 +392,5 @@ mod tests {
         // A pass for each sentence takes minutes.
         let long = "A b. ".repeat(200_000);
         assert_eq!(utf16_offsets(&long, (0..long.len()).step_by(5)).len(), 200_000);
-    }
-    #[test]
-    fn an_export_explains_its_signs_once() {
-        let marked = "One [1]. *(not supported by the sources)*\n\n| a | b *(not supported by the sources)* |\n\nTwo. *(weakly supported)*";
-        let text = with_legend(marked);
-        assert_eq!((text.matches('†').count(), text.matches('‡').count()), (3, 2));
-        assert_eq!(text.matches("do not support").count(), 1);
-        assert!(!text.contains("(not supported") && text.contains("b † |"), "{text}");
-        assert_eq!(with_legend("One [1]."), "One [1].");
     }
 }

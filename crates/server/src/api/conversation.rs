@@ -11,9 +11,10 @@ use store::CardFilter;
 use wire::api;
 
 use super::Api;
-use super::answer::{file_name, with_legend};
+use super::answer::file_name;
 use super::params::{JsonBody, QueryParams};
 use crate::backend::Format;
+use crate::backend::with_legend;
 use crate::conversation::{details, export, shares};
 use crate::guard::Identity;
 use crate::problem::Problem;

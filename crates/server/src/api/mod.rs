@@ -58,11 +58,12 @@ impl Api {
     /// What needs no token: a page without one asks for it.
     pub(crate) fn open_routes(&self) -> Router {
         Router::new()
-            .route("/api/session", post(session::open).delete(session::close))
+            .route("/api/session", get(session::ways).post(session::open).delete(session::close))
             .route("/open", get(session::open_link))
             .route("/share/{token}", get(reading::show))
             .route("/api/openapi.json", get(openapi::get))
             .with_state(self.clone())
+            .merge(crate::oidc::routes(self))
     }
 
     pub(crate) fn routes(&self) -> Router {

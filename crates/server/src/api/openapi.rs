@@ -163,6 +163,7 @@ pub fn document() -> Value {
             .body::<Map<String, Value>>(b)
             .json::<Map<String, Value>>(b, 200)
             .refuses(&[422]),
+        Op::get("/api/session", "How one can sign in at the page, beside with a token").json::<api::SignInWays>(b, 200),
         Op::new("post", "/api/session", "Shows a token once; a cookie from then on").body::<api::NewSession>(b).empty(204).refuses(&[422]),
         Op::new("delete", "/api/session", "Forgets the cookie").empty(204),
         Op::get("/api/openapi.json", "This document").json::<Map<String, Value>>(b, 200),

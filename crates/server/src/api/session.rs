@@ -1,3 +1,4 @@
+use axum::Json;
 use axum::extract::{FromRequest as _, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -12,6 +13,18 @@ use crate::problem::Problem;
 
 /// Anybody may send this, so it is short.
 const BODY_BYTES_MAX: u64 = 4 << 10;
+
+/// How one can sign in here, for a page that is not signed in.
+pub(super) async fn ways(State(api): State<Api>) -> Json<api::SignInWays> {
+    let oidc = api.0.guard.oidc();
+    Json(api::SignInWays {
+        provider: oidc.map(|oidc| api::SignInProvider {
+            title: oidc.title(),
+            start: "/oidc/start".to_owned(),
+            end: oidc.ends_provider_session().then(|| "/oidc/end".to_owned()),
+        }),
+    })
+}
 
 /// A cookie in exchange for a token.
 pub(super) async fn open(State(api): State<Api>, mut request: Request) -> Result<Response, Problem> {

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use super::{keep, kept};
 use crate::problem::Problem;
 
-pub(super) const KIND: &str = "thread.branches";
+pub(crate) const KIND: &str = "thread.branches";
 /// Runs of one thread that are looked at, the newest.
 const RUNS_MAX: usize = 2_000;
 const BRANCHES_MAX: usize = 1_000;

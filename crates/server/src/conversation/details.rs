@@ -10,7 +10,7 @@ use wire::api::ChangeThread;
 use super::{Kept, keep, kept};
 use crate::problem::Problem;
 
-pub(super) const KIND: &str = "thread.details";
+pub(crate) const KIND: &str = "thread.details";
 const TITLE_CHARS_MAX: usize = 200;
 const TAGS_MAX: usize = 20;
 const TAG_CHARS_MAX: usize = 40;

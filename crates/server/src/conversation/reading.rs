@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use super::export::{TurnText, turns};
 use super::{details, shares};
 use crate::api::Api;
-use crate::api::answer::with_legend;
+use crate::backend::with_legend;
 use crate::problem::Problem;
 
 /// Anybody may ask for these pages, so few are made at once; more wait.

@@ -12,7 +12,7 @@ use super::{Kept, branches, owner};
 use crate::guard::{digest, now_ms, secret};
 use crate::problem::Problem;
 
-const KIND: &str = "thread.share";
+pub(crate) const KIND: &str = "thread.share";
 /// The path below which links are.
 pub const PATH: &str = "/share/";
 const SHARES_MAX: usize = 20;

@@ -36,7 +36,7 @@ impl Failures {
             failed.count = 0;
         }
         failed.count = failed.count.saturating_add(1);
-        tracing::warn!(%from, count = failed.count, "a wrong token");
+        tracing::warn!(%from, count = failed.count, "a refused sign-in");
         if failed.count <= FAILURES_MAX {
             return None;
         }

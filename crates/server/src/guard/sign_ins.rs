@@ -52,9 +52,9 @@ impl SignIns {
     }
 
     /// The caller counts wrong tokens and calls this for the first few of a network only, so that nobody can fill the log.
-    pub(super) fn refused(&self, peer: Option<&Peer>) {
+    pub(super) fn refused(&self, peer: Option<&Peer>, how: &str) {
         if let Some(recorder) = self.recorder.get() {
-            recorder.note(Event::new(What::SignInRefused, NOBODY).detail("a wrong token").from(peer.map(|peer| peer.remote.ip())));
+            recorder.note(Event::new(What::SignInRefused, NOBODY).detail(how).from(peer.map(|peer| peer.remote.ip())));
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use axum::http::Method;
 use store::MemoryStore;
+use store::NewToken;
 
 /// From another machine.
 fn request(host: &str, method: Method, headers: &[(&str, &str)]) -> Request<Body> {

@@ -260,10 +260,7 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
     let fits = |assistant: &Assistant| {
         search.graph_id.as_ref().is_none_or(|graph_id| *graph_id == assistant.graph_id)
             && search.name.as_ref().is_none_or(|name| assistant.current.name.to_lowercase().contains(&name.to_lowercase()))
-            && search
-                .metadata
-                .as_ref()
-                .is_none_or(|filter| contains(&Value::Object(assistant.current.metadata.clone()), &Value::Object(filter.clone())))
+            && search.metadata.as_ref().is_none_or(|filter| contains(&assistant.current.metadata, filter))
     };
     Ok(all.iter().filter(|assistant| fits(assistant)).map(Assistant::json).collect())
 }

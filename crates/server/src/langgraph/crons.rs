@@ -192,7 +192,7 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
         search.assistant_id.as_ref().is_none_or(|id| *id == cron.wish.assistant_id)
             && search.thread_id.as_ref().is_none_or(|id| Some(ids::shown(id)) == cron.thread)
             && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
-            && search.metadata.as_ref().is_none_or(|filter| contains(&Value::Object(cron.wish.metadata.clone()), &Value::Object(filter.clone())))
+            && search.metadata.as_ref().is_none_or(|filter| contains(&cron.wish.metadata, filter))
     };
     Ok(all.iter().filter(fits).map(shown).collect())
 }

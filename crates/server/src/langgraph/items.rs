@@ -13,12 +13,15 @@ use serde_json::{Map, Value, json};
 use super::records::{self, ITEM, Kept};
 use super::{Answer, LangGraph, all_of, calendar, invalid, limit_of, not_found, read_or_default};
 use crate::langserve::{Caller, Refused, Sent, json_of, read};
+use crate::problem::Problem;
 
 /// Between the labels of a namespace, and before the key; no label has it.
 const BETWEEN: char = '\u{1f}';
 const LABELS_MAX: usize = 20;
 const LABEL_BYTES_MAX: usize = 200;
 const KEY_BYTES_MAX: usize = 500;
+/// Words of a query that are looked for.
+const WORDS_MAX: usize = 100;
 
 pub(super) fn routes() -> Router<LangGraph> {
     Router::new()
@@ -116,17 +119,26 @@ struct Search {
     offset: Option<usize>,
 }
 
-/// Newest first; with a query, by how many of its words an item has, and only those that have one.
 async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
     let search: Search = read_or_default(&body)?;
-    let namespace = search.namespace_prefix.unwrap_or_default();
+    let namespace = search.namespace_prefix.clone().unwrap_or_default();
     check_labels(&namespace)?;
-    let mut all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
-    let filter = search.filter.unwrap_or_default();
-    all.retain(|kept| filter.iter().all(|(name, wanted)| fits(kept.value.value.get(name), wanted)));
+    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
+    // Megabytes may have to be looked through, which would hold up everybody else's requests.
+    let found = tokio::task::spawn_blocking(move || json_of(StatusCode::OK, &json!({ "items": ranked(all, &search) }))).await;
+    found.map_err(|error| Problem::internal(&error).into())
+}
+
+/// Newest first; with a query, by how many of its words an item has, and only those that have one.
+fn ranked(mut all: Vec<Kept<ItemRecord>>, search: &Search) -> Vec<Value> {
+    let filter = search.filter.as_ref();
+    all.retain(|kept| filter.is_none_or(|filter| filter.iter().all(|(name, wanted)| fits(kept.value.value.get(name), wanted))));
     all.sort_by_key(|kept| Reverse(kept.updated_ms));
-    let words: BTreeSet<String> = search.query.as_deref().unwrap_or_default().split_whitespace().map(str::to_lowercase).collect();
+    let words: BTreeSet<String> = search.query.as_deref().unwrap_or_default().split_whitespace().map(str::to_lowercase).take(WORDS_MAX).collect();
     let score = |kept: &Kept<ItemRecord>| {
+        if words.is_empty() {
+            return 0;
+        }
         let text = serde_json::to_string(&kept.value.value).unwrap_or_default().to_lowercase();
         words.iter().filter(|word| text.contains(word.as_str())).count()
     };
@@ -140,7 +152,7 @@ async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent
         item["score"] = if words.is_empty() { Value::Null } else { json!(*score as f64 / words.len() as f64) };
         item
     });
-    Ok(json_of(StatusCode::OK, &json!({ "items": part.collect::<Vec<_>>() })))
+    part.collect()
 }
 
 /// A value, or one of LangGraph's comparisons (`{"$gt": 1}`).

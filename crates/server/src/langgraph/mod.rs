@@ -28,6 +28,7 @@ mod frames;
 mod ids;
 mod items;
 mod records;
+pub(crate) use records::KINDS as RECORD_KINDS;
 mod resume;
 mod runs;
 mod schedule;
@@ -176,13 +177,12 @@ fn invalid(words: impl Into<String>) -> Refused {
 }
 
 /// Whether a document has every field of a filter, at any depth.
-fn contains(document: &Value, filter: &Value) -> bool {
-    match (document, filter) {
-        (Value::Object(document), Value::Object(filter)) => {
-            filter.iter().all(|(name, wanted)| document.get(name).is_some_and(|found| contains(found, wanted)))
-        }
+fn contains(document: &serde_json::Map<String, Value>, filter: &serde_json::Map<String, Value>) -> bool {
+    let fits = |found: &Value, wanted: &Value| match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => contains(found, wanted),
         (found, wanted) => found == wanted,
-    }
+    };
+    filter.iter().all(|(name, wanted)| document.get(name).is_some_and(|found| fits(found, wanted)))
 }
 
 /// A merge of fields, one level deep, as LangGraph merges metadata.

@@ -11,3 +11,6 @@ pub(super) const CRON: &str = "langgraph.cron";
 pub(super) const ITEM: &str = "langgraph.item";
 /// Runs whose end is still to be reported to an address.
 pub(super) const WEBHOOK: &str = "langgraph.webhook";
+
+/// Every kind of document that is kept for users.
+pub(crate) const KINDS: [&str; 7] = [THREAD, RUN, ASSISTANT, QUEUED, CRON, ITEM, WEBHOOK];

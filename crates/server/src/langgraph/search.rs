@@ -1,6 +1,6 @@
 //! Finding threads and assistants by what they hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -73,11 +73,12 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
         record: None,
         row: Some(row),
     }));
-    let wanted: Option<Vec<String>> = search.ids.as_ref().map(|wanted| wanted.iter().map(|id| ids::shown(id)).collect());
+    // A request can name a hundred thousand ids and megabytes of metadata, so neither is gone through or copied for each thread.
+    let wanted: Option<BTreeSet<String>> = search.ids.as_ref().map(|wanted| wanted.iter().map(|id| ids::shown(id)).collect());
+    let nothing = Map::new();
     all.retain(|thread| {
-        let metadata = thread.record.as_ref().map(|record| Value::Object(record.value.metadata.clone())).unwrap_or_else(|| json!({}));
-        wanted.as_ref().is_none_or(|wanted| wanted.contains(&thread.id))
-            && search.metadata.as_ref().is_none_or(|filter| contains(&metadata, &Value::Object(filter.clone())))
+        let metadata = thread.record.as_ref().map_or(&nothing, |record| &record.value.metadata);
+        wanted.as_ref().is_none_or(|wanted| wanted.contains(&thread.id)) && search.metadata.as_ref().is_none_or(|filter| contains(metadata, filter))
     });
     if search.status.is_some() || search.values.is_some() {
         let mut fitting = Vec::new();
@@ -87,7 +88,7 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
                 continue;
             }
             if let Some(filter) = &search.values
-                && !contains(&Value::Object(graph.values(&thread, head.as_ref()).await?), &Value::Object(filter.clone()))
+                && !contains(&graph.values(&thread, head.as_ref()).await?, filter)
             {
                 continue;
             }

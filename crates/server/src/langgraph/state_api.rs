@@ -326,7 +326,8 @@ async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: Past) ->
             Some(id.ok_or_else(|| invalid("`before` is a checkpoint"))?.to_owned())
         }
     };
-    let filter = Value::Object(past.metadata.unwrap_or_default());
+    let filter = past.metadata.unwrap_or_default();
+    let fits = |metadata: &Value| metadata.as_object().map_or(filter.is_empty(), |metadata| contains(metadata, &filter));
     let mut is_after = before.is_some();
     let mut states = Vec::new();
     let runs = graph.runs_of(&thread, None, RUNS_MAX).await?;
@@ -346,7 +347,7 @@ async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: Past) ->
         for moment in graph.moments(&thread, row).await?.iter().rev() {
             if is_after {
                 is_after = before.as_deref() != Some(&moment.id.to_string());
-            } else if contains(&moment.metadata, &filter) && states.len() < limit {
+            } else if fits(&moment.metadata) && states.len() < limit {
                 states.push(moment.json(&thread.id));
             }
         }

@@ -417,6 +417,24 @@ async fn p8_threads_runs_and_items_are_each_users_own() {
     assert!(graph.run_in(&theirs, begun.run.as_str()).await.is_err());
 }
 
+/// Filters are compared without copying them or what is filtered; here is what they mean.
+#[test]
+fn a_filter_is_contained_in_a_document() {
+    let map = |value: Value| value.as_object().unwrap().clone();
+    let document = map(json!({ "a": { "b": 1, "c": [1, 2] }, "d": null }));
+    for (filter, wanted) in [
+        (json!({}), true),
+        (json!({ "a": { "b": 1 } }), true),
+        (json!({ "a": { "b": 1, "c": [1, 2] }, "d": null }), true),
+        (json!({ "a": { "b": 2 } }), false),
+        (json!({ "a": { "c": [1] } }), false),
+        (json!({ "a": 1 }), false),
+        (json!({ "e": null }), false),
+    ] {
+        assert_eq!(contains(&document, &map(filter.clone())), wanted, "{filter}");
+    }
+}
+
 /// Clients say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
 #[tokio::test]
 async fn p8_mangled_requests_never_panic_or_hang() {

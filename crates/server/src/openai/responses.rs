@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use graph::Entry;
+use graph::{Entry, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
@@ -44,7 +44,7 @@ pub(super) async fn create(
     let (id, begun) = match previous {
         Some(Previous { row, is_asking: true, .. }) => {
             let text = conversation.question.trim().to_owned();
-            let n = api.0.engine.store().journal(&row.run, 0, JOURNAL_MAX).await?.len();
+            let n = journal_lines(api, &row.run).await?;
             (format!("{PREFIX}{}_{n}", row.run), turn::answer(api, &who, row.run.as_str(), &text, is_streamed).await?)
         }
         previous => {
@@ -70,8 +70,20 @@ pub(super) async fn create(
     Ok(Json(response).into_response())
 }
 
-/// Lines of a journal that are counted for an id.
-const JOURNAL_MAX: usize = 100_000;
+/// Lines of a journal that are read at once to count them; each may have megabytes.
+const LINES_MAX: usize = 32;
+
+/// How many lines a run's journal has, for an id.
+async fn journal_lines(api: &Api, run: &RunId) -> Result<u64, Problem> {
+    let mut count = 0;
+    loop {
+        let lines = api.0.engine.store().journal(run, count, LINES_MAX).await?.len();
+        count += lines as u64;
+        if lines < LINES_MAX {
+            return Ok(count);
+        }
+    }
+}
 
 fn check(request: &ResponsesRequest) -> Result<(), Problem> {
     if request.conversation.as_ref().is_some_and(|given| !given.is_null()) {

@@ -4,6 +4,7 @@
 //! after that, or after a restart, it is written again from the run, with fewer pieces of text.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -15,6 +16,8 @@ use crate::turn::Sink;
 const LOGS_MAX: usize = 256;
 /// Bytes of pieces of text that one log keeps; the rest of the text is in the event that ends it.
 const PIECES_BYTES_MAX: usize = 4 << 20;
+/// Bytes of all logs that are kept, of all users together; the oldest are dropped first.
+const LOGS_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
 pub(super) struct Streams(Mutex<Kept>);
@@ -31,6 +34,8 @@ pub(super) struct Log {
     /// How many there are, and whether that is all.
     state: watch::Sender<(usize, bool)>,
     pieces_bytes: Mutex<usize>,
+    /// Of all its events.
+    bytes: AtomicUsize,
 }
 
 impl Streams {
@@ -40,13 +45,19 @@ impl Streams {
         if let Some(log) = kept.logs.get(id) {
             return (log.clone(), false);
         }
-        let log = Arc::new(Log { events: Mutex::default(), state: watch::Sender::new((0, false)), pieces_bytes: Mutex::default() });
+        let log = Arc::new(Log {
+            events: Mutex::default(),
+            state: watch::Sender::new((0, false)),
+            pieces_bytes: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+        });
+        let mut bytes: usize = kept.logs.values().map(|log| log.bytes.load(Ordering::Relaxed)).sum();
         kept.logs.insert(id.to_owned(), log.clone());
         kept.order.push_back(id.to_owned());
-        while kept.order.len() > LOGS_MAX {
+        while kept.order.len() > LOGS_MAX || (bytes > LOGS_BYTES_MAX && kept.order.len() > 1) {
             // Whoever reads or writes it still has it.
-            if let Some(oldest) = kept.order.pop_front() {
-                kept.logs.remove(&oldest);
+            if let Some(dropped) = kept.order.pop_front().and_then(|oldest| kept.logs.remove(&oldest)) {
+                bytes = bytes.saturating_sub(dropped.bytes.load(Ordering::Relaxed));
             }
         }
         (log, true)
@@ -69,6 +80,7 @@ impl Log {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         event["type"] = kind.into();
         event["sequence_number"] = events.len().into();
+        self.bytes.fetch_add(event.to_string().len(), Ordering::Relaxed);
         events.push(event);
         self.state.send_replace((events.len(), false));
     }
@@ -120,4 +132,26 @@ impl Log {
 
 fn frame(event: &Value) -> String {
     format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn logs_of_all_users_together_are_bounded() {
+        let streams = Streams::default();
+        let large = "x".repeat(4 << 20);
+        for number in 0..40 {
+            let (log, is_new) = streams.log(&format!("response {number}"));
+            assert!(is_new);
+            log.push("response.completed", json!({ "text": large }));
+        }
+        let kept: usize = streams.lock().logs.values().map(|log| log.bytes.load(Ordering::Relaxed)).sum();
+        assert!(kept <= LOGS_BYTES_MAX + (5 << 20), "{kept}");
+        assert!(!streams.log("response 39").1, "the newest is kept");
+        assert!(streams.log("response 0").1, "the oldest is written again");
+        assert_eq!(streams.lock().logs.len(), streams.lock().order.len());
+    }
 }

@@ -1,11 +1,11 @@
 //! JSON documents of users, out of the maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use graph::UserId;
 
 use super::Tables;
-use crate::{NewRecord, RECORDS_MAX, RecordFilter, RecordRow, Result, StoreError};
+use crate::{NewRecord, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Result, StoreError};
 
 /// By kind, key and user: the order in which they are listed.
 pub(super) type Records = BTreeMap<(String, String, UserId), RecordRow>;
@@ -38,11 +38,29 @@ impl Tables {
                 && filter.user.as_ref().is_none_or(|user| *user == row.user)
                 && is_after(row)
         };
-        self.records.values().filter(is_wanted).take(filter.limit).cloned().collect()
+        let (mut bytes, mut all) = (0, Vec::new());
+        for row in self.records.values().filter(is_wanted).take(filter.limit) {
+            if bytes >= RECORDS_LISTED_BYTES_MAX {
+                break;
+            }
+            bytes += row.value.to_string().len();
+            all.push(row.clone());
+        }
+        all
     }
 
     pub(super) fn drop_record(&mut self, user: &UserId, kind: &str, key: &str) -> bool {
         self.records.remove(&(kind.to_owned(), key.to_owned(), user.clone())).is_some()
+    }
+
+    pub(super) fn users(&self) -> Vec<UserId> {
+        let mut all: BTreeSet<&UserId> = self.threads.values().filter_map(|thread| thread.user.as_ref()).collect();
+        all.extend(self.notes.values().map(|note| &note.user));
+        all.extend(self.preferences.iter().filter(|(_, liked)| !liked.is_empty()).map(|(user, _)| user));
+        all.extend(self.records.values().map(|row| &row.user));
+        all.extend(self.tokens.values().map(|(_, row)| &row.user));
+        all.extend(self.permissions.values().map(|(user, _)| user));
+        all.into_iter().cloned().collect()
     }
 
     pub(super) fn records_bytes(&self, user: &UserId) -> usize {

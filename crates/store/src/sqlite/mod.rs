@@ -255,6 +255,10 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| records::record(rows, &user, &kind, &key)).await
     }
 
+    async fn users(&self) -> Result<Vec<UserId>> {
+        self.readers.read(users::users).await
+    }
+
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
         self.readers.read(move |rows| records::records(rows, &filter)).await
     }

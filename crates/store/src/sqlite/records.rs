@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::notes::json;
 use super::read::number;
 use super::write::{Tables, Written};
-use crate::{NewRecord, RECORDS_MAX, RecordFilter, RecordRow, StoreError};
+use crate::{NewRecord, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, StoreError};
 
 impl Tables {
     pub(super) fn put_record(&self, new: &NewRecord) -> Written<()> {
@@ -43,12 +43,17 @@ pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<R
     // Each form has an index of its own.
     let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
     let behind = if filter.after.is_some() { "(key, user) > (?5, ?6)" } else { "?5 IS NULL AND ?6 IS NULL" };
-    let sql = format!(
-        "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4"
-    );
+    let wanted = format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4");
     let user = filter.user.as_ref().map(UserId::as_str);
     let after = filter.after.as_ref().map(|(key, user)| (key.as_str(), user.as_str())).unzip();
-    let values = params![filter.kind, user, filter.key_prefix, number(filter.limit as u64), after.0, after.1];
+    let limit = number(filter.limit as u64);
+    let values = params![filter.kind, user, filter.key_prefix, limit, after.0, after.1];
+    // Lengths are read without the texts.
+    let sql = format!(
+        "SELECT {COLUMNS} FROM records JOIN
+             (SELECT id AS place, sum(octet_length(value)) OVER (ORDER BY key, user) - octet_length(value) AS bytes_before {wanted}) ON id = place
+         WHERE bytes_before < {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user"
+    );
     Ok(rows.prepare_cached(&sql)?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)
 }
 

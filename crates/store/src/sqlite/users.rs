@@ -8,11 +8,6 @@ use super::write::{Tables, Written};
 use crate::{Freed, Result};
 
 impl SqliteStore {
-    /// Everybody of whom something is kept, by name.
-    pub async fn users(&self) -> Result<Vec<UserId>> {
-        self.readers.read(users).await
-    }
-
     /// Deletes everything of a user: threads with their messages, runs and journals, notes, preferences, permissions, tokens and sessions. Unfinished runs too.
     /// The caller sees to it that nobody else has the database open ([`crate::is_in_use`]), and calls [`crate::compact_database`] afterwards.
     pub async fn delete_user(&self, user: &UserId) -> Result<Freed> {
@@ -41,7 +36,7 @@ impl Tables {
     }
 }
 
-fn users(rows: &Connection) -> Written<Vec<UserId>> {
+pub(super) fn users(rows: &Connection) -> Written<Vec<UserId>> {
     let sql = "SELECT user FROM threads WHERE user IS NOT NULL UNION SELECT user FROM notes UNION SELECT user FROM preferences
                UNION SELECT user FROM permissions UNION SELECT user FROM tokens UNION SELECT user FROM records ORDER BY 1";
     let all = rows.prepare_cached(sql)?.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;

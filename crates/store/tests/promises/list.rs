@@ -120,6 +120,8 @@ promises! {
         documents_are_listed_in_order_by_user_and_prefix,
         documents_are_read_page_by_page,
         documents_count_as_stored_and_are_limited,
+        everybody_of_whom_something_is_kept_is_listed,
+        what_is_listed_at_once_is_bounded,
     }
     mod retention {
         the_last_ones_are_kept,

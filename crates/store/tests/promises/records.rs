@@ -66,3 +66,34 @@ pub(crate) async fn documents_count_as_stored_and_are_limited(home: Home) {
     let refused = home.put_record(new("ada", "item", "a", json!("x".repeat(RECORD_BYTES_MAX)))).await;
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
 }
+
+pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: Home) {
+    assert!(home.users().await.unwrap().is_empty());
+    home.put_record(new("eve", "item", "a", json!(1))).await.unwrap();
+    home.prefer(&"bob".into(), "strict", Some(json!(true))).await.unwrap();
+    home.keep_token(baton_store::NewToken { digest: [7; 32], user: "ada".into(), made_with: None, created_ms: NOW, until_ms: None }).await.unwrap();
+    assert_eq!(home.users().await.unwrap(), ["ada", "bob", "eve"].map(Into::into));
+    home.drop_record(&"eve".into(), "item", "a").await.unwrap();
+    assert_eq!(home.users().await.unwrap(), ["ada", "bob"].map(Into::into));
+}
+
+/// Listing is in memory; one user's documents must neither fill it nor hide those of others.
+pub(crate) async fn what_is_listed_at_once_is_bounded(home: Home) {
+    let large = json!("x".repeat(3 << 20));
+    for number in 0..12 {
+        home.put_record(new("eve", "item", &format!("a/{number:02}"), large.clone())).await.unwrap();
+    }
+    home.put_record(new("bob", "item", "b", json!(1))).await.unwrap();
+    let list = async |user: Option<&str>, key_prefix: &str, after: Option<(&str, &str)>, limit: usize| {
+        let after = after.map(|(key, user)| (key.to_owned(), user.into()));
+        home.records(RecordFilter { kind: "item".into(), user: user.map(Into::into), key_prefix: key_prefix.into(), after, limit }).await
+    };
+    let of_eve = list(Some("eve"), "", None, 100).await.unwrap();
+    assert_eq!((of_eve.len(), list(Some("eve"), "", Some(("a/10", "eve")), 100).await.unwrap().len()), (11, 1));
+    assert_eq!(list(Some("eve"), "a/0", None, 100).await.unwrap().len(), 10);
+    assert_eq!(list(Some("eve"), "", None, 3).await.unwrap().len(), 3);
+    let page = list(None, "", None, 100).await.unwrap();
+    assert_eq!((page.len(), page.last().map(|row| row.key.as_str())), (11, Some("a/10")), "as many as begin within the limit");
+    let rest: Vec<String> = list(None, "", Some(("a/10", "eve")), 100).await.unwrap().into_iter().map(|row| row.key).collect();
+    assert_eq!(rest, ["a/11", "b"], "and the others behind them");
+}

@@ -1,7 +1,8 @@
-//! Everything about runs. Each is a file; this list names them all.
+//! The commands about runs, one file each; this list names them all.
 
 mod answer;
 mod cancel;
+mod export;
 mod fork;
 mod list;
 mod replay;
@@ -13,7 +14,7 @@ use service::global_args::GlobalArgs;
 
 use crate::exit::{Exit, Result};
 
-/// Look at runs, go on with them, answer, cancel, replay and branch them
+/// List, show, resume, answer, cancel, replay and fork runs
 #[derive(clap::Subcommand)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) enum Runs {
@@ -25,6 +26,7 @@ pub(crate) enum Runs {
     Cancel(cancel::Cancel),
     Replay(replay::Replay),
     Fork(fork::Fork),
+    Export(export::Export),
 }
 
 const AFTER_HELP: &str = "\
@@ -47,6 +49,7 @@ impl Runs {
             Runs::Cancel(cancel) => cancel.run(globals),
             Runs::Replay(replay) => replay.run(globals),
             Runs::Fork(fork) => fork.run(globals),
+            Runs::Export(export) => export.run(globals),
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Deleting a user so that nothing is left: rows, files, the index, and what SQLite would keep in free places.
+//! Deletes a user completely: rows, files, the index, and free pages of SQLite.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use audit::What;
-use graph::UserId;
+use graph::{ThreadId, UserId};
 use serde_json::json;
+use store::{Freed, RecordFilter, Store};
+use terminal::{now_ms, remark};
 
 use super::{counted, files_of, known, threads};
 use crate::exit::{Exit, Result, ServiceError};
@@ -15,13 +17,15 @@ use service::{audited, caches, thread_files, wiring};
 
 pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool) -> Result<Exit> {
     let home = DataHome::of(globals)?;
-    if is_sure {
+    // On Postgres other servers go on; a thread that one of them works in is refused by the database.
+    let is_shared = globals.shared()?.is_some();
+    if is_sure && !is_shared {
         home.must_be_unused()?;
     }
     let (user, all) = wiring::block_on(async {
-        let store = globals.open_file()?;
-        let user = known(globals, &store, name).await?;
-        let all = threads(&store, &user).await?;
+        let store = globals.open().await?;
+        let user = known(globals, &*store, name).await?;
+        let all = threads(&*store, &user).await?;
         Ok((user, all))
     })?;
     let folders = files_of(globals, &user)?;
@@ -44,11 +48,19 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
     }
     thread_files::remove(globals, &all)?;
     if folders.uploads.is_some() {
-        // The passages of all users are in one index, which is a cache; it is made again when a server is started.
+        // All users' passages share one index, which is a cache; the next server builds it again.
         remove(&caches::indexes()?)?;
     }
-    let freed = wiring::block_on(delete_rows(globals, user.clone()))?;
-    store::compact_database(&home.database)?;
+    let freed = wiring::block_on(async {
+        match is_shared {
+            true => delete_shared_rows(&*globals.open().await?, &user, &all).await,
+            false => Ok(globals.open_file()?.delete_user(&user).await?),
+        }
+    })?;
+    match is_shared {
+        true => remark("files on the disks of other servers are not deleted by this; run it there too. Postgres gives the space back with VACUUM"),
+        false => store::compact_database(&home.database)?,
+    }
     match as_json {
         true => writeln!(out, "{}", json!({ "user": user, "threads": freed.threads, "runs": freed.runs, "files": files, "deleted": true }))?,
         false => {
@@ -58,8 +70,48 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
     Ok(Exit::Well)
 }
 
-async fn delete_rows(globals: &GlobalArgs, user: UserId) -> Result<store::Freed> {
-    Ok(globals.open_file()?.delete_user(&user).await?)
+/// Row by row, while servers may run. Who comes in with a token of the user is kept out first; what is interrupted can be repeated.
+async fn delete_shared_rows(store: &dyn Store, user: &UserId, threads: &[ThreadId]) -> Result<Freed> {
+    for row in store.tokens().await?.iter().filter(|row| row.user == *user) {
+        store.drop_token(row.token).await?;
+    }
+    let mut freed = Freed::default();
+    for thread in threads {
+        let one = store.delete_thread(thread, now_ms()).await.map_err(|error| {
+            ServiceError::Failed(format!("the thread {thread} cannot be deleted: {error}; end its run (`baton runs list`), and repeat this command"))
+        })?;
+        freed.threads += one.threads;
+        freed.runs += one.runs;
+    }
+    store.forget(user, None).await?;
+    for permission in store.permissions(user).await? {
+        store.revoke_permission(user, permission.permission).await?;
+    }
+    for (name, _) in store.preferences(user).await? {
+        store.prefer(user, &name, None).await?;
+    }
+    // Uploads that servers share are in the database too.
+    if let Some(files) = store.files()
+        && let Some((_, listed)) = files.changed_since(0).await?
+    {
+        for file in listed.iter().filter(|file| file.user == *user) {
+            files.remove(&file.user, &file.name).await?;
+        }
+    }
+    for kind in server::record_kinds() {
+        let filter =
+            RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: String::new(), after: None, limit: store::RECORDS_MAX };
+        loop {
+            let rows = store.records(filter.clone()).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                store.drop_record(user, kind, &row.key).await?;
+            }
+        }
+    }
+    Ok(freed)
 }
 
 fn remove(folder: &Path) -> Result<()> {

@@ -1,28 +1,37 @@
-//! A key. It can be used, and it cannot be shown: no `Display`, no `Serialize`, and a `Debug` that says nothing.
+//! Keys that cannot be printed, and their sources.
+//!
+//! ```toml
+//! key = { env = "OPENAI_API_KEY" }
+//! key = { file = "/run/secrets/openai" }
+//! key = { command = ["secret-tool", "lookup", "service", "openai"] }     # the keyring of the desktop; or ["pass", "show", "openai"]
+//! ```
+
+mod command;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+/// A key: no `Display`, no `Serialize`, and an empty `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// `None` for what is only white space: an empty variable is a key that was not given.
+    /// `None` for white space: an empty variable counts as unset.
     pub fn new(text: &str) -> Option<Secret> {
         let text = text.trim();
         (!text.is_empty()).then(|| Secret(text.to_owned()))
     }
 
-    /// For the one line that puts it into a request.
-    pub(crate) fn reveal(&self) -> &str {
+    /// For the line that puts it into a request.
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Other people's error texts now and then repeat the key they were given.
-    pub(crate) fn struck_from(&self, text: &str) -> String {
-        // A very short key is a placeholder such as `x`, and striking it would garble every sentence.
+    /// Removes the key from a text; error messages of providers may repeat it.
+    pub fn struck_from(&self, text: &str) -> String {
+        // A very short key is a placeholder such as `x`, and removing it would garble every sentence.
         if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }
@@ -33,24 +42,28 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a key is found. The key itself never stands in the configuration.
+/// The source of a key. The key itself is never in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeySource {
     /// The name of an environment variable.
     Env(String),
-    /// A file that holds nothing else.
+    /// A file with nothing else in it.
     File(PathBuf),
+    /// A program and its arguments; the first line that it prints is the key. No shell is involved.
+    Command(Vec<String>),
 }
 
 /// Reads environment variables; tests bring their own.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl KeySource {
+    /// Blocks while a file is read or a program runs (10 s at most).
     pub fn find(&self, env: Env<'_>) -> Result<Secret, String> {
         match self {
             KeySource::Env(name) => env(name).as_deref().and_then(Secret::new).ok_or_else(|| format!("no key: set the environment variable {name}")),
             KeySource::File(path) => read(path),
+            KeySource::Command(words) => command::run(words),
         }
     }
 }

@@ -1,0 +1,173 @@
+//! Every parser of foreign bytes, as a function that takes any bytes and must neither panic nor break a promise. `ALL` lists them; each has a folder of the same name
+//! in `fuzz/corpus`.
+//!
+//! Included by `fuzz/src/main.rs` (libFuzzer) and `lab/tests/fuzz.rs` (mutations of the corpus, in every `./check`). PDF files are left out: their parser is somebody
+//! else's and only runs in a process with limits (`crates/tools/tests/reader`).
+
+use std::path::Path;
+use std::time::Duration;
+
+use evidence::{Options, Spans, Strict, Trust};
+use index::{ReadLimits, Skipped};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) type Target = fn(&[u8]);
+
+pub(crate) const ALL: &[(&str, Target)] = &[
+    ("journal", journal),
+    ("document_markdown", |bytes| document("a.md", bytes)),
+    ("document_html", |bytes| document("a.html", bytes)),
+    ("document_text", |bytes| document("a.txt", bytes)),
+    ("document_code", |bytes| document("a.rs", bytes)),
+    ("document_docx", |bytes| document("a.docx", bytes)),
+    ("wire_api", wire_api),
+    ("wire_langserve", wire_langserve),
+    ("wire_langgraph", wire_langgraph),
+    ("wire_openai", wire_openai),
+    ("wire_agui", wire_agui),
+    ("wire_registry", wire_registry),
+    ("mcp_message", mcp_message),
+    ("mcp_config", mcp_config),
+    ("configuration", configuration),
+    ("tool_output", tool_output),
+    ("model_json", model_json),
+    ("answer", answer),
+];
+
+/// Lines of a journal and snapshots: what can be read is written as it was.
+fn journal(bytes: &[u8]) {
+    if let Ok(entry) = graph::Entry::decode(bytes) {
+        let again = graph::Entry::decode(&entry.encode()).expect("what was written can be read");
+        assert_eq!(again, entry);
+    }
+    if let Ok(snapshot) = graph::Snapshot::decode(bytes) {
+        let bytes = snapshot.encode();
+        assert_eq!(graph::Snapshot::decode(&bytes).expect("what was written can be read").encode(), bytes);
+    }
+}
+
+/// Readers of formats catch panics of their parsers; a panic is a finding all the same. What comes out is bounded by what went in.
+fn document(name: &str, bytes: &[u8]) {
+    let limits = ReadLimits { bytes_max: 1 << 20, time_max: Duration::from_secs(5) };
+    match index::read_document(Path::new(name), bytes, limits) {
+        Ok(document) => {
+            let text: usize = document.texts().map(|(text, _)| text.len()).sum();
+            assert!(text <= 4 * limits.bytes_max as usize, "{text} bytes of text from {} bytes", bytes.len());
+        }
+        Err(Skipped::Broken(why)) => assert!(!why.contains("panicked"), "{why}"),
+        Err(_) => {}
+    }
+}
+
+/// A request or reply in somebody's JSON. What can be read can be written and read again.
+fn json<T: DeserializeOwned>(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<T>(bytes);
+}
+
+fn wire_api(bytes: &[u8]) {
+    json::<wire::api::NewRun>(bytes);
+    json::<wire::api::Query>(bytes);
+    json::<wire::api::NewSession>(bytes);
+    json::<wire::api::Fork>(bytes);
+    json::<wire::api::Answer>(bytes);
+}
+
+fn wire_langserve(bytes: &[u8]) {
+    json::<wire::langserve::Invoke>(bytes);
+    json::<wire::langserve::Batch>(bytes);
+    json::<wire::langserve::Invoked>(bytes);
+    json::<wire::langserve::Happening>(bytes);
+    json::<wire::langserve::Patch>(bytes);
+    json::<wire::langserve::Refusal>(bytes);
+    json::<wire::langserve::Contract>(bytes);
+}
+
+fn wire_langgraph(bytes: &[u8]) {
+    json::<wire::langgraph::RunCreate>(bytes);
+    json::<wire::langgraph::Command>(bytes);
+    json::<wire::langgraph::Checkpoint>(bytes);
+    json::<wire::langgraph::Run>(bytes);
+}
+
+fn wire_openai(bytes: &[u8]) {
+    json::<wire::openai::ChatRequest>(bytes);
+    json::<wire::openai::ResponsesRequest>(bytes);
+}
+
+fn wire_agui(bytes: &[u8]) {
+    json::<wire::agui::RunAgentInput>(bytes);
+}
+
+fn wire_registry(bytes: &[u8]) {
+    json::<wire::registry::Tools>(bytes);
+    json::<wire::registry::Servers>(bytes);
+    json::<wire::registry::Called>(bytes);
+}
+
+/// What an MCP server or client sends, line by line.
+fn mcp_message(bytes: &[u8]) {
+    json::<rmcp::model::ServerJsonRpcMessage>(bytes);
+    json::<rmcp::model::ClientJsonRpcMessage>(bytes);
+}
+
+/// Files of MCP servers, as hosts write them.
+fn mcp_config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = mcp_hub::Config::parse(text, None, &|name| (name == "KNOWN").then(|| "value".to_owned()));
+    assert!(mcp_hub::config::server_name(text).len() <= text.len() + 64);
+}
+
+/// The tables of the configuration that are checked by hand.
+fn configuration(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    let _ = serde_json::from_value::<server::limits::Limits>(value.clone());
+    if let Ok(settings) = serde_json::from_value::<server::oidc::Settings>(value.clone()) {
+        let _ = settings.check();
+    }
+    let tables = |value: &Value| serde_json::from_value::<server::rights::Tables>(value.clone());
+    if let (Ok(users), Ok(groups)) = (tables(&value["users"]), tables(&value["groups"])) {
+        let _ = server::rights::Users::new(users, groups).map(|users| users.of(&graph::UserId::from("ada"), &["staff".to_owned()]));
+    }
+    let _ = serde_json::from_value::<server::proxies::Proxies>(value);
+}
+
+/// A tool's reply, as it becomes evidence and is cited.
+fn tool_output(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let data = serde_json::from_str::<Value>(text).ok();
+    for data in [None, data.as_ref()] {
+        let found = evidence::found("a tool", Trust::default(), text, data);
+        assert!(found.spans.len() <= evidence::SPANS_MAX, "{} spans", found.spans.len());
+        let spans = Spans::new(&found.spans);
+        let cited = evidence::cite(text, &spans, Strict::default(), &Options::default());
+        assert!(
+            evidence::citations(&cited.body).iter().all(|citation| citation.numbers.iter().all(|number| *number <= cited.sources.len())),
+            "a mark without a source"
+        );
+    }
+}
+
+/// JSON in a model's text.
+fn model_json(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": { "steps": { "type": "array", "items": { "type": "string" } }, "n": { "type": "integer" } },
+        "required": ["steps"]
+    });
+    if let Ok(read) = structured::read(text, &schema) {
+        assert!(read.value["steps"].is_array(), "what does not fit the schema was accepted: {}", read.value);
+    }
+    let _ = structured::without_thinking(text);
+}
+
+/// A model's answer, as the page and documents show it.
+fn answer(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let html = flows::search::html::from_markdown(text).to_ascii_lowercase();
+    for forbidden in ["<script", "<iframe", "<object", "<embed", "<form", "<meta", "<base"] {
+        assert!(!html.contains(forbidden), "{forbidden} in {html}");
+    }
+    let _ = (evidence::defused(text), evidence::visible(text));
+}

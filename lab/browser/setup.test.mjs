@@ -1,0 +1,82 @@
+// The settings: keys that are stored and never shown, a model that is tried, MCP servers that are added, what is remembered.
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { get, open, picture, require } from "./house.mjs";
+
+let house;
+before(async () => (house = await open()));
+after(() => house.close());
+
+const SECRET = "sk-never-shown-again-12345";
+
+async function axe(page, what) {
+  await page.evaluate(fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));
+  const { violations } = await page.evaluate(() => window.axe.run());
+  assert.deepEqual(violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`), [], what);
+}
+
+test("a key is stored in a file of the account, listed without its value, and removed", async () => {
+  const page = await house.page({ path: "/#/settings" });
+  const form = page.getByRole("form", { name: "Store a key" });
+  await form.getByLabel("Name").fill("OPENAI_API_KEY");
+  await form.getByLabel("Key").fill(SECRET);
+  await form.getByRole("button", { name: "Store" }).click();
+  const row = page.locator("li", { hasText: "OPENAI_API_KEY" });
+  await row.getByText("stored", { exact: true }).waitFor();
+  assert.equal(await form.getByLabel("Key").inputValue(), "");
+  const file = path.join(house.home, "keys", "OPENAI_API_KEY");
+  assert.equal(fs.readFileSync(file, "utf8"), SECRET);
+  assert.equal(fs.statSync(file).mode & 0o077, 0, "only the account can read it");
+  assert.ok(!JSON.stringify(await get(house, "/api/keys")).includes(SECRET) && !(await page.content()).includes(SECRET) && !house.log.includes(SECRET));
+  await axe(page, "settings");
+  await picture(page, "44-settings");
+  await page.getByRole("button", { name: "Remove OPENAI_API_KEY" }).click();
+  await row.getByText("not set", { exact: true }).waitFor();
+  assert.ok(!fs.existsSync(file));
+  await form.getByLabel("Name").fill("PATH");
+  await form.getByLabel("Key").fill("x");
+  await form.getByRole("button", { name: "Store" }).click();
+  await page.locator(".notice-bad", { hasText: "no name of a key" }).waitFor();
+  page.troubles = page.troubles.filter((trouble) => !trouble.includes("422"));
+});
+
+test("a model is tried, and one that does not answer says why", async () => {
+  const page = await house.page({ path: "/#/settings" });
+  const form = page.getByRole("form", { name: "Test a model" });
+  await form.getByLabel("Test a model").fill("compat/lab/actor");
+  await form.getByRole("button", { name: "Test" }).click();
+  await form.getByText(/compat\/lab\/actor answered “.+” in/).waitFor();
+  await form.getByLabel("Test a model").fill("openai/gpt-4.1-mini");
+  await form.getByRole("button", { name: "Test" }).click();
+  await form.getByRole("alert").getByText(/OPENAI_API_KEY/).waitFor();
+});
+
+test("MCP servers are added by hand and from a pasted mcp.json, and are off", async () => {
+  const page = await house.page({ path: "/#/settings" });
+  const form = page.getByRole("form", { name: "Add MCP servers" });
+  await form.getByLabel("Name").fill("weather");
+  await form.getByLabel("Address").fill("https://weather.example/mcp");
+  await form.getByRole("button", { name: "Add" }).click();
+  await page.getByText("Added: weather.").waitFor();
+  await page.getByLabel("Pasted mcp.json").check();
+  await form.getByLabel("mcp.json").fill('{"mcpServers": {"notes": {"command": "npx", "args": ["-y", "notes"]}, "odd": {"url": "ftp://x"}}}');
+  await form.getByRole("button", { name: "Add" }).click();
+  await page.getByText("Added: notes.").waitFor();
+  await page.getByText(/Left out: odd/).waitFor();
+  await form.getByLabel("mcp.json").fill("{");
+  await form.getByRole("button", { name: "Add" }).click();
+  await page.getByText(/That is not JSON/).waitFor();
+  const { servers } = await get(house, "/api/registry/servers");
+  const added = servers.filter((server) => ["weather", "notes"].includes(server.name));
+  assert.deepEqual(added.map((server) => server.enabled), [false, false]);
+});
+
+test("what is remembered is listed, and limits are the same as those of the question", async () => {
+  const page = await house.page({ path: "/#/settings" });
+  await page.getByRole("region", { name: "Memory" }).getByText("Nothing is remembered.").waitFor();
+  await page.getByRole("region", { name: "Limits for each question" }).getByLabel("Calls").fill("7");
+  await page.locator(".sidebar-new").click();
+  await page.locator(".options-set", { hasText: "7 calls" }).waitFor();
+});

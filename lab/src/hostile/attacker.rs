@@ -1,0 +1,156 @@
+//! Somebody who sends all of `lab/hostile` again and again, keeps connections half open, and asks for as much as is answered.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::calm::Calm;
+use super::requests::{self, Body, Other, Request};
+use super::{Seen, documents};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Half-open connections of one attacker.
+const HALF_OPEN: usize = 100;
+/// Requests in one flood, at the same time.
+const FLOOD: usize = 200;
+const STREAMS: usize = 80;
+
+pub(super) struct Attacker {
+    http: reqwest::Client,
+    url: String,
+    user: String,
+    token: String,
+    /// Where in the list of attacks this one begins, so that not all do the same.
+    from: usize,
+    other: Other,
+    seen: Arc<Seen>,
+}
+
+impl Attacker {
+    pub(super) fn new(url: &str, user: &str, token: &str, from: usize, victim: &Calm, seen: Arc<Seen>) -> Attacker {
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client can be made");
+        let (thread, run) = victim.threads.last().cloned().unwrap_or_default();
+        let other = Other { user: victim.user.clone(), thread, run };
+        Attacker { http, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
+    }
+
+    pub(super) async fn until(self, end: Instant) {
+        let mut round = self.from;
+        while Instant::now() < end {
+            match round % 6 {
+                0 => self.documents().await,
+                1 => self.requests().await,
+                2 => self.flood().await,
+                3 => self.half_open().await,
+                4 => self.streams().await,
+                _ => self.guesses().await,
+            }
+            round += 1;
+        }
+    }
+
+    async fn documents(&self) {
+        for (name, bytes) in documents::all() {
+            let request = self.http.put(format!("{}/api/documents/{name}", self.url)).header("content-type", "application/octet-stream").body(bytes);
+            self.send(request, name).await;
+        }
+        // Make room for the next time.
+        for (name, _) in documents::all() {
+            self.send(self.http.delete(format!("{}/api/documents/{name}", self.url)), name).await;
+        }
+    }
+
+    async fn requests(&self) {
+        for Request { name, method, path, body } in requests::all(&self.other) {
+            let method = Method::from_bytes(method.as_bytes()).unwrap_or(Method::GET);
+            let request = self.http.request(method, format!("{}{path}", self.url));
+            let text = self
+                .send(
+                    match body {
+                        Body::None => request,
+                        Body::Json(value) => request.json(&value),
+                        Body::Bytes(kind, bytes) => request.header("content-type", kind).body(bytes),
+                    },
+                    name,
+                )
+                .await;
+            // What a run answered is rendered and exported too.
+            let run = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| value["run"].as_str().map(str::to_owned));
+            for ending in ["", ".html", ".pdf", ".docx"] {
+                if let Some(run) = &run {
+                    self.send(self.http.get(format!("{}/api/runs/{run}/answer{ending}", self.url)), name).await;
+                }
+            }
+        }
+    }
+
+    async fn flood(&self) {
+        let each = (0..FLOOD).map(|number| {
+            let path = if number % 2 == 0 { "/api/threads?limit=100" } else { "/api/runs?limit=100" };
+            self.send(self.http.get(format!("{}{path}", self.url)), "a flood of lists")
+        });
+        futures::future::join_all(each).await;
+        let body = serde_json::json!({ "question": "What happens after a crash?", "flow": "reason" });
+        let runs = (0..FLOOD / 4).map(|_| self.send(self.http.post(format!("{}/api/runs", self.url)).json(&body), "a flood of runs"));
+        futures::future::join_all(runs).await;
+    }
+
+    /// Connections that send a little and wait.
+    async fn half_open(&self) {
+        let address = self.url.trim_start_matches("http://");
+        let mut open = Vec::new();
+        for bytes in requests::raw().iter().cycle().take(HALF_OPEN) {
+            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(address)).await else { break };
+            self.seen.attacked();
+            // The server may have closed it already.
+            let _ = stream.write_all(&bytes[..bytes.len().min(40)]).await;
+            open.push(stream);
+        }
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            for stream in &mut open {
+                let _ = stream.write_all(b"x").await;
+            }
+        }
+        for (stream, bytes) in open.iter_mut().zip(requests::raw()) {
+            let _ = stream.write_all(&bytes).await;
+            let mut some = [0_u8; 512];
+            let _ = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut some)).await;
+        }
+    }
+
+    async fn streams(&self) {
+        let mut open = Vec::new();
+        for _ in 0..STREAMS {
+            self.seen.attacked();
+            if let Ok(response) = self.http.get(format!("{}/api/feed", self.url)).bearer_auth(&self.token).send().await {
+                open.push(response);
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+
+    async fn guesses(&self) {
+        for number in 0..50 {
+            self.seen.attacked();
+            // Refused, or slowed down; both are counted below as what they are.
+            let _ = self.http.get(format!("{}/api/status", self.url)).bearer_auth(format!("guess-{number}")).send().await;
+        }
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder, what: &str) -> String {
+        self.seen.attacked();
+        let Ok(response) = request.bearer_auth(&self.token).send().await else { return String::new() };
+        let status = response.status().as_u16();
+        // 503 and 507 are limits; any other 5xx is a fault.
+        if status >= 500 && status != 503 && status != 507 {
+            self.seen.failed_at(format!("{what}: {status}"));
+        }
+        let text = tokio::time::timeout(Duration::from_secs(20), response.text()).await.ok().and_then(Result::ok).unwrap_or_default();
+        self.seen.look(&self.user, what, &text);
+        text
+    }
+}

@@ -1,0 +1,184 @@
+//! Some hostile users beside many others, against one real server with a limit on its memory.
+//!
+//! ```text
+//!   start ─► tokens ─► calm: the others alone ─► hostile: the same, and those who attack ─► judged
+//! ```
+//!
+//! The attacks are those of `lab/hostile`. What is wanted: nobody else gets an error, waits twice as long, or sees a word of somebody else; the memory stays below its
+//! limit and does not grow; the server lives.
+
+mod attacker;
+mod calm;
+pub mod report;
+mod server;
+
+#[path = "../../hostile/documents.rs"]
+#[allow(clippy::unwrap_used, dead_code, reason = "it is written for tests, and each includes what it needs")]
+mod documents;
+#[path = "../../hostile/requests.rs"]
+mod requests;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use attacker::Attacker;
+use calm::Calm;
+use report::{Phase, Report};
+use server::Server;
+
+pub struct Order {
+    pub baton: PathBuf,
+    pub lasting: Duration,
+    pub users: usize,
+    pub hostile: usize,
+    /// Limit on the data of the server's process, in bytes.
+    pub memory_bytes_max: u64,
+}
+
+/// What was seen, of all users together.
+#[derive(Default)]
+pub(crate) struct Seen {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    latencies: Vec<Duration>,
+    errors: Vec<String>,
+    errors_count: u64,
+    leaks: Vec<String>,
+    attacks: u64,
+    server_errors: Vec<String>,
+}
+
+/// Complaints that are kept word for word; all are counted.
+const WORDS_MAX: usize = 10;
+
+impl Seen {
+    fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn answered(&self, took: Duration) {
+        self.with(|inner| inner.latencies.push(took));
+    }
+
+    fn error(&self, words: String) {
+        self.with(|inner| {
+            inner.errors_count += 1;
+            if inner.errors.len() < WORDS_MAX {
+                inner.errors.push(words);
+            }
+        });
+    }
+
+    fn attacked(&self) {
+        self.with(|inner| inner.attacks += 1);
+    }
+
+    /// The server failed at an attack, instead of refusing it.
+    fn failed_at(&self, words: String) {
+        self.with(|inner| {
+            if inner.server_errors.len() < WORDS_MAX {
+                inner.server_errors.push(words);
+            }
+        });
+    }
+
+    /// Looks for marks of others in what a user got.
+    fn look(&self, user: &str, path: &str, text: &str) {
+        let own = marker(user);
+        for (at, _) in text.match_indices(MARK) {
+            if !text[at..].starts_with(&own) {
+                self.with(|inner| inner.leaks.push(format!("{user} got at {path}: {}", text[at..].chars().take(40).collect::<String>())));
+                return;
+            }
+        }
+    }
+}
+
+const MARK: &str = "MARK-OF-";
+
+/// What stands in everything a user writes, and nowhere else. The end keeps `u1` apart from `u11`.
+fn marker(user: &str) -> String {
+    format!("{MARK}{user}-")
+}
+
+/// An error: it could not even be begun.
+pub async fn run(order: &Order) -> Result<Report, String> {
+    let mut server = Server::start(&order.baton, order.memory_bytes_max)?;
+    let names: Vec<String> = (1..=order.users).map(|number| format!("u{number}")).collect();
+    let mut tokens = Vec::new();
+    for name in &names {
+        tokens.push(server.token(name)?);
+    }
+    let (hostile, calm) = (&names[..order.hostile], &names[order.hostile..]);
+    let calm_for = order.lasting / 4;
+    let url = server.url.clone();
+    let users = |seen: &Arc<Seen>, stop: &watch::Receiver<bool>| -> Vec<Calm> {
+        let of = |(at, name): (usize, &String)| Calm::new(&url, name, &tokens[order.hostile + at], seen.clone(), stop.clone());
+        calm.iter().enumerate().map(of).collect()
+    };
+
+    // Whatever is made on first use is made now.
+    let warm = Arc::new(Seen::default());
+    let (stop, stopped) = watch::channel(false);
+    let mut first = users(&warm, &stopped);
+    for user in &mut first {
+        user.every_act_once().await;
+    }
+    drop(stop);
+
+    let seen = Arc::new(Seen::default());
+    let before = phase(&mut server, &seen, users(&seen, &stopped), Vec::new(), calm_for).await;
+    let attacked = Arc::new(Seen::default());
+    let (_stop, stopped) = watch::channel(false);
+    let attackers: Vec<Attacker> =
+        hostile.iter().enumerate().map(|(at, name)| Attacker::new(&url, name, &tokens[at], at, &first[at % first.len()], attacked.clone())).collect();
+    let under = phase(&mut server, &attacked, users(&attacked, &stopped), attackers, order.lasting - calm_for).await;
+    Ok(Report {
+        order: format!("{} users, {} of them hostile, {} s", order.users, order.hostile, order.lasting.as_secs()),
+        warm_errors: warm.with(|inner| std::mem::take(&mut inner.errors)),
+        before,
+        under,
+        memory_kib_max: order.memory_bytes_max >> 10,
+        died: server.ended(),
+    })
+}
+
+const SAMPLED: Duration = Duration::from_secs(2);
+
+async fn phase(server: &mut Server, seen: &Arc<Seen>, users: Vec<Calm>, attackers: Vec<Attacker>, lasting: Duration) -> Phase {
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for user in users {
+        tasks.spawn(user.until(begun + lasting));
+    }
+    let mut attacks = JoinSet::new();
+    for attacker in attackers {
+        attacks.spawn(attacker.until(begun + lasting));
+    }
+    let mut memory_kib = Vec::new();
+    while begun.elapsed() < lasting && server.ended().is_none() {
+        tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(begun.elapsed()))).await;
+        memory_kib.extend(server.memory_kib());
+    }
+    while tasks.join_next().await.is_some() {}
+    attacks.shutdown().await;
+    let peak_kib = server.peak_kib();
+    seen.with(|inner| Phase {
+        seconds: begun.elapsed().as_secs_f64(),
+        latencies: std::mem::take(&mut inner.latencies),
+        errors: std::mem::take(&mut inner.errors),
+        errors_count: inner.errors_count,
+        leaks: std::mem::take(&mut inner.leaks),
+        attacks: inner.attacks,
+        server_errors: std::mem::take(&mut inner.server_errors),
+        memory_kib,
+        peak_kib,
+    })
+}
